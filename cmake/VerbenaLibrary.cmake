@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+# One folder under src/ is one library. The names of its files say what they are:
+#
+#   x.cc         part of the library verbena_<name>
+#   x_test.cc    part of the test program <name>_test, one ctest entry
+#   x_fuzz.cc    fuzzer x_fuzz: libFuzzer in the fuzz preset, a replay of tests/corpus/x elsewhere
+#   x_bench.cc   Google Benchmark program x_bench
+#   x_main.cc    a program; the folder's CMakeLists.txt names it with verbena_program()
+
+# verbena_library(<name> [DEPS folder...] [LINK target...] [TEST_DEPS folder...] [THREADS])
+#
+#   DEPS       the folders this one may include; scripts/check-layers holds the sources to it
+#   LINK       libraries that are not ours
+#   TEST_DEPS  further folders for the tests, fuzzers and benchmarks alone
+#   THREADS    the tests start threads: `./dev test` runs them under ThreadSanitizer too
+function(verbena_library name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "THREADS" "" "DEPS;LINK;TEST_DEPS")
+  if(arg_UNPARSED_ARGUMENTS)
+    message(FATAL_ERROR "verbena_library(${name}): unknown arguments ${arg_UNPARSED_ARGUMENTS}")
+  endif()
+
+  file(GLOB sources CONFIGURE_DEPENDS *.cc)
+  file(GLOB tests CONFIGURE_DEPENDS *_test.cc)
+  file(GLOB fuzzers CONFIGURE_DEPENDS *_fuzz.cc)
+  file(GLOB benches CONFIGURE_DEPENDS *_bench.cc)
+  list(FILTER sources EXCLUDE REGEX "_(test|fuzz|bench|main)\\.cc$")
+
+  set(library verbena_${name})
+  if(sources)
+    set(scope PUBLIC)
+    add_library(${library} STATIC ${sources})
+    target_link_libraries(${library} PRIVATE verbena_compiler)
+  else()
+    set(scope INTERFACE)
+    add_library(${library} INTERFACE)
+  endif()
+  target_include_directories(${library} ${scope}
+    ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/include)
+  list(TRANSFORM arg_DEPS PREPEND verbena_)
+  list(TRANSFORM arg_TEST_DEPS PREPEND verbena_)
+  foreach(dep IN LISTS arg_DEPS)
+    if(NOT TARGET ${dep})
+      message(FATAL_ERROR "src/${name} depends on ${dep}, which is not a layer below it")
+    endif()
+  endforeach()
+  target_link_libraries(${library} ${scope} ${arg_DEPS} ${arg_LINK})
+
+  set(link ${library} ${arg_TEST_DEPS})
+  if(tests AND VERBENA_TESTS)
+    if(arg_THREADS)
+      set(threads THREADS)
+    endif()
+    verbena_test(${name}_test SOURCES ${tests} LINK ${link} ${threads})
+  endif()
+  foreach(source IN LISTS fuzzers)
+    _verbena_fuzzer(${source} "${link}")
+  endforeach()
+  if(VERBENA_BENCH)
+    foreach(source IN LISTS benches)
+      get_filename_component(target ${source} NAME_WE)
+      verbena_test_program(${target} SOURCES ${source} LINK ${link} benchmark::benchmark_main)
+    endforeach()
+  endif()
+endfunction()
+
+# verbena_program(<name> SOURCES file... [LINK target...]): a program for users, in bin/, installed.
+function(verbena_program name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LINK")
+  add_executable(${name} ${arg_SOURCES})
+  target_link_libraries(${name} PRIVATE verbena_compiler ${arg_LINK})
+  install(TARGETS ${name} RUNTIME DESTINATION bin)
+endfunction()
+
+# verbena_shared_library(<name> SOURCES file... [LINK target...]): in lib/verbena/, installed.
+function(verbena_shared_library name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LINK")
+  add_library(${name} SHARED ${arg_SOURCES})
+  target_link_libraries(${name} PRIVATE verbena_compiler ${arg_LINK})
+  install(TARGETS ${name} LIBRARY DESTINATION ${VERBENA_INSTALL_LIBDIR})
+endfunction()
+
+# verbena_test_program(<name> SOURCES file... [LINK target...]): a program for developers, in
+# <build>/tests. It may include headers from tests/ as "support/x.h".
+function(verbena_test_program name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LINK")
+  add_executable(${name} ${arg_SOURCES})
+  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/tests)
+  target_link_libraries(${name} PRIVATE verbena_compiler ${arg_LINK} Threads::Threads)
+  set_target_properties(${name} PROPERTIES
+    RUNTIME_OUTPUT_DIRECTORY ${VERBENA_TEST_OUTPUT_DIRECTORY})
+endfunction()
+
+# verbena_add_test(<name> [THREADS] COMMAND ...): a ctest entry run from the repository's root.
+function(verbena_add_test name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "THREADS" "" "COMMAND")
+  add_test(NAME ${name} COMMAND ${arg_COMMAND} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
+  set_tests_properties(${name} PROPERTIES TIMEOUT 600 ENVIRONMENT
+    "ASAN_OPTIONS=detect_stack_use_after_return=1;UBSAN_OPTIONS=print_stacktrace=1;TSAN_OPTIONS=halt_on_error=1")
+  if(arg_THREADS)
+    set_tests_properties(${name} PROPERTIES LABELS threads)
+    list(GET arg_COMMAND 0 program)
+    if(TARGET ${program})
+      add_dependencies(verbena_threads_tests ${program})
+    endif()
+  endif()
+endfunction()
+
+# What the ThreadSanitizer step of `./dev test` builds.
+add_custom_target(verbena_threads_tests)
+
+# verbena_test(<name> SOURCES file... [LINK target...] [THREADS]): a GoogleTest program and its
+# ctest entry; one entry per program keeps start-up cost away from the sum of many small tests.
+function(verbena_test name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "THREADS" "" "SOURCES;LINK")
+  verbena_test_program(${name} SOURCES ${arg_SOURCES}
+    LINK ${arg_LINK} GTest::gtest GTest::gmock GTest::gtest_main)
+  set(threads)
+  if(arg_THREADS)
+    set(threads THREADS)
+  endif()
+  verbena_add_test(${name} ${threads} COMMAND ${name})
+endfunction()
+
+function(_verbena_fuzzer source link)
+  get_filename_component(target ${source} NAME_WE)
+  string(REGEX REPLACE "_fuzz$" "" short ${target})
+  if(VERBENA_FUZZ)
+    verbena_test_program(${target} SOURCES ${source} LINK ${link})
+    target_link_options(${target} PRIVATE -fsanitize=fuzzer)
+  elseif(VERBENA_TESTS)
+    verbena_test_program(${target}
+      SOURCES ${source} ${PROJECT_SOURCE_DIR}/tests/support/fuzz_replay_main.cc LINK ${link})
+    verbena_add_test(${target}_corpus
+      COMMAND ${target} ${PROJECT_SOURCE_DIR}/tests/corpus/${short})
+  endif()
+endfunction()
