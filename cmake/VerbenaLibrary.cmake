@@ -95,7 +95,7 @@ function(verbena_add_test name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "THREADS" "" "COMMAND")
   add_test(NAME ${name} COMMAND ${arg_COMMAND} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
   set_tests_properties(${name} PROPERTIES TIMEOUT 600 ENVIRONMENT
-    "ASAN_OPTIONS=detect_stack_use_after_return=1;UBSAN_OPTIONS=print_stacktrace=1;TSAN_OPTIONS=halt_on_error=1")
+    "UBSAN_OPTIONS=print_stacktrace=1;TSAN_OPTIONS=halt_on_error=1")
   if(arg_THREADS)
     set_tests_properties(${name} PROPERTIES LABELS threads)
     list(GET arg_COMMAND 0 program)

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// A GID: the 128-bit address of a port. On RoCEv2 it is the IPv6 address, or the IPv4 address
+// mapped into ::ffff:0:0/96.
+#pragma once
+
+#include <array>
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+namespace verbena::wire {
+
+struct Gid {
+  std::array<uint8_t, 16> bytes{};
+
+  [[nodiscard]] static constexpr Gid from_ipv4(uint8_t a, uint8_t b, uint8_t c, uint8_t d) {
+    return Gid{{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, a, b, c, d}};
+  }
+  [[nodiscard]] constexpr bool is_ipv4() const {
+    for (int i = 0; i < 10; ++i) {
+      if (bytes[static_cast<size_t>(i)] != 0) return false;
+    }
+    return bytes[10] == 0xff && bytes[11] == 0xff;
+  }
+  // The four IPv4 bytes; only meaningful when is_ipv4().
+  [[nodiscard]] constexpr const uint8_t* ipv4() const { return bytes.data() + 12; }
+  [[nodiscard]] constexpr bool is_zero() const { return *this == Gid{}; }
+
+  friend constexpr auto operator<=>(const Gid&, const Gid&) = default;
+};
+
+// As an IP address: "10.0.0.1" for a mapped one, else RFC 5952's "fd99::1".
+[[nodiscard]] std::string to_string(const Gid& gid);
+
+}  // namespace verbena::wire
