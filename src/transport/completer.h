@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// The completer: takes what a responder sends back (ACK, NAK, read responses, atomic
+// acknowledgements), moves `una` on and completes send queue entries, each once and in order.
+#pragma once
+
+#include "base/time.h"
+#include "transport/core.h"
+
+namespace verbena::transport::completer {
+
+void on_response(Core& core, QueuePair& qp, const InPacket& packet, Time now);
+
+// Completes entries at the head that never wait for the wire: local operations that were carried
+// out, and entries that failed before they were sent.
+void retire_local(Core& core, QueuePair& qp, Time now);
+
+// The head is complete: reports it if it is signaled, and drops it.
+void complete_head(Core& core, QueuePair& qp);
+// The head failed: reports it, then the queue pair goes to ERR (SQE for UC and UD) and the rest is
+// flushed.
+void fail_head(Core& core, QueuePair& qp, WcStatus status);
+// Raises SQ_DRAINED if the queue pair is in SQD, it was asked for, and nothing is under way any
+// more.
+void notify_if_drained(Core& core, QueuePair& qp);
+
+}  // namespace verbena::transport::completer

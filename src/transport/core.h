@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the machines inside a queue pair need from the endpoint around them.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "base/time.h"
+#include "base/timer_heap.h"
+#include "memory/domain.h"
+#include "transport/counters.h"
+#include "transport/hold.h"
+#include "transport/queue_pair.h"
+#include "transport/work.h"
+
+namespace verbena::transport {
+
+struct Tuning {
+  // In flight towards one peer, as cost (payload + kPacketOverhead each). The default fits what
+  // most machines allow for a receive buffer (212,992 bytes) with room for the kernel's own
+  // bookkeeping.
+  uint32_t max_window_bytes = 160 * 1024;
+  uint32_t initial_window_bytes = 96 * 1024;
+  // And as packets: no more than the peer may be expected to hold.
+  uint32_t max_window_packets = 128;
+  // An AckReq at least every so many packets of a long message.
+  uint32_t ack_every = 16;
+  // Held packets, for all queue pairs together.
+  uint32_t hold_buffers = 256;
+  // Packets one queue pair may send before others get their turn.
+  uint32_t quantum = 64;
+  // Tail probes: never sooner than this, and this long when there is no round-trip estimate yet.
+  Duration min_probe = 50 * kMicrosecond;
+  Duration first_probe = 5 * kMillisecond;
+  // UD payload limit: the port's MTU.
+  uint32_t port_mtu = wire::kMaxMtu;
+};
+
+inline constexpr uint32_t kPacketOverhead = 256;
+inline constexpr uint64_t kMaxMessageBytes = uint64_t{1} << 31;
+
+struct Core {
+  memory::Domain& memory;
+  PacketSink& link;
+  EventSink& events;
+  HoldPool& hold_pool;
+  Counters& counters;
+  TimerHeap<QueuePair>& timers;
+  std::vector<QueuePair*>& ack_list;  // queue pairs that owe an ACK at the end of the batch
+  std::vector<QueuePair*>& run_list;  // queue pairs with more to send
+  const Tuning& tuning;
+
+  void count(Counter counter, uint64_t n = 1) const { counters.add(counter, n); }
+  void make_runnable(QueuePair& qp) const {
+    if (qp.runnable) return;
+    qp.runnable = true;
+    run_list.push_back(&qp);
+  }
+};
+
+}  // namespace verbena::transport

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transport/endpoint.h"
+
+#include <algorithm>
+
+#include "transport/completer.h"
+#include "transport/datagram.h"
+#include "transport/qp_error.h"
+#include "transport/read_replies.h"
+#include "transport/recovery.h"
+#include "transport/requester.h"
+#include "transport/responder.h"
+
+namespace verbena::transport {
+namespace {
+
+[[nodiscard]] wire::Service service_of(QpType type) {
+  switch (type) {
+    case QpType::kRc:      return wire::Service::kRc;
+    case QpType::kUc:      return wire::Service::kUc;
+    case QpType::kUd:      return wire::Service::kUd;
+    case QpType::kXrcSend:
+    case QpType::kXrcRecv: return wire::Service::kXrc;
+  }
+  return wire::Service::kRc;
+}
+
+}  // namespace
+
+Endpoint::Endpoint(memory::Domain& memory, PacketSink& link, EventSink& events,
+                   RandomSource& random, EndpointLimits limits, Tuning tuning)
+    : memory_(memory),
+      random_(random),
+      limits_(limits),
+      tuning_(tuning),
+      hold_pool_(tuning.hold_buffers),
+      core_{memory, link, events, hold_pool_, counters_, timers_, ack_list_, run_list_, tuning_},
+      qps_(limits.max_qps),
+      srqs_(limits.max_srqs) {}
+
+Endpoint::~Endpoint() {
+  qps_.for_each([](uint32_t, QueuePair* qp) { delete qp; });
+  srqs_.for_each([](uint32_t, SharedRecvQueue* srq) { delete srq; });
+}
+
+Result<Qpn, Error> Endpoint::create_qp(const QpInit& init, Qpn wanted) {
+  if (init.type == QpType::kXrcSend || init.type == QpType::kXrcRecv)
+    return fail(Error::kUnsupported);
+  if (init.send_cq == nullptr || init.recv_cq == nullptr) return fail(Error::kInvalid);
+  if (init.srq != nullptr && init.srq->pd != init.pd) return fail(Error::kInvalid);
+  if (init.send.max_entries > limits_.max_queue_entries ||
+      init.max_recv_entries > limits_.max_queue_entries || init.send.max_sge > limits_.max_sge ||
+      init.max_recv_sge > limits_.max_sge || init.send.max_inline > limits_.max_inline) {
+    return fail(Error::kInvalid);
+  }
+  if (wanted.value > kQpnMask) return fail(Error::kInvalid);
+  if (qps_.full()) return fail(Error::kTooMany);
+  const Qpn qpn = wanted.value != 0 ? wanted : Qpn(qps_.draw_free_id(random_));
+  auto qp = std::make_unique<QueuePair>(qpn, init);
+  if (!qps_.insert(qpn.value, qp.get())) return fail(Error::kBusy);
+  if (init.srq != nullptr) ++init.srq->users;
+  // The lists never grow on the data path: each holds a queue pair at most once.
+  ack_list_.reserve(qps_.size());
+  run_list_.reserve(qps_.size());
+  run_now_.reserve(qps_.size());
+  qp.release();
+  return qpn;
+}
+
+Result<QpAttr, Error> Endpoint::query_qp(Qpn qpn) const {
+  const QueuePair* qp = find(qpn);
+  if (qp == nullptr) return fail(Error::kNoSuchQp);
+  return qp->attr;
+}
+
+Result<void, Error> Endpoint::destroy_qp(Qpn qpn) {
+  QueuePair* const raw = qps_.find(qpn.value);
+  if (raw == nullptr) return fail(Error::kNoSuchQp);
+  // What the peer was promised goes out before the queue pair is gone.
+  if (raw->recv.ack_due && raw->can_receive()) responder::flush_ack(core_, *raw);
+  reset(core_, *raw);
+  std::erase(ack_list_, raw);
+  std::erase(run_list_, raw);
+  if (raw->srq != nullptr) --raw->srq->users;
+  const std::unique_ptr<QueuePair> owned(qps_.erase(qpn.value));
+  return {};
+}
+
+Result<SharedRecvQueue*, Error> Endpoint::create_srq(PdId pd, uint32_t max_entries,
+                                                     uint32_t max_sge) {
+  if (max_entries == 0 || max_entries > limits_.max_queue_entries || max_sge > limits_.max_sge) {
+    return fail(Error::kInvalid);
+  }
+  if (srqs_.full()) return fail(Error::kTooMany);
+  const SrqId id(srqs_.draw_free_id(random_));
+  auto srq = std::make_unique<SharedRecvQueue>(id, pd, max_entries, max_sge);
+  VERBENA_CHECK(srqs_.insert(id.value, srq.get()));
+  return srq.release();
+}
+
+Result<void, Error> Endpoint::arm_srq_limit(SrqId id, uint32_t limit) {
+  SharedRecvQueue* const srq = srqs_.find(id.value);
+  if (srq == nullptr) return fail(Error::kNoSuchSrq);
+  if (limit > srq->queue.max_entries()) return fail(Error::kInvalid);
+  srq->limit = limit;
+  if (limit != 0 && srq->queue.size() < limit) {
+    srq->limit = 0;
+    core_.events.srq_event(Event::kSrqLimitReached, id);
+  }
+  return {};
+}
+
+Result<void, Error> Endpoint::destroy_srq(SrqId id) {
+  SharedRecvQueue* const srq = srqs_.find(id.value);
+  if (srq == nullptr) return fail(Error::kNoSuchSrq);
+  if (srq->users != 0) return fail(Error::kBusy);
+  const std::unique_ptr<SharedRecvQueue> owned(srqs_.erase(id.value));
+  return {};
+}
+
+Result<void, Error> Endpoint::post_recv(Qpn qpn, const RecvRequest& request) {
+  QueuePair* const qp = find(qpn);
+  if (qp == nullptr) return fail(Error::kNoSuchQp);
+  if (qp->srq != nullptr || qp->state() == QpState::kReset) return fail(Error::kInvalid);
+  if (request.list.size() > qp->rq.max_sge()) return fail(Error::kInvalid);
+  if (qp->rq.full()) return fail(Error::kQueueFull);
+  qp->rq.push(request);
+  if (qp->state() == QpState::kErr) flush_recv_queue(core_, *qp);
+  return {};
+}
+
+Result<void, Error> Endpoint::post_srq_recv(SrqId id, const RecvRequest& request) {
+  SharedRecvQueue* const srq = srqs_.find(id.value);
+  if (srq == nullptr) return fail(Error::kNoSuchSrq);
+  if (request.list.size() > srq->queue.max_sge()) return fail(Error::kInvalid);
+  if (srq->queue.full()) return fail(Error::kQueueFull);
+  srq->queue.push(request);
+  return {};
+}
+
+void Endpoint::receive(const InPacket& packet, Time now) {
+  counters_.add(Counter::kPacketsReceived);
+  const wire::OpcodeInfo& info = *packet.view.info;
+  switch (info.service) {
+    case wire::Service::kRd:  counters_.add(Counter::kDropRd); return;
+    case wire::Service::kXrc: counters_.add(Counter::kDropXrc); return;
+    case wire::Service::kCnp: counters_.add(Counter::kDropCnp); return;
+    default:                  break;
+  }
+  QueuePair* const qp = find(packet.view.bth.dest_qp);
+  if (qp == nullptr) return counters_.add(Counter::kDropNoQp);
+  if (service_of(qp->type) != info.service) return counters_.add(Counter::kDropWrongService);
+  if (!qp->can_receive()) return counters_.add(Counter::kDropWrongState);
+  if (qp->type == QpType::kUd) return datagram::on_datagram(core_, *qp, packet);
+  // A connected queue pair hears only its peer (IBA 9.6.1.5): both addresses must be those of its
+  // path.
+  if (packet.source != qp->attr.path.destination || packet.destination != qp->attr.path.source) {
+    return counters_.add(Counter::kDropWrongPeer);
+  }
+  if (info.is_response()) return completer::on_response(core_, *qp, packet, now);
+  if (qp->state() == QpState::kRtr && !qp->recv.established) {
+    qp->recv.established = true;
+    core_.events.qp_event(Event::kCommunicationEstablished, qp->qpn);
+  }
+  if (qp->type == QpType::kUc) return responder::on_uc_request(core_, *qp, packet);
+  responder::on_request(core_, *qp, packet);
+}
+
+// One turn for every queue pair that has something to send; those with more are listed again.
+void Endpoint::run(Time now) {
+  run_now_.swap(run_list_);
+  for (QueuePair* const qp : run_now_) qp->runnable = false;
+  for (QueuePair* const qp : run_now_) {
+    if (qp->can_receive()) read_replies::pump(core_, *qp);
+    requester::pump(core_, *qp, now);
+  }
+  run_now_.clear();
+}
+
+void Endpoint::finish_batch(Time now) {
+  if (!run_list_.empty()) run(now);
+  for (QueuePair* const qp : ack_list_) {
+    qp->recv.in_ack_list = false;
+    if (qp->can_receive()) responder::flush_ack(core_, *qp);
+  }
+  ack_list_.clear();
+}
+
+void Endpoint::advance(Time now) {
+  while (QueuePair* const qp = timers_.pop_due(now)) recovery::on_timer(core_, *qp, now);
+  finish_batch(now);
+}
+
+Time Endpoint::next_deadline() const { return run_list_.empty() ? timers_.next() : 0; }
+
+}  // namespace verbena::transport

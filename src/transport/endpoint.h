@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// An endpoint: the transport of one device. It owns queue pairs and shared receive queues, hands
+// arriving packets to them and runs their timers. Packets, time and randomness are arguments; there
+// is no I/O and no thread in it, and one thread at a time may call it.
+//
+// The owner's loop, after each event:
+//     receive(packet, now) for each packet of a batch   requests are executed, responses completed
+//     finish_batch(now)                                 owed ACKs, queued replies and sends go to
+//     the link (link flush, then completions may be shown to the program) advance(now) by
+//     next_deadline(), or when the link has room again
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "base/id_table.h"
+#include "base/random.h"
+#include "base/result.h"
+#include "base/time.h"
+#include "transport/core.h"
+
+namespace verbena::transport {
+
+struct EndpointLimits {
+  uint32_t max_qps = 1 << 16;
+  uint32_t max_srqs = 1 << 16;
+  uint32_t max_queue_entries = 1 << 15;
+  uint32_t max_sge = 32;
+  uint32_t max_inline = 1024;
+  uint8_t max_rd_atomic = 128;
+};
+
+class Endpoint {
+ public:
+  Endpoint(memory::Domain& memory, PacketSink& link, EventSink& events, RandomSource& random,
+           EndpointLimits limits = {}, Tuning tuning = {});
+  ~Endpoint();
+  Endpoint(const Endpoint&) = delete;
+  Endpoint& operator=(const Endpoint&) = delete;
+
+  // --- objects
+  // The number is drawn at random; `wanted` (not zero) asks for a certain one.
+  [[nodiscard]] Result<Qpn, Error> create_qp(const QpInit& init, Qpn wanted = Qpn(0));
+  [[nodiscard]] Result<void, Error> modify_qp(Qpn qpn, const QpAttr& attr, uint32_t mask, Time now);
+  [[nodiscard]] Result<QpAttr, Error> query_qp(Qpn qpn) const;
+  [[nodiscard]] Result<void, Error> destroy_qp(Qpn qpn);
+
+  [[nodiscard]] Result<SharedRecvQueue*, Error> create_srq(PdId pd, uint32_t max_entries,
+                                                           uint32_t max_sge);
+  [[nodiscard]] Result<void, Error> arm_srq_limit(SrqId srq, uint32_t limit);
+  [[nodiscard]] Result<void, Error> destroy_srq(SrqId srq);
+
+  // --- work
+  [[nodiscard]] Result<void, Error> post_send(Qpn qpn, const SendRequest& request, Time now);
+  [[nodiscard]] Result<void, Error> post_recv(Qpn qpn, const RecvRequest& request);
+  [[nodiscard]] Result<void, Error> post_srq_recv(SrqId srq, const RecvRequest& request);
+
+  // --- the wire and the clock
+  void receive(const InPacket& packet, Time now);
+  void finish_batch(Time now);
+  void advance(Time now);
+  // When advance() must be called at the latest; kNever when nothing waits. 0 when there is more to
+  // send.
+  [[nodiscard]] Time next_deadline() const;
+
+  [[nodiscard]] const Counters& counters() const { return counters_; }
+  [[nodiscard]] uint32_t qp_count() const { return qps_.size(); }
+  [[nodiscard]] uint32_t held_packets() const { return static_cast<uint32_t>(hold_pool_.in_use()); }
+
+ private:
+  [[nodiscard]] QueuePair* find(Qpn qpn) const { return qps_.find(qpn.value); }
+  [[nodiscard]] bool request_fits(const QueuePair& qp, const SendRequest& request,
+                                  uint64_t length) const;
+  void run(Time now);
+
+  memory::Domain& memory_;
+  RandomSource& random_;
+  const EndpointLimits limits_;
+  const Tuning tuning_;
+  Counters counters_;
+  HoldPool hold_pool_;
+  TimerHeap<QueuePair> timers_;
+  std::vector<QueuePair*> ack_list_;
+  std::vector<QueuePair*> run_list_;
+  std::vector<QueuePair*> run_now_;
+  Core core_;
+  IdTable<QueuePair> qps_;
+  IdTable<SharedRecvQueue> srqs_;
+};
+
+}  // namespace verbena::transport

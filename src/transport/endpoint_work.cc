@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+// Endpoint: what a caller asks of one queue pair: changing its attributes and posting sends.
+#include <algorithm>
+
+#include "transport/completer.h"
+#include "transport/endpoint.h"
+#include "transport/qp_error.h"
+#include "transport/requester.h"
+
+namespace verbena::transport {
+namespace {
+
+[[nodiscard]] bool values_allowed(const QpAttr& attr, uint32_t mask, const EndpointLimits& limits) {
+  if ((mask & kAttrMtu) != 0 && (attr.mtu < Mtu::k256 || attr.mtu > Mtu::k4096)) return false;
+  if ((mask & kAttrTimeout) != 0 && attr.timeout > 31) return false;
+  if ((mask & kAttrRetryCount) != 0 && attr.retry_count > 7) return false;
+  if ((mask & kAttrRnrRetry) != 0 && attr.rnr_retry > 7) return false;
+  if ((mask & kAttrMinRnrTimer) != 0 && attr.min_rnr_timer > 31) return false;
+  if ((mask & kAttrMaxRdAtomic) != 0 && attr.max_rd_atomic > limits.max_rd_atomic) return false;
+  if ((mask & kAttrMaxDestRdAtomic) != 0 && attr.max_dest_rd_atomic > limits.max_rd_atomic)
+    return false;
+  if ((mask & kAttrDestQpn) != 0 && attr.dest_qpn.value > kQpnMask) return false;
+  // Alternate paths and migration are not offered (no RoCE device does).
+  return (mask & (kAttrAltPath | kAttrPathMigration | kAttrRateLimit | kAttrCap)) == 0;
+}
+
+void copy_values(QpAttr& to, const QpAttr& from, uint32_t mask) {
+  if ((mask & kAttrSqdNotify) != 0) to.sqd_notify = from.sqd_notify;
+  if ((mask & kAttrAccess) != 0) to.access = from.access;
+  if ((mask & kAttrPkeyIndex) != 0) to.pkey_index = from.pkey_index;
+  if ((mask & kAttrPort) != 0) to.port = from.port;
+  if ((mask & kAttrQkey) != 0) to.qkey = from.qkey;
+  if ((mask & kAttrPath) != 0) to.path = from.path;
+  if ((mask & kAttrMtu) != 0) to.mtu = from.mtu;
+  if ((mask & kAttrTimeout) != 0) to.timeout = from.timeout;
+  if ((mask & kAttrRetryCount) != 0) to.retry_count = from.retry_count;
+  if ((mask & kAttrRnrRetry) != 0) to.rnr_retry = from.rnr_retry;
+  if ((mask & kAttrRqPsn) != 0) to.rq_psn = from.rq_psn;
+  if ((mask & kAttrSqPsn) != 0) to.sq_psn = from.sq_psn;
+  if ((mask & kAttrMaxRdAtomic) != 0) to.max_rd_atomic = from.max_rd_atomic;
+  if ((mask & kAttrMaxDestRdAtomic) != 0) to.max_dest_rd_atomic = from.max_dest_rd_atomic;
+  if ((mask & kAttrMinRnrTimer) != 0) to.min_rnr_timer = from.min_rnr_timer;
+  if ((mask & kAttrDestQpn) != 0) to.dest_qpn = from.dest_qpn;
+}
+
+void start_receiving(QueuePair& qp) {
+  qp.recv.expected = qp.attr.rq_psn;
+  if (qp.type == QpType::kRc) qp.recv.replies.assign(qp.attr.max_dest_rd_atomic, ReadReply{});
+}
+
+void start_sending(QueuePair& qp, const Tuning& tuning) {
+  SendSide& send = qp.send;
+  send.una = send.sent_end = send.assign = qp.attr.sq_psn;
+  send.retries_left = qp.attr.retry_count;
+  send.rnr_left = qp.attr.rnr_retry;
+  send.window.allowed = tuning.initial_window_bytes;
+}
+
+}  // namespace
+
+Result<void, Error> Endpoint::modify_qp(Qpn qpn, const QpAttr& attr, uint32_t mask, Time now) {
+  QueuePair* const qp = find(qpn);
+  if (qp == nullptr) return fail(Error::kNoSuchQp);
+  const QpState from = qp->state();
+  if ((mask & kAttrCurState) != 0 && attr.cur_state != from) return fail(Error::kInvalid);
+  const QpState to = (mask & kAttrState) != 0 ? attr.state : from;
+  if (!transition_allowed(qp->type, from, to, mask)) return fail(Error::kInvalid);
+  if (!values_allowed(attr, mask, limits_)) return fail(Error::kInvalid);
+
+  if (to == QpState::kReset) {
+    reset(core_, *qp);
+    return {};
+  }
+  if (to == QpState::kErr) {
+    enter_error(core_, *qp);
+    return {};
+  }
+  // SQD -> SQD changes the path or limits only once what was under way is done.
+  if (from == QpState::kSqd && to == QpState::kSqd && qp->send.una != qp->send.sent_end) {
+    return fail(Error::kInvalid);
+  }
+  copy_values(qp->attr, attr, mask);
+  qp->attr.state = to;
+  qp->mtu = mtu_bytes(qp->attr.mtu);
+  if (from == QpState::kInit && to == QpState::kRtr) start_receiving(*qp);
+  if (from == QpState::kRtr && to == QpState::kRts) start_sending(*qp, tuning_);
+  if (from == QpState::kRts && to == QpState::kSqd) {
+    // Asked for with each transition anew: an attribute that the mask does not name says nothing.
+    qp->attr.sqd_notify = (mask & kAttrSqdNotify) != 0 && attr.sqd_notify;
+    qp->send.drained_notified = !qp->attr.sqd_notify;
+    completer::notify_if_drained(core_, *qp);
+  }
+  requester::pump(core_, *qp, now);
+  return {};
+}
+
+bool Endpoint::request_fits(const QueuePair& qp, const SendRequest& request,
+                            uint64_t length) const {
+  const bool is_inline = (request.flags & kInline) != 0;
+  if (is_inline ? length > qp.sq.caps().max_inline : request.list.size() > qp.sq.caps().max_sge) {
+    return false;
+  }
+  switch (request.op) {
+    case SendOp::kSend:
+    case SendOp::kSendImm:
+      return length <= (qp.type == QpType::kUd ? tuning_.port_mtu : kMaxMessageBytes);
+    case SendOp::kWrite:
+    case SendOp::kWriteImm:       return qp.type != QpType::kUd && length <= kMaxMessageBytes;
+    case SendOp::kSendInvalidate: return qp.type == QpType::kRc && length <= kMaxMessageBytes;
+    case SendOp::kRead:
+      return qp.type == QpType::kRc && !is_inline && length <= kMaxMessageBytes &&
+             qp.attr.max_rd_atomic > 0;
+    case SendOp::kCompareSwap:
+    case SendOp::kFetchAdd:
+      return qp.type == QpType::kRc && !is_inline && length == 8 && qp.attr.max_rd_atomic > 0;
+    case SendOp::kAtomicWrite:
+      return qp.type == QpType::kRc && length == 8 && qp.attr.max_rd_atomic > 0;
+    case SendOp::kLocalInvalidate:
+    case SendOp::kBindWindow:      return qp.type != QpType::kUd && request.list.empty();
+    case SendOp::kFlush:           break;
+  }
+  return false;
+}
+
+Result<void, Error> Endpoint::post_send(Qpn qpn, const SendRequest& request, Time now) {
+  QueuePair* const qp = find(qpn);
+  if (qp == nullptr) return fail(Error::kNoSuchQp);
+  const QpState state = qp->state();
+  if (state == QpState::kReset || state == QpState::kInit || state == QpState::kRtr) {
+    return fail(Error::kInvalid);
+  }
+  if (request.op == SendOp::kFlush) return fail(Error::kUnsupported);
+  const uint64_t length = memory::total_bytes(request.list);
+  if (!request_fits(*qp, request, length)) return fail(Error::kInvalid);
+  if (qp->sq.full()) return fail(Error::kQueueFull);
+  qp->sq.push(request, length);
+  if (state == QpState::kErr || state == QpState::kSqe) {
+    flush_send_queue(*qp);
+    return {};
+  }
+  requester::pump(core_, *qp, now);
+  return {};
+}
+
+}  // namespace verbena::transport

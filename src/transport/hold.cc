@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transport/hold.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace verbena::transport {
+
+HoldPool::Buffer* HoldPool::take() {
+  if (!free_.empty()) {
+    Buffer* const buffer = free_.back();
+    free_.pop_back();
+    return buffer;
+  }
+  if (all_.size() >= max_buffers_) return nullptr;
+  all_.push_back(std::make_unique_for_overwrite<Buffer>());
+  free_.reserve(all_.size());
+  return all_.back().get();
+}
+
+bool Hold::keep(HoldPool& pool, wire::Psn expected, const InPacket& packet) {
+  const wire::Psn psn = packet.view.bth.psn;
+  if (distance(expected, psn) > kMaxAhead || held_.size() >= kMaxPackets) return false;
+  const auto place = std::ranges::find_if(
+      held_, [psn](const Entry& entry) { return !entry.packet.view.bth.psn.is_before(psn); });
+  if (place != held_.end() && place->packet.view.bth.psn == psn) return true;
+  HoldPool::Buffer* const buffer = pool.take();
+  if (buffer == nullptr) return false;
+
+  const size_t header_bytes = packet.view.info->header_bytes;
+  const size_t payload_bytes = packet.view.payload.size();
+  VERBENA_CHECK(header_bytes + payload_bytes <= sizeof buffer->bytes);
+  std::memcpy(buffer->bytes, packet.view.data, header_bytes);
+  if (payload_bytes != 0) {
+    std::memcpy(buffer->bytes + header_bytes, packet.view.payload.data(), payload_bytes);
+  }
+  Entry entry{packet, buffer};
+  entry.packet.view.data = buffer->bytes;
+  entry.packet.view.payload = {buffer->bytes + header_bytes, payload_bytes};
+  held_.insert(place, entry);
+  return true;
+}
+
+const InPacket* Hold::find(wire::Psn psn) const {
+  const auto place = std::ranges::find_if(
+      held_, [psn](const Entry& entry) { return entry.packet.view.bth.psn == psn; });
+  return place == held_.end() ? nullptr : &place->packet;
+}
+
+void Hold::release_before(HoldPool& pool, wire::Psn psn) {
+  const auto keep_from = std::ranges::find_if(
+      held_, [psn](const Entry& entry) { return !entry.packet.view.bth.psn.is_before(psn); });
+  for (auto it = held_.begin(); it != keep_from; ++it) pool.give_back(it->buffer);
+  held_.erase(held_.begin(), keep_from);
+}
+
+wire::Psn Hold::next_missing(wire::Psn from) const {
+  for (const Entry& entry : held_) {
+    if (entry.packet.view.bth.psn == from) from = from.next();
+  }
+  return from;
+}
+
+uint32_t Hold::gap_after(wire::Psn from, uint32_t otherwise) const {
+  for (const Entry& entry : held_) {
+    const int32_t ahead = distance(from, entry.packet.view.bth.psn);
+    if (ahead >= 0) return static_cast<uint32_t>(ahead);
+  }
+  return otherwise;
+}
+
+void Hold::clear(HoldPool& pool) {
+  for (const Entry& entry : held_) pool.give_back(entry.buffer);
+  held_.clear();
+}
+
+}  // namespace verbena::transport

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// Packets that came early, kept until what is missing before them arrives. The standard's receiver
+// drops them and the sender goes back; keeping them changes nothing on the wire, but lets one
+// repaired packet acknowledge all that followed it. Bounded per queue pair, and by the pool for all
+// of them.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "base/check.h"
+#include "transport/work.h"
+#include "wire/psn.h"
+
+namespace verbena::transport {
+
+// Buffers for held packets, shared by an endpoint's queue pairs; memory is only allocated once a
+// loss happens, and then kept.
+class HoldPool {
+ public:
+  struct Buffer {
+    uint8_t bytes[wire::kMaxPacketBytes];
+  };
+  explicit HoldPool(uint32_t max_buffers) : max_buffers_(max_buffers) {}
+
+  [[nodiscard]] Buffer* take();  // nullptr when the pool is used up
+  void give_back(Buffer* buffer) { free_.push_back(buffer); }
+  [[nodiscard]] size_t in_use() const { return all_.size() - free_.size(); }
+
+ private:
+  uint32_t max_buffers_;
+  std::vector<std::unique_ptr<Buffer>> all_;
+  std::vector<Buffer*> free_;
+};
+
+// The held packets of one direction of one queue pair, ordered by PSN.
+class Hold {
+ public:
+  static constexpr int32_t kMaxAhead = 128;  // PSNs beyond the missing one
+  static constexpr size_t kMaxPackets = 128;
+
+  // Keeps a copy unless it is there already, too far ahead, or there is no room. True when it is
+  // held.
+  bool keep(HoldPool& pool, wire::Psn expected, const InPacket& packet);
+  // The packet with exactly this PSN, if held; valid until release_through() or clear().
+  [[nodiscard]] const InPacket* find(wire::Psn psn) const;
+  // Gives back everything before `psn`.
+  void release_before(HoldPool& pool, wire::Psn psn);
+  // The first PSN at or after `from` that is not held.
+  [[nodiscard]] wire::Psn next_missing(wire::Psn from) const;
+  // Distance from `from` to the first held packet at or after it; `otherwise` if there is none.
+  [[nodiscard]] uint32_t gap_after(wire::Psn from, uint32_t otherwise) const;
+  void clear(HoldPool& pool);
+  [[nodiscard]] bool empty() const { return held_.empty(); }
+
+ private:
+  struct Entry {
+    InPacket packet;  // view into buffer
+    HoldPool::Buffer* buffer;
+  };
+  std::vector<Entry> held_;
+};
+
+}  // namespace verbena::transport

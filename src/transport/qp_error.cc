@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transport/qp_error.h"
+
+namespace verbena::transport {
+namespace {
+
+void stop_sending(Core& core, QueuePair& qp) {
+  core.timers.remove(qp);
+  qp.send.probe_at = kNever;
+  qp.send.timeout_at = kNever;
+  qp.send.rnr_until = 0;
+  qp.send.hold.clear(core.hold_pool);
+  qp.send.cursor = qp.sq.tail();
+  qp.send.cursor_packet = 0;
+}
+
+void report_flushed_receive(QueuePair& qp) {
+  qp.recv_cq->push({.wr_id = qp.recv.taken.wr_id,
+                    .status = WcStatus::kFlushed,
+                    .opcode = WcOpcode::kRecv,
+                    .qpn = qp.qpn});
+  qp.recv.taken.present = false;
+}
+
+void stop_receiving(Core& core, QueuePair& qp) {
+  RecvSide& recv = qp.recv;
+  recv.hold.clear(core.hold_pool);
+  recv.ack_due = false;
+  recv.in_message = RecvSide::InMessage::kNone;
+  recv.replies_pending = 0;
+  for (ReadReply& reply : recv.replies) reply = {};
+}
+
+}  // namespace
+
+void flush_send_queue(QueuePair& qp) {
+  while (!qp.sq.empty()) {
+    qp.send_cq->push({.wr_id = qp.sq.at(qp.sq.head()).wr_id,
+                      .status = WcStatus::kFlushed,
+                      .opcode = WcOpcode::kSend,
+                      .qpn = qp.qpn});
+    qp.sq.pop_head();
+  }
+  qp.send.cursor = qp.sq.tail();
+  qp.send.cursor_packet = 0;
+}
+
+void flush_recv_queue(Core& core, QueuePair& qp) {
+  if (qp.recv.taken.present) report_flushed_receive(qp);
+  while (!qp.rq.empty()) {
+    qp.rq.take(qp.recv.taken);
+    report_flushed_receive(qp);
+  }
+  // IBA 10.2.9.4: with a shared queue nobody else says that no more receives of this QP will
+  // complete.
+  if (qp.srq != nullptr) core.events.qp_event(Event::kQpLastWqeReached, qp.qpn);
+}
+
+void enter_error(Core& core, QueuePair& qp) {
+  if (qp.state() == QpState::kErr) return;
+  qp.attr.state = QpState::kErr;
+  stop_sending(core, qp);
+  stop_receiving(core, qp);
+  flush_send_queue(qp);
+  flush_recv_queue(core, qp);
+}
+
+void enter_send_error(Core& core, QueuePair& qp) {
+  qp.attr.state = QpState::kSqe;
+  stop_sending(core, qp);
+  flush_send_queue(qp);
+}
+
+void reset(Core& core, QueuePair& qp) {
+  stop_sending(core, qp);
+  stop_receiving(core, qp);
+  qp.sq.clear();
+  qp.rq.clear();
+  qp.attr = QpAttr{};
+  qp.send = SendSide{};
+  const bool listed = qp.recv.in_ack_list;
+  TakenReceive taken = std::move(qp.recv.taken);
+  taken.present = false;
+  qp.recv = RecvSide{};
+  qp.recv.taken = std::move(taken);
+  qp.recv.in_ack_list = listed;
+  qp.send.cursor = qp.sq.tail();
+}
+
+}  // namespace verbena::transport

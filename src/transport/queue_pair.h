@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+// A queue pair: what was asked for when it was made, its attributes, and the two machines in it.
+// The send side is driven by requester.h, completer.h and recovery.h, the receive side by
+// responder.h, read_replies.h and datagram.h; endpoint.h owns it. Touched by one thread at a time
+// (the engine's lock).
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "base/ids.h"
+#include "base/time.h"
+#include "base/timer_heap.h"
+#include "transport/attributes.h"
+#include "transport/hold.h"
+#include "transport/recv_queue.h"
+#include "transport/send_queue.h"
+#include "transport/work.h"
+#include "wire/psn.h"
+
+namespace verbena::transport {
+
+struct QpInit {
+  QpType type = QpType::kRc;
+  PdId pd{};
+  CompletionQueue* send_cq = nullptr;
+  CompletionQueue* recv_cq = nullptr;
+  SharedRecvQueue* srq = nullptr;  // instead of a receive queue of its own
+  SendQueueCaps send{};
+  uint32_t max_recv_entries = 0;
+  uint32_t max_recv_sge = 0;
+  bool signal_all = false;
+};
+
+// What is in flight, and how much may be. Costs are payload plus a fixed share for headers and the
+// receiver's bookkeeping, so that many small packets count too.
+struct Window {
+  uint64_t sent_cost = 0;    // of everything sent, as if each packet were sent once
+  uint64_t acked_cost = 0;   // of everything before `una`
+  uint64_t allowed = 0;      // how far sent_cost may run ahead of acked_cost
+  uint64_t grow_credit = 0;  // cost acknowledged since the last growth
+  bool shrunk = false;       // it was too large once: grows slowly from then on
+};
+
+// Round-trip estimate (RFC 6298's filter), from packets that were sent once.
+struct RoundTrip {
+  Duration smoothed = 0;  // 0: no sample yet
+  Duration variation = 0;
+  bool timing = false;
+  wire::Psn timed_psn;
+  Time timed_at = 0;
+};
+
+struct SendSide {
+  // una <= psn at the cursor <= sent_end <= assign (modular): out and unacknowledged are
+  // [una, cursor's psn); [cursor's psn, sent_end) was sent before and will be sent again;
+  // [sent_end, assign) belongs to entries that are started but was never sent.
+  wire::Psn una;
+  wire::Psn sent_end;
+  wire::Psn assign;
+  uint64_t cursor = 0;          // entry of the send queue
+  uint32_t cursor_packet = 0;   // packet within it
+  uint32_t rd_outstanding = 0;  // READ and atomic requests out and not fully answered
+  uint32_t unrequested = 0;     // packets since the last AckReq
+  Window window;
+  RoundTrip rtt;
+  Hold hold;  // early read responses
+
+  bool peer_holds = false;  // the peer keeps early packets: repair instead of going back
+  bool recovering = false;  // a loss was seen; until una reaches recover_until it counts as one
+  wire::Psn recover_until;
+  uint32_t losses = 0;          // seen since then
+  uint32_t losses_allowed = 0;  // before the window is to blame
+  bool repaired = false;        // the last thing done about a loss was to send packets before
+  wire::Psn repaired_until;     // this one again,
+  Time repaired_at = 0;         // then
+  bool asked = false;           // responses missing before asked_until were asked for again
+  wire::Psn asked_until;
+  wire::Psn oldest_asked;  // una, when it was last asked for
+  Time oldest_asked_at = 0;
+  wire::Psn last_gap;        // where the last loss was
+  uint32_t gap_spacing = 0;  // packets between losses, smoothed; 0: not known
+  bool probing = false;      // a tail probe is out
+  Time probed_at = 0;        // since then
+  uint8_t probes = 0;        // in a row, without progress: doubles the wait
+  uint8_t retries_left = 0;
+  uint8_t rnr_left = 0;
+  Time rnr_until = 0;  // no sending before; 0: not waiting
+  Time probe_at = kNever;
+  Time timeout_at = kNever;
+  bool drained_notified = true;  // SQ_DRAINED is not owed
+};
+
+// A READ or atomic request that was accepted: answered in order, and kept for duplicates.
+struct ReadReply {
+  // kEmpty: an ATOMIC WRITE, answered by a read response without payload.
+  enum class Kind : uint8_t { kFree, kRead, kAtomic, kEmpty };
+  Kind kind = Kind::kFree;
+  bool pending = false;  // has packets to send
+  bool fresh = false;    // not yet answered once
+  wire::Psn first_psn;   // of the original request
+  uint32_t packets = 0;
+  RKey rkey;
+  RemoteAddr addr;  // of the original request
+  uint32_t length = 0;
+  uint32_t msn = 0;
+  uint64_t atomic_result = 0;
+  // What is being sent now: packets [next, end) of the original, answering a request that began at
+  // `from`.
+  uint32_t from = 0;
+  uint32_t next = 0;
+  uint32_t end = 0;
+  uint32_t last_bytes = 0;  // payload of packet end - 1
+};
+
+struct RecvSide {
+  wire::Psn expected;
+  uint32_t msn = 0;
+  enum class InMessage : uint8_t { kNone, kSend, kWrite };
+  InMessage in_message = InMessage::kNone;
+  uint64_t received = 0;  // payload bytes of the message so far
+  // the WRITE under way
+  RKey write_rkey;
+  RemoteAddr write_addr;
+  uint64_t write_length = 0;
+
+  TakenReceive taken;
+  bool nak_sent = false;  // one NAK per gap: silent until `expected` arrives
+  bool nak_owed = false;  // a gap was seen while read replies had to go first
+  bool ack_due = false;
+  bool in_ack_list = false;
+  bool established = false;  // first packet seen in RTR
+  bool uc_discard = false;   // UC: drop until the next First or Only
+  Hold hold;                 // early requests
+
+  std::vector<ReadReply> replies;  // ring of max_dest_rd_atomic
+  uint32_t replies_next = 0;       // where the next request goes
+  uint32_t replies_pending = 0;
+};
+
+struct QueuePair {
+  QueuePair(Qpn number, const QpInit& init)
+      : qpn(number),
+        type(init.type),
+        pd(init.pd),
+        send_cq(init.send_cq),
+        recv_cq(init.recv_cq),
+        srq(init.srq),
+        signal_all(init.signal_all),
+        sq(init.send, init.type == QpType::kUd),
+        rq(srq != nullptr ? 0 : init.max_recv_entries, srq != nullptr ? 0 : init.max_recv_sge) {
+    recv.taken.list.reserve(srq != nullptr ? srq->queue.max_sge() : init.max_recv_sge);
+  }
+
+  const Qpn qpn;
+  const QpType type;
+  const PdId pd;
+  CompletionQueue* const send_cq;
+  CompletionQueue* const recv_cq;
+  SharedRecvQueue* const srq;
+  const bool signal_all;
+
+  QpAttr attr;
+  uint32_t mtu = 1024;  // bytes, of attr.mtu
+  SendQueue sq;
+  RecvQueue rq;
+  SendSide send;
+  RecvSide recv;
+
+  TimerHook timer;
+  bool runnable = false;  // in the endpoint's list of queue pairs with something to send
+
+  [[nodiscard]] QpState state() const { return attr.state; }
+  [[nodiscard]] bool can_receive() const {
+    return attr.state == QpState::kRtr || attr.state == QpState::kRts ||
+           attr.state == QpState::kSqd || attr.state == QpState::kSqe;
+  }
+  [[nodiscard]] bool can_send() const {
+    return attr.state == QpState::kRts || attr.state == QpState::kSqd;
+  }
+  [[nodiscard]] RecvQueue& receive_queue() { return srq != nullptr ? srq->queue : rq; }
+  // PSN of the packet the cursor points at.
+  [[nodiscard]] wire::Psn cursor_psn() const;
+};
+
+}  // namespace verbena::transport

@@ -1,0 +1,330 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transport/recovery.h"
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "transport/completer.h"
+#include "transport/requester.h"
+
+namespace verbena::transport::recovery {
+namespace {
+
+using wire::Psn;
+
+constexpr uint32_t kMinWindowPackets = 4;
+constexpr uint32_t kLossesAllowed = 2;  // per window in flight,
+constexpr uint32_t kLossShare = 8;      // or one packet in so many, whichever is more
+constexpr int32_t kMaxSpacing = 1 << 16;
+constexpr uint8_t kMaxProbeDoublings = 8;
+constexpr Duration kMaxProbeWait = 500 * kMillisecond;
+
+[[nodiscard]] bool in_flight(const QueuePair& qp) { return qp.send.una != qp.send.sent_end; }
+
+[[nodiscard]] Duration probe_wait(const Core& core, const QueuePair& qp) {
+  const RoundTrip& rtt = qp.send.rtt;
+  // While something is known to be missing, silence means that the repair was lost as well.
+  const Duration least = qp.send.recovering ? 2 * rtt.smoothed : core.tuning.min_probe;
+  const Duration base = rtt.smoothed == 0 ? core.tuning.first_probe
+                                          : std::max(least, rtt.smoothed + 4 * rtt.variation);
+  return std::min(base << std::min(qp.send.probes, kMaxProbeDoublings), kMaxProbeWait);
+}
+
+void restart_timers(const Core& core, QueuePair& qp, Time now) {
+  const Duration timeout = ack_timeout(qp.attr.timeout);
+  qp.send.timeout_at = timeout == kNever ? kNever : now + timeout;
+  qp.send.probe_at = now + probe_wait(core, qp);
+}
+
+void sample_round_trip(QueuePair& qp, Time now) {
+  RoundTrip& rtt = qp.send.rtt;
+  if (!rtt.timing || !rtt.timed_psn.is_before(qp.send.una)) return;
+  rtt.timing = false;
+  const Duration sample = std::max<Duration>(now - rtt.timed_at, 1);
+  if (rtt.smoothed == 0) {
+    rtt.smoothed = sample;
+    rtt.variation = sample / 2;
+    return;
+  }
+  const Duration off = std::abs(rtt.smoothed - sample);
+  rtt.variation += (off - rtt.variation) / 4;
+  rtt.smoothed += (sample - rtt.smoothed) / 8;
+}
+
+void shrink_window(QueuePair& qp) {
+  SendSide& send = qp.send;
+  const uint64_t least = uint64_t{kMinWindowPackets} * (qp.mtu + kPacketOverhead);
+  send.window.allowed = std::max(send.window.allowed - send.window.allowed / 4, least);
+  send.window.grow_credit = 0;
+  send.window.shrunk = true;
+}
+
+// A link that loses one packet in many loses them at any window; a receiver that overflows loses
+// many of one window. Only the latter is helped by sending less.
+void note_loss(QueuePair& qp) {
+  SendSide& send = qp.send;
+  if (!send.recovering) {
+    send.recovering = true;
+    send.recover_until = send.sent_end;
+    send.losses = 0;
+    const auto out = static_cast<uint32_t>(distance(send.una, send.sent_end));
+    send.losses_allowed = std::max(kLossesAllowed, out / kLossShare);
+  }
+  if (++send.losses == send.losses_allowed + 1) shrink_window(qp);
+}
+
+void go_back(Core& core, QueuePair& qp) {
+  SendSide& send = qp.send;
+  if (!in_flight(qp)) return;
+  core.count(Counter::kGoBack);
+  place_cursor_at_una(qp);
+  send.window.sent_cost = send.window.acked_cost;
+  send.rd_outstanding = 0;
+  send.rtt.timing = false;
+  send.repaired = false;
+  send.asked = false;
+  send.probing = false;
+}
+
+// The peer said that it does not have this packet: when it is acknowledged, that is for the copy
+// sent now.
+void time_repair(QueuePair& qp, Psn psn, Time now) {
+  qp.send.rtt.timing = true;
+  qp.send.rtt.timed_psn = psn;
+  qp.send.rtt.timed_at = now;
+}
+
+// Sends packets from `from` on again.
+void repair(Core& core, QueuePair& qp, Psn from, uint32_t packets, Time now) {
+  SendSide& send = qp.send;
+  core.count(Counter::kRepair);
+  send.repaired = true;
+  send.repaired_until = from + packets;
+  send.repaired_at = now;
+  time_repair(qp, from, now);
+  requester::resend(core, qp, requester::Resend::kRequests, from, packets);
+}
+
+// What is missing was sent again less than a round trip ago.
+[[nodiscard]] bool repair_is_on_its_way(const QueuePair& qp, Psn missing, Time now) {
+  const SendSide& send = qp.send;
+  if (!send.repaired || !missing.is_before(send.repaired_until)) return false;
+  return send.rtt.smoothed == 0 || now < send.repaired_at + send.rtt.smoothed;
+}
+
+// The peer names one missing packet per round trip. When more than one is lost in that time,
+// waiting for each to be named costs more than sending some again unasked: as many as make the two
+// costs equal.
+[[nodiscard]] uint32_t others_likely_lost(QueuePair& qp, Psn missing) {
+  SendSide& send = qp.send;
+  const int32_t spacing = distance(send.last_gap, missing);
+  send.last_gap = missing;
+  if (spacing <= 0 || spacing > kMaxSpacing) return 0;
+  const auto now_seen = static_cast<uint32_t>(spacing);
+  send.gap_spacing = send.gap_spacing == 0 ? now_seen : (3 * send.gap_spacing + now_seen) / 4;
+  const auto out = static_cast<uint32_t>(distance(missing, qp.cursor_psn()));
+  return out > send.gap_spacing ? (out - send.gap_spacing) / 2 : 0;
+}
+
+// Asks for every response before `limit`, or before one that is held, that is not there and was not
+// asked for again yet.
+void ask_for_missing(Core& core, QueuePair& qp, Psn limit, Time now) {
+  SendSide& send = qp.send;
+  Psn from = send.una;
+  if (send.asked && from.is_before(send.asked_until)) from = send.asked_until;
+  for (;;) {
+    from = send.hold.next_missing(from);
+    uint32_t missing = send.hold.gap_after(from, 0);
+    if (missing == 0 && from.is_before(limit))
+      missing = static_cast<uint32_t>(distance(from, limit));
+    if (missing == 0) break;
+    note_loss(qp);
+    core.count(Counter::kRepair);
+    time_repair(qp, from, now);
+    requester::resend(core, qp, requester::Resend::kResponses, from, missing);
+    from = from + missing;
+  }
+  send.asked = true;
+  send.asked_until = from;
+}
+
+// Responses still come, and the one at una, though asked for a good round trip ago, does not: the
+// question or its answer was lost too.
+void ask_again_for_oldest(Core& core, QueuePair& qp, Time now) {
+  SendSide& send = qp.send;
+  if (send.oldest_asked != send.una) {
+    send.oldest_asked = send.una;
+    send.oldest_asked_at = now;
+    return;
+  }
+  const RoundTrip& rtt = send.rtt;
+  if (rtt.smoothed == 0 || now < send.oldest_asked_at + rtt.smoothed + 2 * rtt.variation) return;
+  send.oldest_asked_at = now;
+  const uint32_t missing = send.hold.gap_after(send.una, 0);
+  if (missing == 0) return;
+  core.count(Counter::kRepair);
+  requester::resend(core, qp, requester::Resend::kResponses, send.una, missing);
+}
+
+void on_timeout(Core& core, QueuePair& qp, Time now) {
+  core.count(Counter::kTimeout);
+  if (qp.send.retries_left == 0) {
+    core.count(Counter::kRetryExceeded);
+    completer::fail_head(core, qp, WcStatus::kRetryExceeded);
+    return;
+  }
+  --qp.send.retries_left;
+  qp.send.peer_holds = false;
+  shrink_window(qp);
+  go_back(core, qp);
+  restart_timers(core, qp, now);
+  requester::pump(core, qp, now);
+}
+
+void on_probe(Core& core, QueuePair& qp, Time now) {
+  core.count(Counter::kTailProbe);
+  if (qp.send.probes < kMaxProbeDoublings) ++qp.send.probes;
+  qp.send.probing = true;
+  qp.send.probed_at = now;
+  qp.send.rtt.timing = false;
+  qp.send.probe_at = now + probe_wait(core, qp);
+  qp.send.asked = false;
+  if (qp.send.hold.empty()) {
+    requester::resend(core, qp, requester::Resend::kRequests, qp.send.una, 1);
+  } else {
+    ask_for_missing(core, qp, qp.send.una, now);
+    qp.send.rtt.timing = false;
+  }
+  if (qp.can_send()) arm(core, qp, now);
+}
+
+}  // namespace
+
+void place_cursor_at_una(QueuePair& qp) {
+  qp.send.cursor = qp.sq.head();
+  qp.send.cursor_packet = 0;
+  // Entries that are done but for their report (local operations) lie before una.
+  while (qp.send.cursor < qp.sq.tail() && qp.sq.at(qp.send.cursor).started &&
+         qp.sq.at(qp.send.cursor).is_local() &&
+         qp.sq.at(qp.send.cursor).local_status == WcStatus::kSuccess) {
+    ++qp.send.cursor;
+  }
+  if (qp.send.cursor < qp.sq.tail() && qp.sq.at(qp.send.cursor).started) {
+    qp.send.cursor_packet = (qp.send.una - qp.sq.at(qp.send.cursor).first_psn.value()).value();
+  }
+}
+
+void arm(Core& core, QueuePair& qp, Time now) {
+  SendSide& send = qp.send;
+  if (send.rnr_until != 0) {
+    core.timers.set(qp, send.rnr_until);
+    return;
+  }
+  if (!in_flight(qp)) {
+    send.timeout_at = kNever;
+    send.probe_at = kNever;
+    core.timers.set(qp, kNever);
+    return;
+  }
+  if (send.probe_at == kNever) restart_timers(core, qp, now);
+  core.timers.set(qp, std::min(send.probe_at, send.timeout_at));
+}
+
+void on_timer(Core& core, QueuePair& qp, Time now) {
+  SendSide& send = qp.send;
+  if (!qp.can_send()) return;
+  if (send.rnr_until != 0) {
+    if (now >= send.rnr_until) {
+      send.rnr_until = 0;
+      go_back(core, qp);
+      restart_timers(core, qp, now);
+      requester::pump(core, qp, now);
+    }
+  } else if (in_flight(qp)) {
+    if (now >= send.timeout_at) {
+      on_timeout(core, qp, now);
+    } else if (now >= send.probe_at) {
+      on_probe(core, qp, now);
+    }
+  }
+  if (qp.can_send()) arm(core, qp, now);
+}
+
+void on_progress(Core& core, QueuePair& qp, uint64_t acked_cost, Time now) {
+  SendSide& send = qp.send;
+  sample_round_trip(qp, now);
+  send.retries_left = qp.attr.retry_count;
+  send.rnr_left = qp.attr.rnr_retry;
+  send.probes = 0;
+  if (send.recovering && !send.una.is_before(send.recover_until)) send.recovering = false;
+  Window& window = send.window;
+  window.grow_credit += acked_cost;
+  const bool too_much = send.recovering && send.losses > send.losses_allowed;
+  if (!too_much && window.grow_credit >= window.allowed) {
+    window.grow_credit = 0;
+    const uint64_t step =
+        window.shrunk ? 2 * (uint64_t{qp.mtu} + kPacketOverhead) : window.allowed / 4;
+    window.allowed = std::min<uint64_t>(window.allowed + step, core.tuning.max_window_bytes);
+  }
+  restart_timers(core, qp, now);
+  arm(core, qp, now);
+}
+
+void on_missing_response(Core& core, QueuePair& qp, Psn limit, Time now) {
+  if (!in_flight(qp) || qp.send.rnr_until != 0) return;
+  ask_for_missing(core, qp, limit, now);
+  ask_again_for_oldest(core, qp, now);
+  if (qp.can_send()) requester::pump(core, qp, now);
+}
+
+void on_missing_request(Core& core, QueuePair& qp, Psn missing, Time now) {
+  SendSide& send = qp.send;
+  // While an RNR timer runs nothing is sent (IBA 9.7.5.2.8); what is missing is sent again after
+  // it.
+  if (!in_flight(qp) || send.rnr_until != 0 || repair_is_on_its_way(qp, missing, now)) return;
+  note_loss(qp);
+  const bool burst = send.repaired && missing == send.repaired_until;
+  if (send.peer_holds && !burst && missing.is_before(send.sent_end)) {
+    repair(core, qp, missing, 1 + others_likely_lost(qp, missing), now);
+  } else {
+    go_back(core, qp);
+    if (missing == send.una) time_repair(qp, missing, now);
+  }
+  if (qp.can_send()) requester::pump(core, qp, now);
+}
+
+void on_probe_answer(Core& core, QueuePair& qp, Time now) {
+  SendSide& send = qp.send;
+  if (!send.probing) return;
+  // What answers sooner than anything can come back is about something sent earlier.
+  if (now < send.probed_at + send.rtt.smoothed / 2) return;
+  send.probing = false;
+  // The peer had this much when the probe, sent last, reached it: what follows is lost.
+  if (!in_flight(qp)) return;
+  note_loss(qp);
+  if (send.peer_holds && !qp.sq.at(qp.sq.head()).wants_response()) {
+    repair(core, qp, send.una, 1, now);
+  } else {
+    go_back(core, qp);
+  }
+  restart_timers(core, qp, now);
+}
+
+void on_rnr(Core& core, QueuePair& qp, Duration wait, Time now) {
+  SendSide& send = qp.send;
+  if (!in_flight(qp) || send.rnr_until != 0) return;
+  if (qp.attr.rnr_retry != 7) {
+    if (send.rnr_left == 0) {
+      core.count(Counter::kRnrRetryExceeded);
+      completer::fail_head(core, qp, WcStatus::kRnrRetryExceeded);
+      return;
+    }
+    --send.rnr_left;
+  }
+  send.rnr_until = now + wait;
+  send.timeout_at = kNever;
+  send.probe_at = kNever;
+  arm(core, qp, now);
+}
+
+}  // namespace verbena::transport::recovery

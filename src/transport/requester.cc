@@ -1,0 +1,336 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transport/requester.h"
+
+#include <algorithm>
+
+#include "transport/completer.h"
+#include "transport/datagram.h"
+#include "transport/packet_writer.h"
+#include "transport/recovery.h"
+
+namespace verbena::transport::requester {
+namespace {
+
+using wire::Op;
+using wire::Psn;
+
+// The opcode of packet `packet` of a SEND or WRITE.
+[[nodiscard]] Op opcode_of(const SendWqe& wqe, uint32_t packet) {
+  const bool first = packet == 0;
+  const bool last = packet + 1 == wqe.packets;
+  switch (wqe.op) {
+    case SendOp::kSend:
+      return first ? (last ? Op::kSendOnly : Op::kSendFirst)
+                   : (last ? Op::kSendLast : Op::kSendMiddle);
+    case SendOp::kSendImm:
+      return first ? (last ? Op::kSendOnlyImm : Op::kSendFirst)
+                   : (last ? Op::kSendLastImm : Op::kSendMiddle);
+    case SendOp::kSendInvalidate:
+      return first ? (last ? Op::kSendOnlyInvalidate : Op::kSendFirst)
+                   : (last ? Op::kSendLastInvalidate : Op::kSendMiddle);
+    case SendOp::kWrite:
+      return first ? (last ? Op::kWriteOnly : Op::kWriteFirst)
+                   : (last ? Op::kWriteLast : Op::kWriteMiddle);
+    case SendOp::kWriteImm:
+      return first ? (last ? Op::kWriteOnlyImm : Op::kWriteFirst)
+                   : (last ? Op::kWriteLastImm : Op::kWriteMiddle);
+    case SendOp::kAtomicWrite:     return Op::kAtomicWrite;
+    case SendOp::kRead:            return Op::kReadRequest;
+    case SendOp::kCompareSwap:     return Op::kCompareSwap;
+    case SendOp::kFetchAdd:        return Op::kFetchAdd;
+    case SendOp::kLocalInvalidate:
+    case SendOp::kBindWindow:
+    case SendOp::kFlush:           break;
+  }
+  VERBENA_CHECK(false && "operation has no packets");
+  return Op::kSendOnly;
+}
+
+// Local operations take effect when the cursor reaches them; they complete in order with the rest.
+[[nodiscard]] WcStatus execute_local(Core& core, QueuePair& qp, const SendWqe& wqe) {
+  if (wqe.op == SendOp::kLocalInvalidate) {
+    const auto fault = core.memory.invalidate_local(RKey(wqe.imm_or_invalidate), qp.pd);
+    return fault == memory::Fault::kNone ? WcStatus::kSuccess : WcStatus::kMwBind;
+  }
+  const BindTarget& target = qp.sq.bind(qp.send.cursor);
+  const auto bound = core.memory.bind_window(target.window, {qp.pd, qp.qpn}, target.bind);
+  return bound.has_value() ? WcStatus::kSuccess : WcStatus::kMwBind;
+}
+
+// Gives the entry at the cursor its PSNs, or says that it must wait.
+[[nodiscard]] bool start(Core& core, QueuePair& qp, SendWqe& wqe) {
+  if (qp.state() != QpState::kRts) return false;  // SQD starts nothing new
+  if ((wqe.flags & kFence) != 0 && qp.send.rd_outstanding > 0) return false;
+  wqe.started = true;
+  wqe.first_psn = qp.send.assign;
+  if (wqe.is_local()) {
+    wqe.packets = 0;
+    wqe.local_status = execute_local(core, qp, wqe);
+    return true;
+  }
+  if ((wqe.flags & kInline) == 0) {
+    const bool write = wqe.wants_response() && wqe.op != SendOp::kAtomicWrite;
+    if (core.memory.check_local(qp.pd, qp.sq.list(qp.send.cursor), write) != memory::Fault::kNone) {
+      wqe.local_status = WcStatus::kLocalProtection;
+    }
+  }
+  wqe.packets = qp.type == QpType::kUd ? 1 : packets_for(wqe.length, qp.mtu);
+  qp.send.assign = qp.send.assign + wqe.packets;
+  return true;
+}
+
+// Payload of packet `packet`; false when the memory under it is not usable.
+[[nodiscard]] bool gather(Core& core, QueuePair& qp, uint64_t number, uint32_t packet,
+                          memory::Pieces& pieces) {
+  const SendWqe& wqe = qp.sq.at(number);
+  const uint64_t offset = uint64_t{packet} * qp.mtu;
+  const auto n = static_cast<uint32_t>(std::min<uint64_t>(qp.mtu, wqe.length - offset));
+  if (n == 0) return true;
+  if ((wqe.flags & kInline) != 0) {
+    pieces.add(qp.sq.inline_data(number).subspan(offset, n));
+    return true;
+  }
+  return core.memory.gather(qp.pd, qp.sq.list(number), offset, n, pieces) == memory::Fault::kNone;
+}
+
+[[nodiscard]] wire::Service service_of(const QueuePair& qp) {
+  return qp.type == QpType::kUc ? wire::Service::kUc : wire::Service::kRc;
+}
+
+// One packet of a SEND, WRITE or ATOMIC WRITE.
+[[nodiscard]] bool send_data(Core& core, QueuePair& qp, uint64_t number, uint32_t packet,
+                             bool ack) {
+  const SendWqe& wqe = qp.sq.at(number);
+  memory::Pieces pieces(core.link.staging());
+  if (!gather(core, qp, number, packet, pieces)) return false;
+  PacketWriter writer(qp, service_of(qp), opcode_of(wqe, packet), wqe.first_psn + packet);
+  const wire::OpcodeInfo& info = wire::opcode_info(writer.bth().opcode);
+  if (info.has(wire::kReth)) {
+    writer.put(wire::Reth{wqe.remote_addr.value, wqe.rkey, static_cast<uint32_t>(wqe.length)});
+  }
+  if (info.has(wire::kImmDt)) writer.put(wire::ImmDt{wqe.imm_or_invalidate});
+  if (info.has(wire::kIeth)) writer.put(wire::Ieth{RKey(wqe.imm_or_invalidate)});
+  writer.bth().ack_request = ack;
+  // Only a message that consumes a receive can be solicited.
+  const bool consumes = wqe.op != SendOp::kWrite && wqe.op != SendOp::kAtomicWrite;
+  writer.bth().solicited = (wqe.flags & kSolicited) != 0 && info.ends_message() && consumes;
+  writer.send(core, qp.attr.path, pieces.list(), pieces.bytes());
+  return true;
+}
+
+// Asks for packets [from, to) of a READ.
+void send_read_request(Core& core, QueuePair& qp, const SendWqe& wqe, uint32_t from, uint32_t to) {
+  const uint64_t offset = uint64_t{from} * qp.mtu;
+  const uint64_t end = std::min<uint64_t>(uint64_t{to} * qp.mtu, wqe.length);
+  PacketWriter writer(qp, service_of(qp), Op::kReadRequest, wqe.first_psn + from);
+  writer.put(
+      wire::Reth{wqe.remote_addr.value + offset, wqe.rkey, static_cast<uint32_t>(end - offset)});
+  writer.bth().ack_request = true;
+  writer.send(core, qp.attr.path);
+}
+
+void send_atomic(Core& core, QueuePair& qp, const SendWqe& wqe) {
+  PacketWriter writer(qp, service_of(qp), opcode_of(wqe, 0), wqe.first_psn);
+  const bool swap = wqe.op == SendOp::kCompareSwap;
+  writer.put(wire::AtomicEth{wqe.remote_addr.value, wqe.rkey, swap ? wqe.swap : wqe.compare_add,
+                             swap ? wqe.compare_add : 0});
+  writer.bth().ack_request = true;
+  writer.send(core, qp.attr.path);
+}
+
+[[nodiscard]] bool window_allows(const Core& core, const QueuePair& qp, uint64_t more,
+                                 uint32_t packets) {
+  const Window& window = qp.send.window;
+  const uint64_t in_flight = window.sent_cost - window.acked_cost;
+  if (in_flight == 0) return true;  // one packet, or one READ segment, may always be out
+  const auto out = static_cast<uint32_t>(distance(qp.send.una, qp.cursor_psn()));
+  return in_flight + more <= window.allowed && out + packets <= core.tuning.max_window_packets;
+}
+
+// Whether the packet about to go must ask for an acknowledgement: at a message's end, every so
+// often within one, and when the window closes behind it (nothing else would ask before the probe).
+[[nodiscard]] bool wants_ack(const Core& core, const QueuePair& qp, const SendWqe& wqe,
+                             uint32_t packet, uint64_t this_cost) {
+  if (packet + 1 == wqe.packets || qp.send.unrequested + 1 >= core.tuning.ack_every) return true;
+  const uint64_t next_cost = cost(qp, wqe, packet + 1, packet + 2);
+  return !window_allows(core, qp, this_cost + next_cost, 2);
+}
+
+enum class Sent : uint8_t { kYes, kMustWait, kFailed };
+
+// Sends what stands at the cursor and moves it on.
+[[nodiscard]] Sent send_at_cursor(Core& core, QueuePair& qp, SendWqe& wqe, Time now) {
+  SendSide& send = qp.send;
+  const uint32_t from = send.cursor_packet;
+  const uint32_t to = wqe.op == SendOp::kRead ? segment_end(core, qp, wqe, from) : from + 1;
+  const uint64_t weight = cost(qp, wqe, from, to);
+  if (!window_allows(core, qp, weight, to - from)) return Sent::kMustWait;
+  const Psn psn = wqe.first_psn + from;
+  const bool again = psn.is_before(send.sent_end);
+
+  bool ack = true;
+  if (wqe.wants_response()) {
+    if (send.rd_outstanding >= qp.attr.max_rd_atomic) return Sent::kMustWait;
+    if (wqe.op == SendOp::kRead) {
+      send_read_request(core, qp, wqe, from, to);
+    } else if (wqe.op == SendOp::kAtomicWrite) {
+      if (!send_data(core, qp, send.cursor, from, true)) return Sent::kFailed;
+    } else {
+      send_atomic(core, qp, wqe);
+    }
+    ++send.rd_outstanding;
+  } else {
+    ack = wants_ack(core, qp, wqe, from, weight);
+    if (!send_data(core, qp, send.cursor, from, ack)) return Sent::kFailed;
+  }
+
+  send.unrequested = ack ? 0 : send.unrequested + 1;
+  send.window.sent_cost += weight;
+  const Psn end = wqe.first_psn + to;
+  if (again) core.count(Counter::kRetransmittedPackets);
+  if (end.is_after(send.sent_end)) {
+    send.sent_end = end;
+    if (ack && !send.rtt.timing && !again) {
+      send.rtt.timing = true;
+      send.rtt.timed_psn = end.previous();
+      send.rtt.timed_at = now;
+    }
+  }
+  send.cursor_packet = to;
+  if (to == wqe.packets) {
+    ++send.cursor;
+    send.cursor_packet = 0;
+  }
+  return Sent::kYes;
+}
+
+void pump_reliable(Core& core, QueuePair& qp, Time now) {
+  SendSide& send = qp.send;
+  if (send.rnr_until != 0) return;
+  uint32_t budget = core.tuning.quantum;
+  while (send.cursor < qp.sq.tail()) {
+    SendWqe& wqe = qp.sq.at(send.cursor);
+    if (!wqe.started && !start(core, qp, wqe)) break;
+    if (wqe.local_status != WcStatus::kSuccess) break;
+    if (wqe.is_local()) {
+      ++send.cursor;
+      continue;
+    }
+    if (budget == 0 || !core.link.has_room_towards(qp.attr.path, qp.attr.dest_qpn)) {
+      core.make_runnable(qp);
+      break;
+    }
+    const Sent sent = send_at_cursor(core, qp, wqe, now);
+    if (sent == Sent::kFailed) wqe.local_status = WcStatus::kLocalProtection;
+    if (sent != Sent::kYes) break;
+    --budget;
+  }
+  // Local operations, and entries that failed here, end when everything before them has.
+  completer::retire_local(core, qp, now);
+  if (qp.can_send()) recovery::arm(core, qp, now);
+}
+
+// UC and UD: an entry is complete when its last packet is with the link.
+void pump_unreliable(Core& core, QueuePair& qp) {
+  SendSide& send = qp.send;
+  uint32_t budget = core.tuning.quantum;
+  while (send.cursor < qp.sq.tail() && qp.can_send()) {
+    SendWqe& wqe = qp.sq.at(send.cursor);
+    if (!wqe.started && !start(core, qp, wqe)) break;
+    if (!wqe.is_local() && wqe.local_status == WcStatus::kSuccess) {
+      const bool ud = qp.type == QpType::kUd;
+      const Path& path = ud ? qp.sq.datagram(send.cursor).path : qp.attr.path;
+      const Qpn target = ud ? qp.sq.datagram(send.cursor).qpn : qp.attr.dest_qpn;
+      if (budget == 0 || !core.link.has_room_towards(path, target)) {
+        core.make_runnable(qp);
+        break;
+      }
+      --budget;
+      const bool sent = ud ? datagram::send(core, qp, send.cursor)
+                           : send_data(core, qp, send.cursor, send.cursor_packet, false);
+      if (!sent) {
+        wqe.local_status = WcStatus::kLocalProtection;
+      } else if (++send.cursor_packet < wqe.packets) {
+        continue;
+      }
+    }
+    if (wqe.local_status != WcStatus::kSuccess) {
+      completer::fail_head(core, qp, wqe.local_status);
+      return;
+    }
+    send.sent_end = send.una = send.assign;
+    ++send.cursor;
+    send.cursor_packet = 0;
+    completer::complete_head(core, qp);
+  }
+  completer::notify_if_drained(core, qp);
+}
+
+}  // namespace
+
+uint32_t packets_for(uint64_t length, uint32_t mtu) {
+  return length == 0 ? 1 : static_cast<uint32_t>((length + mtu - 1) / mtu);
+}
+
+uint64_t cost(const QueuePair& qp, const SendWqe& wqe, uint32_t from, uint32_t to) {
+  const uint64_t begin = std::min<uint64_t>(uint64_t{from} * qp.mtu, wqe.length);
+  const uint64_t end = std::min<uint64_t>(uint64_t{to} * qp.mtu, wqe.length);
+  return end - begin + uint64_t{to - from} * kPacketOverhead;
+}
+
+uint32_t read_segment_packets(const Core& core, const QueuePair& qp) {
+  const uint32_t in_window = std::min(core.tuning.max_window_bytes / (qp.mtu + kPacketOverhead),
+                                      core.tuning.max_window_packets);
+  const uint32_t in_parallel = std::clamp<uint32_t>(qp.attr.max_rd_atomic, 1, 4);
+  return std::max<uint32_t>(in_window / in_parallel, 1);
+}
+
+uint32_t segment_end(const Core& core, const QueuePair& qp, const SendWqe& wqe, uint32_t packet) {
+  const uint32_t segment = read_segment_packets(core, qp);
+  return std::min((packet / segment + 1) * segment, wqe.packets);
+}
+
+void pump(Core& core, QueuePair& qp, Time now) {
+  if (!qp.can_send()) return;
+  if (qp.type == QpType::kRc) {
+    pump_reliable(core, qp, now);
+  } else {
+    pump_unreliable(core, qp);
+  }
+}
+
+void resend(Core& core, QueuePair& qp, Resend what, Psn from, uint32_t packets) {
+  const Psn end = from + packets;
+  uint64_t number = qp.sq.head();
+  while (from.is_before(end) && number < qp.sq.tail()) {
+    SendWqe& wqe = qp.sq.at(number);
+    if (!wqe.started) return;
+    const uint32_t packet = (from - wqe.first_psn.value()).value();
+    if (packet >= wqe.packets) {
+      ++number;
+      continue;
+    }
+    if (what == Resend::kResponses && !wqe.wants_response()) {
+      from = wqe.first_psn + wqe.packets;
+      continue;
+    }
+    core.count(Counter::kRetransmittedPackets);
+    uint32_t sent = 1;
+    if (wqe.op == SendOp::kRead) {
+      sent = segment_end(core, qp, wqe, packet) - packet;
+      if (what == Resend::kResponses) {
+        sent = std::min(sent, static_cast<uint32_t>(distance(from, end)));
+      }
+      send_read_request(core, qp, wqe, packet, packet + sent);
+    } else if (wqe.is_atomic() && wqe.op != SendOp::kAtomicWrite) {
+      send_atomic(core, qp, wqe);
+    } else if (!send_data(core, qp, number, packet, from.next() == end)) {
+      wqe.local_status = WcStatus::kLocalProtection;
+      if (number == qp.sq.head()) completer::fail_head(core, qp, wqe.local_status);
+      return;
+    }
+    from = from + sent;
+  }
+}
+
+}  // namespace verbena::transport::requester

@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transport/responder.h"
+
+#include "transport/packet_writer.h"
+#include "transport/qp_error.h"
+#include "transport/read_replies.h"
+#include "transport/request_checks.h"
+
+namespace verbena::transport::responder {
+namespace {
+
+using wire::Operation;
+using wire::Psn;
+
+// Old packets this close behind on UC are copies, not a peer that started afresh.
+constexpr int32_t kUcDuplicateWindow = 1 << 15;
+
+void send_ack(Core& core, QueuePair& qp, uint8_t syndrome, Psn psn) {
+  PacketWriter writer(qp, wire::Service::kRc, wire::Op::kAcknowledge, psn);
+  writer.put(wire::Aeth{syndrome, qp.recv.msn & 0xffffff});
+  writer.send(core, qp.attr.path);
+}
+
+void owe_ack(Core& core, QueuePair& qp) {
+  if (qp.recv.ack_due) {
+    core.count(Counter::kAcksCoalesced);
+    return;
+  }
+  qp.recv.ack_due = true;
+  if (!qp.recv.in_ack_list) {
+    qp.recv.in_ack_list = true;
+    core.ack_list.push_back(&qp);
+  }
+}
+
+// Says, once per gap, which PSN is missing.
+void nak_missing(Core& core, QueuePair& qp) {
+  if (qp.recv.nak_sent) return;
+  qp.recv.nak_owed = qp.recv.replies_pending > 0;
+  if (qp.recv.nak_owed) return;
+  qp.recv.nak_sent = true;
+  qp.recv.ack_due = false;  // a NAK acknowledges everything before it
+  core.count(Counter::kNakSequenceSent);
+  send_ack(core, qp, wire::syndrome::kNakSequence, qp.recv.expected);
+}
+
+void complete_receive(QueuePair& qp, const InPacket& packet, WcStatus status) {
+  const wire::OpcodeInfo& info = *packet.view.info;
+  RecvSide& recv = qp.recv;
+  Completion completion{
+      .wr_id = recv.taken.wr_id,
+      .status = status,
+      .opcode = info.operation == Operation::kWrite ? WcOpcode::kRecvWriteImm : WcOpcode::kRecv,
+      .solicited = packet.view.bth.solicited,
+      .byte_len = static_cast<uint32_t>(recv.received),
+      .qpn = qp.qpn,
+      .source_qpn = qp.attr.dest_qpn};
+  if (info.has(wire::kImmDt)) {
+    completion.flags |= kWcWithImm;
+    completion.imm_or_rkey = packet.view.imm().value;
+  }
+  if (info.has(wire::kIeth)) {
+    completion.flags |= kWcWithInvalidate;
+    completion.imm_or_rkey = packet.view.ieth().rkey.value;
+  }
+  recv.taken.present = false;
+  qp.recv_cq->push(completion);
+}
+
+// A verdict other than good, on RC: tell the peer; all but RNR end the connection.
+void refuse(Core& core, QueuePair& qp, const InPacket& packet, Verdict verdict) {
+  RecvSide& recv = qp.recv;
+  recv.ack_due = false;
+  if (verdict == Verdict::kNotReady) {
+    core.count(Counter::kRnrNakSent);
+    recv.nak_sent = true;  // what follows is early until this packet comes again
+    send_ack(core, qp, static_cast<uint8_t>(wire::syndrome::kRnrNak | qp.attr.min_rnr_timer),
+             recv.expected);
+    return;
+  }
+  const bool receive_failed = recv.taken.present;
+  switch (verdict) {
+    case Verdict::kRemoteAccess:
+      core.count(Counter::kNakRemoteAccessSent);
+      send_ack(core, qp, wire::syndrome::kNakRemoteAccess, recv.expected);
+      core.events.qp_event(Event::kQpAccessError, qp.qpn);
+      break;
+    case Verdict::kRemoteOperational:
+      core.count(Counter::kNakRemoteOperationalSent);
+      send_ack(core, qp, wire::syndrome::kNakRemoteOperational, recv.expected);
+      if (receive_failed) complete_receive(qp, packet, WcStatus::kLocalProtection);
+      break;
+    default:
+      core.count(Counter::kNakInvalidRequestSent);
+      send_ack(core, qp, wire::syndrome::kNakInvalidRequest, recv.expected);
+      if (verdict == Verdict::kTooLong) {
+        complete_receive(qp, packet, WcStatus::kLocalLength);
+      } else {
+        core.events.qp_event(Event::kQpRequestError, qp.qpn);
+      }
+      break;
+  }
+  enter_error(core, qp);
+}
+
+// Carries out a SEND or WRITE packet that passed every check.
+[[nodiscard]] Verdict execute_data(Core& core, QueuePair& qp, const InPacket& packet) {
+  const wire::OpcodeInfo& info = *packet.view.info;
+  RecvSide& recv = qp.recv;
+  const bool send = info.operation == Operation::kSend;
+  if (info.starts_message()) {
+    recv.received = 0;
+    recv.in_message = send ? RecvSide::InMessage::kSend : RecvSide::InMessage::kWrite;
+    if (!send) {
+      const wire::Reth reth = packet.view.reth();
+      recv.write_rkey = reth.rkey;
+      recv.write_addr = RemoteAddr(reth.address);
+      recv.write_length = reth.length;
+    }
+  }
+  const bool last = info.ends_message();
+  if (!packet.view.payload.empty()) {
+    if (send) {
+      const auto fault =
+          core.memory.scatter(qp.pd, recv.taken.list, recv.received, packet.view.payload, last);
+      if (fault != memory::Fault::kNone) return Verdict::kRemoteOperational;
+    } else {
+      const auto fault = core.memory.remote_write({qp.pd, qp.qpn}, recv.write_rkey,
+                                                  RemoteAddr(recv.write_addr.value + recv.received),
+                                                  packet.view.payload, last);
+      if (fault != memory::Fault::kNone) return Verdict::kRemoteAccess;
+    }
+  }
+  recv.received += packet.view.payload.size();
+  if (!last) return Verdict::kGood;
+  if (info.has(wire::kIeth)) {
+    const auto fault = core.memory.invalidate_remote(packet.view.ieth().rkey, {qp.pd, qp.qpn});
+    if (fault != memory::Fault::kNone) return Verdict::kRemoteOperational;
+  }
+  recv.in_message = RecvSide::InMessage::kNone;
+  recv.msn = (recv.msn + 1) & 0xffffff;
+  return Verdict::kGood;
+}
+
+void acknowledge(Core& core, QueuePair& qp, const InPacket& packet) {
+  const wire::OpcodeInfo& info = *packet.view.info;
+  const bool data = info.operation == Operation::kSend || info.operation == Operation::kWrite;
+  if (!data) return;  // the reply acknowledges
+  if (packet.view.bth.ack_request) owe_ack(core, qp);
+  if (info.ends_message() && (info.operation == Operation::kSend || info.has(wire::kImmDt))) {
+    complete_receive(qp, packet, WcStatus::kSuccess);
+  }
+}
+
+// One packet that is in order. False when it was refused.
+[[nodiscard]] bool process(Core& core, QueuePair& qp, const InPacket& packet) {
+  qp.recv.nak_sent = false;
+  qp.recv.nak_owed = false;
+  Verdict verdict = check_request(core, qp, packet);
+  if (verdict == Verdict::kGood) {
+    const Operation operation = packet.view.info->operation;
+    if (operation == Operation::kSend || operation == Operation::kWrite) {
+      const RecvSide::InMessage in_message = qp.recv.in_message;
+      const uint64_t received = qp.recv.received;
+      verdict = execute_data(core, qp, packet);
+      if (verdict == Verdict::kGood) {
+        qp.recv.expected = qp.recv.expected.next();
+      } else {
+        // As before the packet: it is looked at again if the refusal has to wait.
+        qp.recv.in_message = in_message;
+        qp.recv.received = received;
+      }
+    } else {
+      verdict = read_replies::execute(core, qp, packet);
+    }
+  }
+  if (verdict != Verdict::kGood) {
+    // Replies to earlier READs go out before the refusal; the packet waits for them among the early
+    // ones.
+    if (qp.recv.replies_pending == 0) {
+      refuse(core, qp, packet, verdict);
+    } else {
+      (void)qp.recv.hold.keep(core.hold_pool, qp.recv.expected, packet);
+    }
+    return false;
+  }
+  acknowledge(core, qp, packet);
+  return true;
+}
+
+void on_duplicate(Core& core, QueuePair& qp, const InPacket& packet) {
+  switch (packet.view.info->operation) {
+    case Operation::kSend:
+    case Operation::kWrite:
+      core.count(Counter::kDuplicateRequest);
+      // IBA 9.7.5.1.1: never executed again; answered with the newest PSN so that the peer moves
+      // on.
+      owe_ack(core, qp);
+      return;
+    default: read_replies::replay(core, qp, packet); return;
+  }
+}
+
+// Goes on with what came early, as far as it is in order now.
+void drain_held(Core& core, QueuePair& qp) {
+  while (const InPacket* held = qp.recv.hold.find(qp.recv.expected)) {
+    if (!process(core, qp, *held)) return;
+  }
+  qp.recv.hold.release_before(core.hold_pool, qp.recv.expected);
+  // Something is still missing before what is held: say so, the peer waits for it.
+  if (!qp.recv.hold.empty()) nak_missing(core, qp);
+}
+
+void on_early(Core& core, QueuePair& qp, const InPacket& packet) {
+  if (qp.recv.hold.keep(core.hold_pool, qp.recv.expected, packet)) {
+    core.count(Counter::kOutOfOrderHeld);
+  } else {
+    core.count(Counter::kOutOfOrderDropped);
+  }
+  nak_missing(core, qp);
+}
+
+// UC: this message cannot be completed; wait for the next First or Only.
+void drop_message(Core& core, QueuePair& qp, Counter reason) {
+  if (qp.recv.in_message != RecvSide::InMessage::kNone || reason != Counter::kUcMessageDropped) {
+    core.count(reason);
+  }
+  qp.recv.in_message = RecvSide::InMessage::kNone;
+  qp.recv.uc_discard = true;
+}
+
+}  // namespace
+
+void flush_ack(Core& core, QueuePair& qp) {
+  if (!qp.recv.ack_due || qp.recv.replies_pending > 0) return;
+  qp.recv.ack_due = false;
+  core.count(Counter::kAcksSent);
+  send_ack(core, qp, wire::syndrome::kAckNoCredits, qp.recv.expected.previous());
+}
+
+void on_request(Core& core, QueuePair& qp, const InPacket& packet) {
+  const int32_t ahead = distance(qp.recv.expected, packet.view.bth.psn);
+  if (ahead < 0) return on_duplicate(core, qp, packet);
+  if (ahead > 0) return on_early(core, qp, packet);
+  if (process(core, qp, packet) && !qp.recv.hold.empty()) drain_held(core, qp);
+}
+
+void after_replies(Core& core, QueuePair& qp) {
+  if (qp.recv.nak_sent) return;
+  if (!qp.recv.hold.empty()) {
+    drain_held(core, qp);
+  } else if (qp.recv.nak_owed) {
+    nak_missing(core, qp);
+  }
+}
+
+void on_uc_request(Core& core, QueuePair& qp, const InPacket& packet) {
+  RecvSide& recv = qp.recv;
+  const Psn psn = packet.view.bth.psn;
+  const int32_t ahead = distance(recv.expected, psn);
+  if (ahead < 0 && ahead >= -kUcDuplicateWindow) {
+    core.count(Counter::kDuplicateRequest);
+    return;
+  }
+  // IBA 9.8.2.2.1: a gap drops the message under way; the next First or Only starts afresh.
+  if (ahead != 0) drop_message(core, qp, Counter::kUcMessageDropped);
+  recv.expected = psn.next();
+  const wire::OpcodeInfo& info = *packet.view.info;
+  if (info.starts_message()) {
+    if (recv.in_message != RecvSide::InMessage::kNone) {
+      drop_message(core, qp, Counter::kUcMessageDropped);
+    }
+    recv.uc_discard = false;
+  } else if (recv.uc_discard) {
+    return;
+  }
+  Verdict verdict = check_request(core, qp, packet);
+  if (verdict == Verdict::kGood) verdict = execute_data(core, qp, packet);
+  if (verdict != Verdict::kGood) {
+    drop_message(core, qp, Counter::kUcRequestDropped);
+    return;
+  }
+  if (info.ends_message() && (info.operation == Operation::kSend || info.has(wire::kImmDt))) {
+    complete_receive(qp, packet, WcStatus::kSuccess);
+  }
+}
+
+}  // namespace verbena::transport::responder

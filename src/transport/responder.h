@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// The responder: requests of a connected peer, RC and UC. Each in-order packet goes through the
+// stages the standard names, in its order: PSN, opcode sequence, operation allowed, resource,
+// length, R_Key, execute, acknowledge. A stage that refuses a packet gives the verdict: RC answers
+// with a NAK, UC drops the message.
+#pragma once
+
+#include "base/time.h"
+#include "transport/core.h"
+
+namespace verbena::transport::responder {
+
+void on_request(Core& core, QueuePair& qp, const InPacket& packet);     // RC
+void on_uc_request(Core& core, QueuePair& qp, const InPacket& packet);  // UC
+
+// Sends the ACK that is due, unless read replies must go first.
+void flush_ack(Core& core, QueuePair& qp);
+// Takes up what waited for read replies to go first: requests to be refused, and the NAK for a gap.
+void after_replies(Core& core, QueuePair& qp);
+
+}  // namespace verbena::transport::responder

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// The send queue: a ring of work queue entries, allocated once when the queue pair is made. Entries
+// are numbered for ever upward; the ring holds [head, tail):
+//
+//     head <= cursor <= tail        head: oldest entry not complete
+//                                   cursor: entry the requester sends from next (requester.h)
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "transport/work.h"
+#include "wire/psn.h"
+
+namespace verbena::transport {
+
+struct DatagramTarget {
+  Path path;
+  Qpn qpn;
+  uint32_t qkey = 0;
+};
+
+struct BindTarget {
+  RKey window;
+  memory::WindowBind bind;
+};
+
+struct SendWqe {
+  uint64_t wr_id = 0;
+  uint64_t length = 0;  // of the message
+  RemoteAddr remote_addr;
+  uint64_t compare_add = 0;
+  uint64_t swap = 0;
+  RKey rkey;
+  uint32_t imm_or_invalidate = 0;
+  uint32_t flags = 0;  // SendFlags
+  SendOp op = SendOp::kSend;
+  uint8_t entries = 0;   // scatter/gather entries; 0 with inline data
+  bool started = false;  // first_psn is assigned
+  // kSuccess, or why this entry must fail once all before it are complete.
+  WcStatus local_status = WcStatus::kSuccess;
+  uint32_t packets = 0;  // PSNs it takes: for a READ those of its responses; 0 for local operations
+  wire::Psn first_psn;
+
+  [[nodiscard]] bool is_atomic() const {
+    return op == SendOp::kCompareSwap || op == SendOp::kFetchAdd || op == SendOp::kAtomicWrite;
+  }
+  // Answered by a packet of its own, which counts against max_rd_atomic.
+  [[nodiscard]] bool wants_response() const { return op == SendOp::kRead || is_atomic(); }
+  [[nodiscard]] bool is_local() const {
+    return op == SendOp::kLocalInvalidate || op == SendOp::kBindWindow;
+  }
+  [[nodiscard]] bool is_done_locally() const {
+    return is_local() && started && local_status == WcStatus::kSuccess;
+  }
+};
+
+struct SendQueueCaps {
+  uint32_t max_entries = 0;
+  uint32_t max_sge = 0;
+  uint32_t max_inline = 0;
+};
+
+class SendQueue {
+ public:
+  SendQueue(const SendQueueCaps& caps, bool datagrams);
+
+  [[nodiscard]] const SendQueueCaps& caps() const { return caps_; }
+  [[nodiscard]] uint64_t head() const { return head_; }
+  [[nodiscard]] uint64_t tail() const { return tail_; }
+  [[nodiscard]] bool empty() const { return head_ == tail_; }
+  [[nodiscard]] bool full() const { return tail_ - head_ >= caps_.max_entries; }
+
+  [[nodiscard]] SendWqe& at(uint64_t number) { return wqes_[slot(number)]; }
+  [[nodiscard]] const SendWqe& at(uint64_t number) const { return wqes_[slot(number)]; }
+  [[nodiscard]] std::span<const memory::Sge> list(uint64_t number) const {
+    return {sges_.data() + slot(number) * caps_.max_sge, wqes_[slot(number)].entries};
+  }
+  [[nodiscard]] std::span<const uint8_t> inline_data(uint64_t number) const {
+    return {inline_.data() + slot(number) * caps_.max_inline, wqes_[slot(number)].length};
+  }
+  [[nodiscard]] const DatagramTarget& datagram(uint64_t number) const {
+    return datagrams_[slot(number)];
+  }
+  [[nodiscard]] const BindTarget& bind(uint64_t number) const;
+
+  // Appends; the caller has checked that there is room and that the request fits the caps.
+  void push(const SendRequest& request, uint64_t length);
+  void pop_head() { ++head_; }
+  void clear() { head_ = tail_; }
+
+ private:
+  [[nodiscard]] size_t slot(uint64_t number) const { return static_cast<size_t>(number) & mask_; }
+
+  SendQueueCaps caps_;
+  size_t mask_;
+  std::vector<SendWqe> wqes_;
+  std::vector<memory::Sge> sges_;
+  std::vector<uint8_t> inline_;
+  std::vector<DatagramTarget> datagrams_;  // UD only
+  std::vector<BindTarget> binds_;          // filled at the first bind
+  uint64_t head_ = 0;
+  uint64_t tail_ = 0;
+};
+
+}  // namespace verbena::transport

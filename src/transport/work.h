@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+// Work requests as a caller posts them, completions as a caller polls them, and the two interfaces
+// through which the transport speaks to its owner: a link for packets, a sink for completions and
+// events.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "base/ids.h"
+#include "base/time.h"
+#include "memory/domain.h"
+#include "transport/attributes.h"
+#include "transport/types.h"
+#include "wire/packet.h"
+
+namespace verbena::transport {
+
+struct SendRequest {
+  uint64_t wr_id = 0;
+  SendOp op = SendOp::kSend;
+  uint32_t flags = 0;                   // SendFlags
+  std::span<const memory::Sge> list{};  // kInline: addr is a plain pointer, lkey is not looked at
+  uint32_t imm = 0;                     // host order of the wire's big-endian field
+  RKey invalidate{};                    // kSendInvalidate (the peer's), kLocalInvalidate (ours)
+  RemoteAddr remote_addr{};
+  RKey rkey{};
+  uint64_t compare_add = 0;  // compare value, or what to add
+  uint64_t swap = 0;
+  // UD
+  Path path{};
+  Qpn remote_qpn{};
+  uint32_t remote_qkey = 0;
+  // kBindWindow
+  RKey window{};
+  memory::WindowBind bind{};
+};
+
+struct RecvRequest {
+  uint64_t wr_id = 0;
+  std::span<const memory::Sge> list{};
+};
+
+struct Completion {
+  uint64_t wr_id = 0;
+  WcStatus status = WcStatus::kSuccess;
+  WcOpcode opcode = WcOpcode::kSend;
+  bool solicited = false;  // wakes a channel armed for solicited completions only
+  uint8_t service_level = 0;
+  uint32_t flags = 0;  // WcFlags
+  uint32_t byte_len = 0;
+  uint32_t imm_or_rkey = 0;
+  Qpn qpn{};
+  Qpn source_qpn{};
+};
+
+// A completion queue as the transport sees it. Belongs to the owner and outlives its queue pairs.
+class CompletionQueue {
+ public:
+  virtual ~CompletionQueue() = default;
+  virtual void push(const Completion& completion) = 0;
+};
+
+class EventSink {
+ public:
+  virtual ~EventSink() = default;
+  virtual void qp_event(Event event, Qpn qpn) = 0;
+  virtual void srq_event(Event event, SrqId srq) = 0;
+};
+
+// One packet to send: BTH and extension headers, then the payload's pieces, then pad_bytes of zeros
+// and the ICRC, which are the link's to add.
+struct OutPacket {
+  const Path* path = nullptr;
+  std::span<const uint8_t> headers{};
+  std::span<const std::span<const uint8_t>> payload{};
+  uint32_t payload_bytes = 0;
+  uint8_t pad_bytes = 0;
+  // The pieces lie in memory that others may change at any time (a READ's target): copy first, then
+  // compute the ICRC over the copy, or a racing store makes a bad packet of a good one.
+  bool copy_first = false;
+};
+
+// Takes packets. `headers` is free again after send(); payload pieces stay in place until flush().
+class PacketSink {
+ public:
+  virtual ~PacketSink() = default;
+  virtual void send(const OutPacket& packet) = 0;
+  // Whether there is room for another packet now; when not, the owner calls Endpoint::advance
+  // later.
+  [[nodiscard]] virtual bool has_room() const = 0;
+  // The same, where the receiver may be the one that has none: asked before data, not before ACKs.
+  [[nodiscard]] virtual bool has_room_towards(const Path& /*path*/, Qpn /*qpn*/) const {
+    return has_room();
+  }
+  // Room for one payload (kMaxMtu bytes). What a sent packet's pieces point to stays untouched
+  // until the next flush; room that no packet pointed to is given out again.
+  [[nodiscard]] virtual std::span<uint8_t> staging() = 0;
+};
+
+// One packet that arrived, its ICRC already found right.
+struct InPacket {
+  wire::PacketView view{};
+  wire::Gid source{};
+  wire::Gid destination{};
+  uint8_t traffic_class = 0;
+  uint8_t hop_limit = 0;
+};
+
+}  // namespace verbena::transport
