@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/loss_table.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <vector>
+
+#include "base/check.h"
+#include "link/simulated_node.h"
+
+namespace verbena::sim {
+namespace {
+
+using transport::QpAttr;
+using transport::QpState;
+using transport::SendOp;
+
+constexpr uint64_t kLinkBitsPerSecond = 25'000'000'000;
+constexpr Duration kLinkDelay = 10 * kMicrosecond;
+constexpr std::array<uint32_t, 4> kLossPpm = {0, 1'000, 10'000, 50'000};
+constexpr uint32_t kWorkDepth = 4;
+
+struct Case {
+  SendOp op;
+  uint32_t message_bytes;
+  transport::Mtu mtu;
+  bool keeps[2];  // whether this end keeps early packets; the standard's only goes back
+  uint32_t loss_ppm;
+};
+
+struct Measured {
+  double bits_per_second = 0;
+  transport::Counters counters;
+};
+
+// One queue pair between two hosts; A posts `op` over and over, kWorkDepth at a time.
+class Measurement {
+ public:
+  explicit Measurement(const Case& what, uint64_t seed)
+      : case_(what),
+        random_(seed),
+        faults_(random_, {.loss_ppm = what.loss_ppm}),
+        network_({.delay = kLinkDelay,
+                  .bits_per_second = kLinkBitsPerSecond,
+                  .queue = 20 * kMicrosecond},
+                 faults_),
+        a_(network_, random_, options(1, what)),
+        b_(network_, random_, options(2, what)),
+        memory_a_(what.message_bytes * kWorkDepth),
+        memory_b_(what.message_bytes * kWorkDepth) {
+    keys_a_ = prepare(a_, memory_a_, qpn_a_);
+    keys_b_ = prepare(b_, memory_b_, qpn_b_);
+    connect(a_, qpn_a_, b_, qpn_b_);
+    connect(b_, qpn_b_, a_, qpn_a_);
+  }
+
+  Measured run(uint32_t messages) {
+    uint32_t posted = 0;
+    uint32_t done = 0;
+    while (posted < std::min(messages, kWorkDepth)) post(posted++);
+    while (done < messages) {
+      step();
+      for (const link::Notice& notice : a_.take_notices()) {
+        VERBENA_CHECK(notice.completion.status == transport::WcStatus::kSuccess);
+        ++done;
+        if (posted < messages) post(posted++);
+      }
+    }
+    const double bits = 8.0 * case_.message_bytes * messages;
+    return {bits * 1e9 / static_cast<double>(now_), a_.endpoint().counters()};
+  }
+
+ private:
+  static link::NodeOptions options(uint8_t host, const Case& what) {
+    link::NodeOptions options{.address = wire::Gid::from_ipv4(10, 0, 0, host),
+                              .limits = {.max_qps = 4, .max_srqs = 4}};
+    if (!what.keeps[host - 1]) options.tuning.hold_buffers = 0;
+    return options;
+  }
+
+  memory::RegionKeys prepare(link::SimulatedNode& node, std::vector<uint8_t>& bytes, Qpn& qpn) {
+    const PdId pd = node.memory().allocate_pd().value();
+    qpn = node.endpoint()
+              .create_qp({.pd = pd,
+                          .send_cq = node.send_cq(),
+                          .recv_cq = node.recv_cq(),
+                          .send = {.max_entries = kWorkDepth, .max_sge = 1}})
+              .value();
+    return node.memory()
+        .register_region(
+            pd, {.base = bytes.data(),
+                 .length = bytes.size(),
+                 .iova = 0x10000,
+                 .access = memory::kLocalWrite | memory::kRemoteWrite | memory::kRemoteRead})
+        .value();
+  }
+
+  void connect(link::SimulatedNode& node, Qpn qpn, link::SimulatedNode& peer, Qpn peer_qpn) {
+    using namespace transport;
+    QpAttr attr;
+    attr.access = memory::kRemoteWrite | memory::kRemoteRead;
+    attr.mtu = case_.mtu;
+    attr.dest_qpn = peer_qpn;
+    attr.path.source = node.address();
+    attr.path.destination = peer.address();
+    attr.max_dest_rd_atomic = attr.max_rd_atomic = 16;
+    attr.timeout = 14;
+    attr.retry_count = attr.rnr_retry = 7;
+    attr.state = QpState::kInit;
+    const auto go = [&](uint32_t mask) {
+      VERBENA_CHECK(node.endpoint().modify_qp(qpn, attr, kAttrState | mask, now_).has_value());
+    };
+    go(kAttrPkeyIndex | kAttrPort | kAttrAccess);
+    attr.state = QpState::kRtr;
+    go(kAttrPath | kAttrMtu | kAttrDestQpn | kAttrRqPsn | kAttrMaxDestRdAtomic | kAttrMinRnrTimer);
+    attr.state = QpState::kRts;
+    go(kAttrTimeout | kAttrRetryCount | kAttrRnrRetry | kAttrSqPsn | kAttrMaxRdAtomic);
+  }
+
+  void post(uint32_t number) {
+    const uint64_t at = 0x10000 + uint64_t{number % kWorkDepth} * case_.message_bytes;
+    const memory::Sge sge{at, case_.message_bytes, keys_a_.lkey};
+    transport::SendRequest request;
+    request.wr_id = number;
+    request.op = case_.op;
+    request.flags = transport::kSignaled;
+    request.list = {&sge, 1};
+    request.remote_addr = RemoteAddr(at);
+    request.rkey = keys_b_.rkey;
+    VERBENA_CHECK(a_.endpoint().post_send(qpn_a_, request, now_).has_value());
+  }
+
+  void step() {
+    now_ = std::min({network_.next_arrival(), a_.next_event(), b_.next_event()});
+    VERBENA_CHECK(now_ != kNever);
+    network_.deliver_due(now_);
+    for (link::SimulatedNode* node : {&a_, &b_}) {
+      node->set_time(now_);
+      if (node->next_event() <= now_) node->run(now_);
+    }
+  }
+
+  Case case_;
+  Time now_ = 0;
+  SeededRandom random_;
+  link::RandomFaults faults_;
+  link::SimulatedNetwork network_;
+  link::SimulatedNode a_;
+  link::SimulatedNode b_;
+  std::vector<uint8_t> memory_a_;
+  std::vector<uint8_t> memory_b_;
+  Qpn qpn_a_;
+  Qpn qpn_b_;
+  memory::RegionKeys keys_a_;
+  memory::RegionKeys keys_b_;
+};
+
+// Enough bytes for hundreds of losses at the lowest rate.
+constexpr uint64_t kBytesPerCase = 128 << 20;
+
+void print_row(Case what) {
+  const char* const op = what.op == SendOp::kWrite ? "WRITE" : "READ";
+  const bool mebi = what.message_bytes >= (1 << 20);
+  std::printf("| %s | %s | %u %s | %u |",
+              what.keeps[0] ? (what.keeps[1] ? "both ends" : "requester") : "neither", op,
+              what.message_bytes >> (mebi ? 20 : 10), mebi ? "MiB" : "KiB",
+              transport::mtu_bytes(what.mtu));
+  double clean = 0;
+  for (const uint32_t loss : kLossPpm) {
+    what.loss_ppm = loss;
+    const auto messages = static_cast<uint32_t>(kBytesPerCase / what.message_bytes);
+    const Measured measured = Measurement(what, 1 + loss).run(messages);
+    if (loss == 0) {
+      clean = measured.bits_per_second;
+      std::printf(" %.1f Gb/s |", clean / 1e9);
+    } else {
+      std::printf(" %.2f |", measured.bits_per_second / clean);
+    }
+    std::fflush(stdout);
+  }
+  std::printf("\n");
+}
+
+}  // namespace
+
+void print_loss_table() {
+  std::printf(
+      "Link of %llu Gb/s, %lld us one way; one RC queue pair, %u messages posted ahead; loss in "
+      "both\n"
+      "directions alike. Goodput without loss, then the share of it that remains.\n\n"
+      "| keeps early packets | operation | message | MTU | no loss | 0.1%% | 1%% | 5%% |\n"
+      "|---|---|---|---|---|---|---|---|\n",
+      static_cast<unsigned long long>(kLinkBitsPerSecond / 1'000'000'000),
+      static_cast<long long>(kLinkDelay / kMicrosecond), kWorkDepth);
+  constexpr std::array<std::array<bool, 2>, 3> kKeeps = {
+      {{true, true}, {true, false}, {false, false}}};
+  for (const auto& keeps : kKeeps) {
+    for (const SendOp op : {SendOp::kWrite, SendOp::kRead}) {
+      for (const uint32_t bytes : {64u << 10, 1u << 20}) {
+        for (const transport::Mtu mtu : {transport::Mtu::k1024, transport::Mtu::k4096}) {
+          print_row({op, bytes, mtu, {keeps[0], keeps[1]}, 0});
+        }
+      }
+    }
+  }
+}
+
+}  // namespace verbena::sim
