@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+// How much each member may have in flight to each other member of the host, so that no receive
+// buffer overflows (decision 6). Both sides of one process: what it sends, and what it has read of
+// others' sends.
+//
+// A sender reserves in the receiver's inbox before it sends (a grant, in chunks: one atomic
+// addition for many packets) and the receiver gives back what it has read. The check and the
+// reservation are one step, so any number of senders together never exceed the budget; only packets
+// nobody asked credits for (acknowledgements) can, and the budget leaves room for them. What a
+// sender reserved and did not use goes back with settle().
+//
+// Lost costs come back: a dead member's at once (refresh), others when the receiver's socket is
+// empty and the sender has been quiet for kQuiet. Lock-free; one thread of the process at a time.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <bitset>
+#include <cstdint>
+#include <vector>
+
+#include "base/time.h"
+#include "link/shared_table.h"
+
+namespace verbena::link {
+
+// What may lie in a receive buffer at once, in the transmitter's costs (bytes + kDatagramOverhead
+// each datagram), for what getsockopt(SO_RCVBUF) says. The kernel charges up to 1.79 times the cost
+// (a packet just above a power of two), and up to a quarter of the buffer is still charged after it
+// was read: 0.75 / 1.79 = 0.419, less a little for acknowledgements.
+[[nodiscard]] constexpr uint32_t receive_budget(uint32_t so_rcvbuf) { return so_rcvbuf / 5 * 2; }
+
+class CreditLedger {
+ public:
+  // The largest packet: MTU 4096, all its headers, and the datagram's overhead.
+  static constexpr int64_t kMaxPacketCost = 5'376;
+  static constexpr int64_t kChunk = 32'768;
+  static constexpr Duration kQuiet = 10 * kMillisecond;
+
+  CreditLedger(SharedTable& table, uint8_t self);
+
+  // Under the group's lock, before the first use: what a former owner of our slot left is void.
+  void start_afresh();
+  // The members changed.
+  void refresh();
+
+  // --- Sending to `slot`, a member of this host
+  [[nodiscard]] bool available(uint8_t slot) {
+    return outgoing_[slot].grant >= kMaxPacketCost || acquire(slot);
+  }
+  void spend(uint8_t slot, uint32_t cost) {
+    Outgoing& out = outgoing_[slot];
+    out.grant -= cost;
+    if (out.grant < 0) overdraw(slot);
+    out.sent += cost;
+    pair(slot, self_).sent.store(out.sent, std::memory_order_release);
+    if (!out.touched) touch(slot);
+  }
+  // Gives back what was reserved and not used. Before sleeping, and best after every flush.
+  void settle() {
+    if (!touched_.empty()) settle_all();
+  }
+
+  // --- Receiving
+  void consumed(uint8_t from, uint32_t cost) {
+    Incoming& in = incoming_[from];
+    if (in.consumed + cost > in.sent_seen) {
+      in.sent_seen = pair(self_, from).sent.load(std::memory_order_acquire);
+      if (in.consumed >= in.sent_seen)
+        return;  // not charged to us: misdelivered, or reclaimed before
+      cost = static_cast<uint32_t>(std::min<uint64_t>(cost, in.sent_seen - in.consumed));
+    }
+    in.consumed += cost;
+    pair(self_, from).consumed.store(in.consumed, std::memory_order_release);
+    returned_ += cost;
+    if (returned_ >= return_at_) give_back();
+  }
+  void found_empty(Time now) {
+    if (returned_ > 0) give_back();
+    if (now >= next_check_) check_leftovers(now);
+  }
+  // Senders that were refused and may now ask again; they want to be woken. Emptied by the caller.
+  [[nodiscard]] std::vector<uint8_t>& to_wake() { return to_wake_; }
+
+  [[nodiscard]] uint64_t reclaimed() const { return reclaimed_; }
+  [[nodiscard]] int64_t outstanding() const {
+    return table_.inboxes[self_].outstanding.load(std::memory_order_relaxed);
+  }
+
+ private:
+  struct Outgoing {
+    int64_t grant = 0;  // reserved, not used
+    uint64_t granted = 0;
+    uint64_t sent = 0;
+    bool touched = false;
+  };
+  struct Incoming {
+    uint64_t consumed = 0;
+    uint64_t sent_seen = 0;
+    uint64_t quiet_granted = 0;  // as of quiet_since
+    uint64_t quiet_sent = 0;
+    Time quiet_since = 0;
+  };
+
+  [[nodiscard]] CreditPair& pair(uint8_t receiver, uint8_t sender) const {
+    return table_.credits[receiver][sender];
+  }
+  [[nodiscard]] bool acquire(uint8_t slot);
+  [[nodiscard]] bool try_acquire(uint8_t slot);
+  void start_waiting(uint8_t slot);
+  void stop_waiting(uint8_t slot);
+  [[nodiscard]] uint32_t others_waiting(uint8_t slot) const;
+  void overdraw(uint8_t slot);
+  void touch(uint8_t slot);
+  void settle_all();
+  void give_back();
+  void wake_refused();
+  void check_leftovers(Time now);
+  void reclaim(uint8_t from, uint64_t cost);
+
+  SharedTable& table_;
+  uint8_t self_;
+  std::array<Outgoing, kSlots> outgoing_;
+  std::array<Incoming, kSlots> incoming_;
+  std::array<uint32_t, kSlots> incarnation_{};
+  std::vector<uint8_t> members_;  // alive, ourselves included
+  std::vector<uint8_t> touched_;  // receivers we hold grants of
+  std::bitset<kSlots> waiting_;   // inboxes where our bit is set, or was
+  int64_t returned_ = 0;          // read, not yet given back
+  int64_t return_at_ = 0;
+  std::vector<uint8_t> to_wake_;
+  Time next_check_ = 0;
+  int64_t stale_outstanding_ = 0;  // as of the last check, when every pair was even
+  uint64_t reclaimed_ = 0;
+};
+
+}  // namespace verbena::link

@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "link/host.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include "link/host_state.h"
+#include "link/joining.h"
+#include "link/steering.h"
+
+namespace verbena::link {
+namespace {
+
+constexpr Duration kJoinLockBound = 5 * kSecond;
+constexpr Duration kLeaveLockBound = 200 * kMillisecond;
+constexpr int kBacklog = 128;
+
+[[nodiscard]] HostError system_error(const std::string& step, int code) {
+  return {HostError::Kind::kSystem, step + ": " + std::strerror(code), code};
+}
+
+[[nodiscard]] HostError lock_error(const GroupNames& names) {
+  const auto holder = GroupLock::holder(names);
+  return {
+      HostError::Kind::kNoAnswer,
+      "the lock of the Verbena processes on this host is held by " +
+          (holder ? "process " + std::to_string(*holder) : std::string("a process out of sight")) +
+          ", which does not go on (stopped?); continue or end it",
+      ETIMEDOUT};
+}
+
+void add_to_epoll(int epoll, int fd, uint32_t tag) {
+  epoll_event event{.events = EPOLLIN, .data = {.u64 = uint64_t{tag} << 32}};
+  (void)::epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event);
+}
+
+[[nodiscard]] uint32_t receive_buffer_of(int fd) {
+  int bytes = 0;
+  socklen_t length = sizeof bytes;
+  return ::getsockopt(fd, SOL_SOCKET, SO_RCVBUF, &bytes, &length) == 0 && bytes > 0
+             ? static_cast<uint32_t>(bytes)
+             : 0;
+}
+
+struct Seat {
+  uint8_t slot;
+  UniqueFd listener;
+};
+
+// A slot nobody has, and its name bound. A name can be taken by one that is not in the table:
+// another user.
+[[nodiscard]] Result<Seat, HostError> take_seat(const Roster& roster, const HostOptions& options,
+                                                const GroupNames& names, RandomSource& random) {
+  for (int attempt = 0; attempt < 32; ++attempt) {
+    const auto slot = roster.choose_slot(random, monotonic_now(), options.slot_rest);
+    if (!slot) break;
+    auto listener = listen_on(names.member(*slot), kBacklog);
+    if (listener) return Seat{*slot, std::move(*listener)};
+    if (listener.error() != EADDRINUSE) return fail(system_error("unix socket", listener.error()));
+  }
+  return fail(HostError{HostError::Kind::kNoSlot,
+                        "no slot is free: 254 processes of this user use Verbena on this host",
+                        EUSERS});
+}
+
+// IPv4 must be there; IPv6 may be absent.
+[[nodiscard]] Result<std::array<UdpSockets, kFamilies>, HostError> open_sockets(
+    const HostOptions& options, RandomSource& random) {
+  std::array<UdpSockets, kFamilies> udp;
+  for (const Family family : {Family::kIpv4, Family::kIpv6}) {
+    auto opened = open_udp(family, options.udp, random.next());
+    if (opened) {
+      udp[index_of(family)] = std::move(*opened);
+    } else if (opened.error().step == "bind" && opened.error().code == EADDRINUSE) {
+      return fail(port_taken(options.udp.port, EADDRINUSE));
+    } else if (family == Family::kIpv4) {
+      return fail(system_error("UDP socket: " + opened.error().step, opened.error().code));
+    }
+  }
+  return udp;
+}
+
+}  // namespace
+
+Host::State::State(const HostOptions& given, TableMapping taken)
+    : options(given), names(given.group, given.udp.port), mapping(std::move(taken)) {}
+
+Host::Host(std::unique_ptr<State> state) : state_(std::move(state)), slot_(state_->self) {}
+
+Result<std::unique_ptr<Host>, HostError> Host::join(const HostOptions& options,
+                                                    RandomSource& random) {
+  if (options.group.size() > GroupNames::kMaxGroupBytes) {
+    return fail(system_error("the group's name is too long", ENAMETOOLONG));
+  }
+  const GroupNames names(options.group, options.udp.port);
+  const auto lock = GroupLock::take(names, kJoinLockBound);
+  if (!lock) return fail(lock_error(names));
+  auto mapping = obtain_table(names, random);
+  if (!mapping) return fail(mapping.error());
+
+  auto state = std::make_unique<State>(options, std::move(*mapping));
+  State& s = *state;
+  Roster roster(s.table());
+  s.counters.buried = roster.bury_dead(names, std::nullopt, monotonic_now());
+  auto seat = take_seat(roster, options, names, random);
+  if (!seat) return fail(seat.error());
+  s.self = seat->slot;
+  s.epoll.reset(::epoll_create1(EPOLL_CLOEXEC));
+  s.timer.reset(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
+  if (!s.epoll.valid() || !s.timer.valid()) return fail(system_error("epoll, timerfd", errno));
+
+  // From here on the kernel counts our sockets, at the end of their groups.
+  auto udp = open_sockets(options, random);
+  if (!udp) return fail(udp.error());
+  s.udp = std::move(*udp);
+  Entry entry{.pid = static_cast<uint32_t>(::getpid())};
+  uint32_t buffer = ~uint32_t{0};
+  for (size_t family = 0; family < kFamilies; ++family) {
+    if (!s.udp[family].receive.valid()) continue;
+    entry.source_port[family] = s.udp[family].source_port;
+    buffer = std::min(buffer, receive_buffer_of(s.udp[family].receive.get()));
+  }
+  entry.budget =
+      std::max(receive_budget(buffer), static_cast<uint32_t>(CreditLedger::kMaxPacketCost));
+  roster.enter(s.self, entry);
+  s.ledger = std::make_unique<CreditLedger>(s.table(), s.self);
+  s.ledger->start_afresh();
+  s.steer(roster);
+
+  s.peers = std::make_unique<Peers>(s.names, s.self, std::move(seat->listener), s.mapping.fd(),
+                                    s.epoll.get(), kTagPeers);
+  add_to_epoll(s.epoll.get(), s.timer.get(), kTagTimer);
+  if (s.addresses.fd() >= 0) add_to_epoll(s.epoll.get(), s.addresses.fd(), kTagAddresses);
+  s.refresh();
+  s.watch_neighbours(true);
+  if (s.counters.buried > 0) s.probe_soon(0);
+  return std::unique_ptr<Host>(new Host(std::move(state)));
+}
+
+// The sockets are closed under the lock, in the order the table says. The program is left to the
+// survivors: while it is the old one, a packet for the member that takes our index reaches somebody
+// who forwards it; were the new one attached first, it would die with our socket.
+Host::~Host() {
+  State& s = *state_;
+  if (s.abandoned) return;
+  s.ledger->settle();
+  const auto lock = GroupLock::take(s.names, kLeaveLockBound);
+  if (!lock) return;  // as if killed: the neighbours mend it
+  Roster(s.table()).leave(s.self, monotonic_now());
+  for (UdpSockets& sockets : s.udp) sockets.receive.reset();
+  s.peers.reset();
+}
+
+void Host::abandon_in_child() {
+  State& s = *state_;
+  s.abandoned = true;
+  s.peers->abandon();
+  s.addresses.abandon();
+  s.epoll.reset();
+  s.timer.reset();
+  for (UdpSockets& sockets : s.udp) {
+    sockets.receive.reset();
+    sockets.send.reset();
+  }
+  s.mapping.abandon();
+}
+
+const UdpSockets* Host::ipv4() const { return state_->sockets(Family::kIpv4); }
+const UdpSockets* Host::ipv6() const { return state_->sockets(Family::kIpv6); }
+int Host::fd() const { return state_->epoll.get(); }
+
+uint32_t Host::members() const {
+  state_->look();
+  return state_->member_count;
+}
+
+const HostCounters& Host::counters() const {
+  state_->counters.credits_reclaimed = state_->ledger->reclaimed();
+  return state_->counters;
+}
+
+void Host::State::refresh() {
+  // The generation first: a change while we read is seen the next time.
+  seen_generation = table().generation.load(std::memory_order_acquire);
+  member_count = 0;
+  for (auto& ports : slot_of_port) ports.fill(0);
+  for (size_t i = kFirstSlot; i <= kLastSlot; ++i) {
+    const SlotRecord& record = table().slots[i];
+    incarnation[i] = record.incarnation.load(std::memory_order_acquire);
+    if (!is_taken(incarnation[i])) continue;
+    ++member_count;
+    for (size_t family = 0; family < kFamilies; ++family) {
+      const uint16_t port = record.source_port[family].load(std::memory_order_relaxed);
+      if (port >= 0xc000) slot_of_port[family][port & 0x3fff] = static_cast<uint8_t>(i);
+    }
+  }
+  ledger->refresh();
+}
+
+uint8_t Host::State::sender_of(const wire::Gid& source, uint16_t port) {
+  if (port < 0xc000 || !addresses.contains(source)) return 0;
+  return slot_of_port[source.is_ipv4() ? 0 : 1][port & 0x3fff];
+}
+
+bool Host::available(const wire::Gid& destination, Qpn qpn) {
+  State& s = *state_;
+  s.look();
+  const auto slot = static_cast<uint8_t>(qpn.value >> 16);
+  return !s.local_receiver(destination, slot) || s.ledger->available(slot);
+}
+
+void Host::spend(const wire::Gid& destination, Qpn qpn, uint32_t cost) {
+  State& s = *state_;
+  s.look();
+  const auto slot = static_cast<uint8_t>(qpn.value >> 16);
+  if (s.local_receiver(destination, slot)) s.ledger->spend(slot, cost);
+}
+
+void Host::settle() {
+  state_->look();
+  state_->ledger->settle();
+}
+
+void Host::consumed(const wire::Gid& source, uint16_t source_port, uint32_t cost) {
+  State& s = *state_;
+  s.look();
+  const uint8_t from = s.sender_of(source, source_port);
+  if (from == 0) return;
+  s.ledger->consumed(from, cost);
+  if (!s.ledger->to_wake().empty()) s.wake_refused();
+}
+
+void Host::found_empty(Time now) {
+  State& s = *state_;
+  s.look();
+  s.ledger->found_empty(now);
+  if (!s.ledger->to_wake().empty()) s.wake_refused();
+}
+
+void Host::set_polling(bool polling) {
+  // seq_cst: pairs with CreditLedger::wake_refused(), which reads it after giving back.
+  state_->table().slots[state_->self].polling.store(polling ? 1 : 0, std::memory_order_seq_cst);
+}
+
+void Host::State::wake_refused() {
+  for (const uint8_t waiting : ledger->to_wake()) {
+    if (!is_member(waiting)) continue;
+    peers->wake(waiting);
+    ++counters.woken;
+  }
+  ledger->to_wake().clear();
+}
+
+bool Host::pass_on(const Datagram& datagram) {
+  State& s = *state_;
+  const uint8_t slot = datagram.bytes[kSlotByte];
+  if (slot == kProbeSlot) return s.on_probe(datagram);
+  s.look();
+  if (!s.is_member(slot)) {  // an old packet, or nobody's: no reason to doubt the steering
+    ++s.counters.unclaimed;
+    return true;
+  }
+  if (s.peers->forward(slot, datagram)) {
+    ++s.counters.forwarded;
+    s.doubt_order();
+  } else {
+    ++s.counters.forward_failed;
+    s.suspect(0);
+  }
+  return true;
+}
+
+void Host::State::on_forwarded(const Datagram& datagram) {
+  if (datagram.bytes.size() <= kSlotByte || datagram.bytes[kSlotByte] != self) return;
+  ++counters.taken_over;
+  if (handler == nullptr) return;
+  handler->on_datagram(datagram);
+  handler->on_consumed(datagram.source, datagram.source_port,
+                       static_cast<uint32_t>(datagram.bytes.size()));
+}
+
+void Host::on_ready(DatagramHandler& handler) {
+  State& s = *state_;
+  s.handler = &handler;
+  std::array<epoll_event, 32> events;
+  const int count = ::epoll_wait(s.epoll.get(), events.data(), static_cast<int>(events.size()), 0);
+  for (int i = 0; i < count; ++i) {
+    const uint64_t data = events[static_cast<size_t>(i)].data.u64;
+    switch (static_cast<uint32_t>(data >> 32)) {
+      case kTagPeers:     s.peers->on_ready(static_cast<uint32_t>(data), s); break;
+      case kTagTimer:     s.on_timer(); break;
+      case kTagAddresses: s.addresses.on_ready(); break;
+      default:            break;
+    }
+  }
+  s.handler = nullptr;
+}
+
+}  // namespace verbena::link

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+// This process's membership among the Verbena processes of one user on one host (network
+// namespace). They share the host's addresses and the RoCE port without a daemon:
+//
+//  - Each member binds the port with SO_REUSEPORT. A classic BPF program on the group steers a
+//  packet by the
+//    top byte of its destination queue pair number, the member's *slot*.
+//  - What members must agree on lies in a memfd (SharedTable): slots and the order of sockets in
+//  the group,
+//    credits, and room for connection-manager, SRQ and multicast names. Any member hands the memfd
+//    to a newcomer over an abstract unix socket; when the last is gone, so is it.
+//  - A member that dies shifts the group's socket order. Its neighbours notice (a unix connection
+//  each), or whoever
+//    is handed a packet that is not its own does; the program is attached anew, and the packet is
+//    forwarded.
+//
+// Owned by the engine's lock holder, except where said. After fork the child calls
+// abandon_in_child().
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "base/random.h"
+#include "base/result.h"
+#include "base/time.h"
+#include "link/udp_receiver.h"
+#include "link/udp_socket.h"
+#include "link/udp_transmitter.h"
+
+namespace verbena::link {
+
+struct HostOptions {
+  UdpOptions udp;
+  // Distinguishes independent groups on one host (tests); part of every abstract name. Each needs a
+  // port of its own: the kernel knows one group per user and port.
+  std::string group = "verbena";
+  // A dead member's slot is not given out again for this long, unless all free ones rest: then the
+  // one that has rested longest is.
+  Duration slot_rest = 10 * kSecond;
+};
+
+struct HostError {
+  enum class Kind : uint8_t {
+    kPortTakenByOther,  // another user's Verbena, or the kernel's rdma_rxe, holds the port
+    kNoSlot,            // 254 members already
+    kNoAnswer,  // members exist but none hands out the table, or one stopped while it held the lock
+    kVersion,   // members of another version
+    kSystem,
+  };
+  Kind kind = Kind::kSystem;
+  std::string what;  // for a person: what happened, to what, what to do
+  int code = 0;
+};
+
+struct HostCounters {
+  uint64_t forwarded = 0;       // packets that were another member's
+  uint64_t taken_over = 0;      // packets that others forwarded to us
+  uint64_t forward_failed = 0;  // their owner did not take them
+  uint64_t unclaimed = 0;       // packets for a slot nobody has
+  uint64_t reattached = 0;      // steering programs attached by us
+  uint64_t buried = 0;          // members whose death we noticed first
+  uint64_t probed = 0;          // times we had the real order of sockets told
+  uint64_t corrected = 0;       // times a probe showed us elsewhere than was thought
+  uint64_t woken = 0;           // members we told that there is room again
+  uint64_t credits_reclaimed = 0;
+};
+
+class Host final : public Credits {
+ public:
+  [[nodiscard]] static Result<std::unique_ptr<Host>, HostError> join(const HostOptions& options,
+                                                                     RandomSource& random);
+  ~Host() override;
+
+  [[nodiscard]] uint8_t slot() const { return slot_; }
+  // nullptr where the family is not there.
+  [[nodiscard]] const UdpSockets* ipv4() const;
+  [[nodiscard]] const UdpSockets* ipv6() const;
+
+  // Becomes readable (it is an epoll descriptor) when on_ready() has something to do. A member that
+  // is not stopped must call it soon: newcomers wait for the answer.
+  [[nodiscard]] int fd() const;
+  // Newcomers asking for the table, neighbours gone, packets forwarded to us (given to `handler`,
+  // with on_consumed), room again where available() had said no: ask it again. Never waits.
+  void on_ready(DatagramHandler& handler);
+
+  // Each datagram first goes through here, before it is parsed or filtered. True: ours (our slot,
+  // QP1, the multicast QPN, too short to tell). False: it was another member's and is on its way
+  // there, or a word among members.
+  [[nodiscard]] bool route(const Datagram& datagram) {
+    return datagram.bytes.size() < 12 || datagram.bytes[5] == slot_ || datagram.bytes[5] == 0 ||
+           !pass_on(datagram);
+  }
+
+  // --- Credits: how much of a local member's receive buffer we may fill
+  // A yes reserves: any number of senders that ask stay within the budget together. After a no,
+  // fd() becomes readable when there may be room (unless polling). True for remote and for dead
+  // destinations.
+  [[nodiscard]] bool available(const wire::Gid& destination, Qpn qpn) override;
+  void spend(const wire::Gid& destination, Qpn qpn, uint32_t cost) override;
+  // Gives back what available() reserved and spend() did not use. After each flush, at least before
+  // sleeping.
+  void settle();
+  // A datagram of ours was read; returns its cost to whoever sent it, if it was a member of this
+  // host.
+  void consumed(const wire::Gid& source, uint16_t source_port, uint32_t cost);
+  // Both our sockets were found empty at `now` (CLOCK_MONOTONIC or any that rises): costs that
+  // senders left behind (died, lost) are reclaimed in time.
+  void found_empty(Time now);
+  // While true, nobody need wake us for credits: we ask again by ourselves. After setting it to
+  // false, ask once more before sleeping.
+  void set_polling(bool polling);
+
+  [[nodiscard]] uint32_t members() const;  // alive, ourselves included
+  [[nodiscard]] const HostCounters& counters() const;
+
+  // In a forked child: closes every descriptor, touches nothing shared. Nothing but the destructor
+  // may follow.
+  void abandon_in_child();
+
+ private:
+  struct State;
+  explicit Host(std::unique_ptr<State> state);
+  // Whether it was for somebody else.
+  [[nodiscard]] bool pass_on(const Datagram& datagram);
+
+  std::unique_ptr<State> state_;
+  uint8_t slot_;
+};
+
+}  // namespace verbena::link

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// What credits cost a packet, alone on a core: one process that sends to itself.
+#include <benchmark/benchmark.h>
+#include <unistd.h>
+
+#include "link/host.h"
+#include "link/shared_table.h"
+
+namespace verbena::link {
+namespace {
+
+std::unique_ptr<Host> join() {
+  static SeededRandom random(static_cast<uint64_t>(monotonic_now()));
+  HostOptions options;
+  options.group = "bench" + std::to_string(::getpid());
+  options.udp.port = static_cast<uint16_t>(20'000 + ::getpid() % 10'000);
+  auto host = Host::join(options, random);
+  return host ? std::move(*host) : nullptr;
+}
+
+constexpr wire::Gid kHere = wire::Gid::from_ipv4(127, 0, 0, 1);
+constexpr wire::Gid kElsewhere = wire::Gid::from_ipv4(192, 0, 2, 1);
+
+// One GSO batch of 15 packets: asked for, spent, settled, read. Time is per packet.
+void BM_BatchOf15(benchmark::State& state) {
+  const auto host = join();
+  const Qpn qpn(uint32_t{host->slot()} << 16 | 9);
+  for (auto _ : state) {
+    for (int i = 0; i < 15; ++i) {
+      benchmark::DoNotOptimize(host->available(kHere, qpn));
+      host->spend(kHere, qpn, 4140 + (i == 0 ? kDatagramOverhead : 0));
+    }
+    host->settle();
+    host->consumed(kHere, host->ipv4()->source_port, 15 * 4140 + kDatagramOverhead);
+  }
+  state.SetItemsProcessed(state.iterations() * 15);
+}
+BENCHMARK(BM_BatchOf15);
+
+void BM_Single(benchmark::State& state) {
+  const auto host = join();
+  const Qpn qpn(uint32_t{host->slot()} << 16 | 9);
+  for (auto _ : state) {
+    benchmark::DoNotOptimize(host->available(kHere, qpn));
+    host->spend(kHere, qpn, 64 + kDatagramOverhead);
+    host->settle();
+    host->consumed(kHere, host->ipv4()->source_port, 64 + kDatagramOverhead);
+  }
+}
+BENCHMARK(BM_Single);
+
+void BM_AvailableGranted(benchmark::State& state) {
+  const auto host = join();
+  const Qpn qpn(uint32_t{host->slot()} << 16 | 9);
+  for (auto _ : state) benchmark::DoNotOptimize(host->available(kHere, qpn));
+}
+BENCHMARK(BM_AvailableGranted);
+
+void BM_AvailableRemote(benchmark::State& state) {
+  const auto host = join();
+  for (auto _ : state) benchmark::DoNotOptimize(host->available(kElsewhere, Qpn(0x112233)));
+}
+BENCHMARK(BM_AvailableRemote);
+
+void BM_FoundEmpty(benchmark::State& state) {
+  const auto host = join();
+  for (auto _ : state) host->found_empty(1);
+}
+BENCHMARK(BM_FoundEmpty);
+
+void BM_Join(benchmark::State& state) {
+  for (auto _ : state) benchmark::DoNotOptimize(join());
+}
+BENCHMARK(BM_Join);
+
+}  // namespace
+}  // namespace verbena::link

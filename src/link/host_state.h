@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// The inside of Host, shared by host.cc (joining, leaving, packets, credits) and host_repair.cc
+// (noticing deaths, keeping the steering right).
+//
+// Correctness never rests on the order of sockets being known: whoever gets a packet that is not
+// its own forwards it. A wrong order costs time only, and mends itself:
+//  - a death is noticed by a neighbour in the ring of slots (the end of a connection), or by a
+//  misdelivered packet;
+//  - the order is then computed as the kernel computes it, and probes are sent: one datagram to
+//  each index, which the
+//    program steers by the index it carries. Whoever receives one learns its own index, and puts
+//    itself there in the table. Nobody waits for anybody; one that is stopped does it when it goes
+//    on.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "link/credits.h"
+#include "link/host.h"
+#include "link/local_addresses.h"
+#include "link/peers.h"
+#include "link/roster.h"
+
+namespace verbena::link {
+
+struct Host::State final : PeerEvents {
+  State(const HostOptions& given, TableMapping mapping);
+
+  // --- host.cc
+  [[nodiscard]] SharedTable& table() const { return mapping.table(); }
+  [[nodiscard]] UdpSockets* sockets(Family family) {
+    auto& held = udp[index_of(family)];
+    return held.receive.valid() ? &held : nullptr;
+  }
+  // Brings our view of the members up to date; one load when nothing changed.
+  void look() {
+    if (table().generation.load(std::memory_order_acquire) != seen_generation) refresh();
+  }
+  void refresh();
+  [[nodiscard]] bool is_member(uint8_t slot) const { return is_taken(incarnation[slot]); }
+  [[nodiscard]] uint8_t sender_of(const wire::Gid& source, uint16_t port);
+  [[nodiscard]] bool local_receiver(const wire::Gid& destination, uint8_t slot) {
+    return slot != kGsiSlot && slot != kProbeSlot && is_member(slot) &&
+           addresses.contains(destination);
+  }
+  void wake_refused();
+  void on_forwarded(const Datagram& datagram) override;
+
+  // --- host_repair.cc
+  void on_peer_gone(uint8_t slot) override;
+  void on_timer();
+  void suspect(Duration in);
+  void repair();
+  void steer(Roster& roster);
+  void watch_neighbours(bool both);
+  void probe();
+  void probe_soon(Duration in);
+  // Whether it was one.
+  [[nodiscard]] bool on_probe(const Datagram& datagram);
+  void doubt_order();
+  void arm_timer();
+
+  HostOptions options;
+  GroupNames names;
+  TableMapping mapping;
+  uint8_t self = 0;  // our slot
+  std::array<UdpSockets, kFamilies> udp;
+  UniqueFd epoll;
+  UniqueFd timer;
+  std::unique_ptr<Peers> peers;
+  std::unique_ptr<CreditLedger> ledger;
+  LocalAddresses addresses;
+  HostCounters counters;
+  DatagramHandler* handler = nullptr;  // during on_ready()
+  bool abandoned = false;
+
+  // Our view of the table as of seen_generation.
+  uint32_t seen_generation = 0;
+  uint32_t member_count = 0;
+  std::array<uint32_t, kSlots> incarnation{};
+  // Which member sends from 0xc000 + i, by family.
+  std::array<std::array<uint8_t, 0x4000>, kFamilies> slot_of_port{};
+
+  Time repair_at = kNever;
+  uint32_t looks_left =
+      0;  // a dying process closes its descriptors one by one: we look several times
+  Duration look_pause = 0;
+  Time probe_at = kNever;
+  Duration probe_pause = 0;  // grows while probes change nothing
+  Time last_probe = 0;
+  uint32_t probed_membership = 0;
+};
+
+inline constexpr uint32_t kTagPeers = 1;
+inline constexpr uint32_t kTagTimer = 2;
+inline constexpr uint32_t kTagAddresses = 3;
+
+}  // namespace verbena::link

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+// Joining, steering, leaving, dying.
+#include <grp.h>
+#include <sched.h>
+
+#include "link/host_test_fixture.h"
+
+namespace verbena::link::testing {
+namespace {
+
+TEST_F(HostTest, OneMemberAlone) {
+  const Member one = start_joined();
+  EXPECT_GE(one.slot(), kFirstSlot);
+  EXPECT_LE(one.slot(), kLastSlot);
+  expect_delivery({one});
+  EXPECT_EQ(one.report->misdelivered, 0U);
+  leave(one);
+  EXPECT_EQ(one.report->state, Report::kLeft);
+  EXPECT_EQ(names_left(), 0U);
+}
+
+TEST_F(HostTest, TwoMembersGetTheirOwn) {
+  const std::vector<Member> members{start_joined(), start_joined()};
+  EXPECT_NE(members[0].slot(), members[1].slot());
+  for (int i = 0; i < 20; ++i) expect_delivery(members);
+  EXPECT_EQ(total_misdelivered(members), 0U);
+}
+
+TEST_F(HostTest, SixteenAtOnceThenEachGetsItsOwn) {
+  std::vector<Member> members;
+  for (int i = 0; i < 16; ++i) members.push_back(start());
+  for (const Member& member : members) {
+    ASSERT_TRUE(settled(member));
+    ASSERT_EQ(member.report->state, Report::kJoined) << member.report->message.data();
+  }
+  for (int i = 0; i < 5; ++i) expect_delivery(members);
+  EXPECT_EQ(total_misdelivered(members), 0U);
+  EXPECT_TRUE(wait_until([&] {
+    return std::ranges::all_of(members, [](const Member& m) { return m.report->members == 16; });
+  }));
+}
+
+TEST_F(HostTest, LeavingShiftsNobody) {
+  std::vector<Member> members;
+  for (int i = 0; i < 6; ++i) members.push_back(start_joined());
+  while (members.size() > 1) {
+    leave(members.front());
+    members.erase(members.begin());
+    expect_delivery(members);
+    // The survivors attach the new program soon; then nothing is misdelivered any more.
+    ::usleep(30'000);
+    const uint64_t before = total_misdelivered(members);
+    expect_delivery(members);
+    EXPECT_EQ(total_misdelivered(members), before);
+  }
+}
+
+TEST_F(HostTest, KilledAtRandomAHundredTimes) {
+  SeededRandom random(7);
+  std::vector<Member> members;
+  for (int i = 0; i < 8; ++i) members.push_back(start_joined());
+  for (int kills = 0; kills < 100;) {
+    const uint64_t batch = 1 + random.below(3);  // several at once: nobody sees who was first
+    for (uint64_t i = 0; i < batch; ++i, ++kills) {
+      const size_t victim = random.below(members.size());
+      ::kill(members[victim].pid, SIGKILL);
+      reap(members[victim]);
+      members.erase(members.begin() + static_cast<ptrdiff_t>(victim));
+    }
+    expect_delivery(members);
+    for (uint64_t i = 0; i < batch; ++i) members.push_back(start_joined());
+    expect_delivery(members);
+  }
+  // In time every packet goes straight to its owner again.
+  ::usleep(100'000);
+  const uint64_t before = total_misdelivered(members);
+  for (int i = 0; i < 5; ++i) expect_delivery(members);
+  EXPECT_EQ(total_misdelivered(members), before);
+  EXPECT_TRUE(wait_until([&] {
+    return std::ranges::all_of(members, [](const Member& m) { return m.report->members == 8; });
+  }));
+  while (!members.empty()) {
+    end(members.back(), SIGKILL);
+    members.pop_back();
+  }
+  EXPECT_EQ(names_left(), 0U);
+  EXPECT_FALSE(port_left());
+  expect_delivery({start_joined()});
+}
+
+TEST_F(HostTest, AStoppedMemberHindersNobody) {
+  std::vector<Member> members;
+  for (int i = 0; i < 4; ++i) members.push_back(start_joined());
+  const Member stopped = members[1];
+  ::kill(stopped.pid, SIGSTOP);
+  std::vector<Member> others{members[0], members[2], members[3]};
+  expect_delivery(others);
+  others.push_back(start_joined());
+  expect_delivery(others);
+  // Two die meanwhile. Until that is noticed, a packet may fall to the stopped one; then no more.
+  others.push_back(start_joined());
+  for (int i = 0; i < 2; ++i) {
+    end(others[0], SIGKILL);
+    others.erase(others.begin());
+  }
+  ASSERT_TRUE(wait_until([&] {
+    return std::ranges::all_of(others, [](const Member& m) { return m.report->members == 4; });
+  }));
+  ::usleep(60'000);
+  const uint64_t before = total_misdelivered(others);
+  for (int i = 0; i < 10; ++i) expect_delivery(others);
+  EXPECT_EQ(total_misdelivered(others), before);
+  others.push_back(start_joined());
+  ::kill(stopped.pid, SIGCONT);
+  others.push_back(stopped);
+  expect_delivery(others);
+  ::usleep(60'000);
+  const uint64_t later = total_misdelivered(others);
+  for (int i = 0; i < 10; ++i) expect_delivery(others);
+  EXPECT_EQ(total_misdelivered(others), later);
+}
+
+TEST_F(HostTest, JoinsWhileAllOthersAreStopped) {
+  const std::vector<Member> members{start_joined(), start_joined()};
+  for (const Member& member : members) ::kill(member.pid, SIGSTOP);
+  const Member newcomer = start_joined();  // finds the table in /proc
+  expect_delivery({newcomer});
+  for (const Member& member : members) ::kill(member.pid, SIGCONT);
+  expect_delivery({members[0], members[1], newcomer});
+}
+
+TEST_F(HostTest, AFreedSlotRests) {
+  options_.slot_rest = 3600 * kSecond;
+  const Member keeper = start_joined();
+  std::array<bool, kSlots> used{};
+  for (int i = 0; i < 24; ++i) {
+    const Member member = start_joined();
+    EXPECT_FALSE(used[member.slot()]);
+    used[member.slot()] = true;
+    if (i % 2 == 0) {
+      end(member, SIGKILL);
+    } else {
+      leave(member);
+    }
+  }
+  expect_delivery({keeper});
+}
+
+TEST_F(HostTest, GroupsAreIndependent) {
+  const Member here = start_joined();
+  const HostOptions first = options_;
+  options_.group += "b";
+  options_.udp.port = static_cast<uint16_t>(options_.udp.port + 6'000);
+  const Member there = start_joined();
+  expect_delivery({there});
+  EXPECT_EQ(there.report->members, 1U);
+  options_ = first;
+  expect_delivery({here});
+  EXPECT_EQ(here.report->members, 1U);
+}
+
+TEST_F(HostTest, TwoMountNamespacesShare) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root";
+  const Member one = start_joined();
+  const Member two = start_joined(serve_until_told, [] { (void)::unshare(CLONE_NEWNS); });
+  expect_delivery({one, two});
+  EXPECT_TRUE(wait_until([&] { return one.report->members == 2 && two.report->members == 2; }));
+}
+
+TEST_F(HostTest, AnotherUserIsToldWhoHasThePort) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root";
+  const Member ours = start_joined();
+  const Member theirs = start(serve_until_told, [] {
+    if (::setgroups(0, nullptr) != 0 || ::setuid(65534) != 0) ::_exit(1);
+  });
+  ASSERT_TRUE(settled(theirs));
+  EXPECT_EQ(theirs.report->state, Report::kFailed);
+  EXPECT_EQ(theirs.report->error, static_cast<uint32_t>(HostError::Kind::kPortTakenByOther));
+  EXPECT_NE(std::string(theirs.report->message.data()).find(std::to_string(options_.udp.port)),
+            std::string::npos);
+  expect_delivery({ours});
+}
+
+TEST_F(HostTest, AForkedChildTakesNothingAlong) {
+  // The member forks a child that abandons; the child outlives it.
+  const Member parent = start_joined([](Host& host, Report& report, Shared& shared) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      host.abandon_in_child();
+      report.stage = static_cast<uint32_t>(::getpid());
+      ::prctl(PR_SET_PDEATHSIG, 0);
+      for (int i = 0; i < 3000; ++i) ::usleep(1000);
+      ::_exit(0);
+    }
+    serve_until_told(host, report, shared);
+  });
+  const Member other = start_joined();
+  ASSERT_TRUE(wait_until([&] { return parent.report->stage != 0; }));
+  expect_delivery({parent, other});
+  end(parent, SIGKILL);
+  expect_delivery({other});
+  EXPECT_TRUE(wait_until([&] { return other.report->members == 1; }));
+  ::kill(static_cast<pid_t>(parent.report->stage.load()), SIGKILL);
+}
+
+TEST_F(HostTest, AStoppedLockHolderIsNamed) {
+  const Member member = start_joined();
+  const GroupNames names(options_.group, options_.udp.port);
+  const auto lock = GroupLock::try_take(names);
+  ASSERT_TRUE(lock);
+  EXPECT_FALSE(GroupLock::try_take(names));
+  EXPECT_EQ(GroupLock::holder(names), ::getpid());
+  expect_delivery({member});  // packets need no lock
+}
+
+}  // namespace
+}  // namespace verbena::link::testing

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "link/joining.h"
+
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include "link/peers.h"
+
+namespace verbena::link {
+namespace {
+
+constexpr Duration kAnswerBound = 2 * kSecond;
+constexpr Duration kTryProcAfter = 100 * kMillisecond;
+
+struct Asked {
+  UniqueFd fd;
+  pid_t pid = 0;
+};
+
+struct Asking {
+  std::vector<Asked> members;
+  bool someone_alive = false;
+};
+
+[[nodiscard]] Asking ask_everyone(const GroupNames& names) {
+  Asking asking;
+  for (size_t slot = kFirstSlot; slot <= kLastSlot; ++slot) {
+    auto fd = connect_to(names.member(static_cast<uint8_t>(slot)));
+    if (!fd) {
+      if (fd.error() != ECONNREFUSED) asking.someone_alive = true;
+      continue;
+    }
+    const PeerIdentity peer = identify_peer(fd->get());
+    if (!peer.same_user) continue;  // a squatter; its slot is just taken
+    asking.someone_alive = true;
+    (void)send_message(fd->get(), {PeerMessage::Kind::kAskTable, 0});
+    asking.members.push_back({std::move(*fd), peer.pid});
+  }
+  return asking;
+}
+
+// A stopped member does not answer, but its descriptors can be opened as long as it is ours and in
+// sight.
+[[nodiscard]] UniqueFd find_in_proc(const GroupNames& names, pid_t pid) {
+  const std::string folder = "/proc/" + std::to_string(pid) + "/fd";
+  const std::string wanted = "/memfd:" + names.table() + " (deleted)";
+  const std::unique_ptr<DIR, int (*)(DIR*)> listing(::opendir(folder.c_str()),
+                                                    [](DIR* dir) { return ::closedir(dir); });
+  if (listing == nullptr) return {};
+  while (const dirent* const item = ::readdir(listing.get())) {
+    const std::string path = folder + "/" + item->d_name;
+    std::array<char, 256> target{};
+    const ssize_t length = ::readlink(path.c_str(), target.data(), target.size());
+    if (length <= 0 || wanted != std::string_view(target.data(), static_cast<size_t>(length)))
+      continue;
+    UniqueFd fd(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+    if (fd.valid()) return fd;
+  }
+  return {};
+}
+
+// A table; or nothing, when all that were asked died meanwhile.
+[[nodiscard]] Result<std::optional<TableMapping>, HostError> wait_for_answer(
+    const Asking& asking, const GroupNames& names) {
+  std::vector<pollfd> polled;
+  for (const Asked& member : asking.members) polled.push_back({member.fd.get(), POLLIN, 0});
+  size_t left = polled.size();
+  const Time start = monotonic_now();
+  bool tried_proc = false;
+  bool other_version = false;
+  const auto adopt = [&](UniqueFd fd) -> std::optional<TableMapping> {
+    auto mapping = TableMapping::adopt(std::move(fd));
+    if (mapping) return std::move(*mapping);
+    if (mapping.error() == TableMapping::Error::kVersion) other_version = true;
+    return std::nullopt;
+  };
+  for (Duration waited = 0; waited < kAnswerBound && !other_version;
+       waited = monotonic_now() - start) {
+    const Duration until = tried_proc ? kAnswerBound : kTryProcAfter;
+    const int wait_ms = static_cast<int>((until - waited) / kMillisecond) + 1;
+    const int ready = ::poll(polled.data(), polled.size(), wait_ms);
+    for (pollfd& item : polled) {
+      if (ready <= 0 || item.revents == 0) continue;
+      if (auto fd = receive_table(item.fd)) {
+        if (auto mapping = adopt(std::move(*fd))) return std::move(*mapping);
+      }
+      item.fd = -1;  // gone, or no use
+      --left;
+    }
+    if (left == 0 && !polled.empty() && !other_version) return std::nullopt;
+    if (ready > 0 || tried_proc) continue;
+    tried_proc = true;
+    for (const Asked& member : asking.members) {
+      if (member.pid == 0) continue;
+      if (auto mapping = adopt(find_in_proc(names, member.pid))) return std::move(*mapping);
+    }
+  }
+  if (other_version) {
+    return fail(HostError{
+        HostError::Kind::kVersion,
+        "programs of this user run with another version of Verbena on this host; end them, or "
+        "use the same version",
+        0});
+  }
+  std::string who;
+  for (const Asked& member : asking.members) who += " " + std::to_string(member.pid);
+  return fail(HostError{HostError::Kind::kNoAnswer,
+                        "Verbena processes of this user do not answer (stopped? pids:" + who +
+                            "); continue or end them",
+                        ETIMEDOUT});
+}
+
+// The users of the sockets on this port, from one of /proc/net/udp, udp6.
+void add_owners(const char* path, uint16_t port, std::vector<unsigned>& uids) {
+  const std::unique_ptr<FILE, int (*)(FILE*)> file(std::fopen(path, "re"),
+                                                   [](FILE* f) { return std::fclose(f); });
+  if (file == nullptr) return;
+  std::array<char, 512> line{};
+  while (std::fgets(line.data(), line.size(), file.get()) != nullptr) {
+    unsigned local = 0;
+    unsigned uid = 0;
+    if (std::sscanf(line.data(), " %*d: %*[0-9A-Fa-f]:%x %*s %*s %*s %*s %*s %u", &local, &uid) ==
+            2 &&
+        local == port) {
+      uids.push_back(uid);
+    }
+  }
+}
+
+}  // namespace
+
+Result<TableMapping, HostError> obtain_table(const GroupNames& names, RandomSource& random) {
+  for (;;) {
+    const Asking asking = ask_everyone(names);
+    if (!asking.someone_alive) break;
+    auto answer = wait_for_answer(asking, names);
+    if (!answer) return fail(answer.error());
+    if (*answer) return std::move(**answer);
+  }
+  auto mapping = TableMapping::create(names.table().c_str(), random.next());
+  if (mapping) return std::move(*mapping);
+  return fail(HostError{HostError::Kind::kSystem,
+                        std::string("memfd for the shared table: ") + std::strerror(errno), errno});
+}
+
+HostError port_taken(uint16_t port, int code) {
+  std::vector<unsigned> uids;
+  add_owners("/proc/net/udp", port, uids);
+  add_owners("/proc/net/udp6", port, uids);
+  std::string who = "another program, or the kernel's rdma_rxe";
+  for (const unsigned uid : uids) {
+    if (uid == ::geteuid()) continue;
+    who = uid == 0 ? "root, or the kernel's rdma_rxe" : "user " + std::to_string(uid);
+    break;
+  }
+  return {
+      HostError::Kind::kPortTakenByOther,
+      "UDP port " + std::to_string(port) + " is held by " + who +
+          ". Processes of one user share it; another user needs another network namespace or port",
+      code};
+}
+
+}  // namespace verbena::link

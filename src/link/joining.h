@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// How a newcomer comes by the shared table: from whichever member answers first, or by making it
+// when there is none. Under the group's lock.
+#pragma once
+
+#include "base/random.h"
+#include "base/result.h"
+#include "link/host.h"
+#include "link/shared_table.h"
+#include "link/unix_names.h"
+
+namespace verbena::link {
+
+[[nodiscard]] Result<TableMapping, HostError> obtain_table(const GroupNames& names,
+                                                           RandomSource& random);
+
+// What to tell a person when the port cannot be bound: who has it, and what to do.
+[[nodiscard]] HostError port_taken(uint16_t port, int code);
+
+}  // namespace verbena::link

@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "link/peers.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+namespace verbena::link {
+namespace {
+
+template <typename T>
+[[nodiscard]] iovec piece(const T& value) {
+  return {const_cast<T*>(&value), sizeof value};
+}
+
+[[nodiscard]] bool send_pieces(int fd, std::span<iovec> pieces) {
+  msghdr msg{};
+  msg.msg_iov = pieces.data();
+  msg.msg_iovlen = pieces.size();
+  return ::sendmsg(fd, &msg, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0;
+}
+
+}  // namespace
+
+bool send_message(int fd, const PeerMessage& message, int passed_fd) {
+  iovec data = piece(message);
+  msghdr msg{};
+  msg.msg_iov = &data;
+  msg.msg_iovlen = 1;
+  alignas(cmsghdr) std::array<uint8_t, CMSG_SPACE(sizeof(int))> control{};
+  if (passed_fd >= 0) {
+    msg.msg_control = control.data();
+    msg.msg_controllen = control.size();
+    cmsghdr* const item = CMSG_FIRSTHDR(&msg);
+    item->cmsg_level = SOL_SOCKET;
+    item->cmsg_type = SCM_RIGHTS;
+    item->cmsg_len = CMSG_LEN(sizeof(int));
+    std::memcpy(CMSG_DATA(item), &passed_fd, sizeof passed_fd);
+  }
+  return ::sendmsg(fd, &msg, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0;
+}
+
+std::optional<UniqueFd> receive_table(int fd) {
+  PeerMessage message;
+  iovec data = piece(message);
+  msghdr msg{};
+  msg.msg_iov = &data;
+  msg.msg_iovlen = 1;
+  alignas(cmsghdr) std::array<uint8_t, CMSG_SPACE(sizeof(int))> control{};
+  msg.msg_control = control.data();
+  msg.msg_controllen = control.size();
+  const ssize_t got = ::recvmsg(fd, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+  const cmsghdr* const item = got > 0 ? CMSG_FIRSTHDR(&msg) : nullptr;
+  if (item == nullptr || item->cmsg_level != SOL_SOCKET || item->cmsg_type != SCM_RIGHTS) {
+    return std::nullopt;
+  }
+  int passed = -1;
+  std::memcpy(&passed, CMSG_DATA(item), sizeof passed);
+  UniqueFd result(passed);
+  if (got != static_cast<ssize_t>(sizeof message) || message.kind != PeerMessage::Kind::kTable) {
+    return std::nullopt;
+  }
+  return result;
+}
+
+Peers::Peers(const GroupNames& names, uint8_t self, UniqueFd listener, int table_fd, int epoll,
+             uint32_t tag)
+    : names_(names),
+      self_(self),
+      listener_(std::move(listener)),
+      table_fd_(table_fd),
+      epoll_(epoll),
+      tag_(tag) {
+  connections_.reserve(kMaxConnections);
+  epoll_event event{
+      .events = EPOLLIN,
+      .data = {.u64 = (uint64_t{tag_} << 32) | static_cast<uint32_t>(listener_.get())}};
+  (void)::epoll_ctl(epoll_, EPOLL_CTL_ADD, listener_.get(), &event);
+}
+
+void Peers::on_ready(uint32_t data, PeerEvents& events) {
+  if (static_cast<int>(data) == listener_.get()) {
+    accept_all();
+  } else {
+    read(static_cast<int>(data), events);
+  }
+}
+
+Peers::Connection* Peers::add(UniqueFd fd, uint8_t slot, bool outgoing) {
+  if (connections_.size() >= kMaxConnections) return nullptr;
+  epoll_event event{.events = EPOLLIN,
+                    .data = {.u64 = (uint64_t{tag_} << 32) | static_cast<uint32_t>(fd.get())}};
+  if (::epoll_ctl(epoll_, EPOLL_CTL_ADD, fd.get(), &event) != 0) return nullptr;
+  connections_.push_back({std::move(fd), slot, outgoing, ++clock_, false});
+  return &connections_.back();
+}
+
+void Peers::accept_all() {
+  for (;;) {
+    UniqueFd fd(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (!fd.valid()) return;
+    if (!identify_peer(fd.get()).same_user) continue;
+    // Full: strangers that never said who they are make room first.
+    if (connections_.size() >= kMaxConnections) {
+      const auto silent = std::ranges::find(connections_, 0, &Connection::slot);
+      if (silent != connections_.end()) close(silent->fd.get());
+    }
+    (void)add(std::move(fd), 0, false);
+  }
+}
+
+Peers::Connection* Peers::find(uint8_t slot, bool outgoing_only) {
+  for (Connection& connection : connections_) {
+    if (connection.slot == slot && (connection.outgoing || !outgoing_only)) return &connection;
+  }
+  return nullptr;
+}
+
+void Peers::make_room() {
+  size_t outgoing = 0;
+  const Connection* oldest = nullptr;
+  for (const Connection& connection : connections_) {
+    if (!connection.outgoing || connection.watched) continue;
+    ++outgoing;
+    if (oldest == nullptr || connection.used < oldest->used) oldest = &connection;
+  }
+  if (outgoing < kMaxOutgoing) return;
+  (void)send_message(oldest->fd.get(), {PeerMessage::Kind::kBye, self_});
+  close(oldest->fd.get());
+}
+
+Peers::Connection* Peers::connect(uint8_t slot) {
+  if (Connection* const known = find(slot, true)) {
+    known->used = ++clock_;
+    return known;
+  }
+  auto fd = connect_to(names_.member(slot));
+  if (!fd || !identify_peer(fd->get()).same_user ||
+      !send_message(fd->get(), {PeerMessage::Kind::kHello, self_})) {
+    return nullptr;
+  }
+  make_room();
+  return add(std::move(*fd), slot, true);
+}
+
+bool Peers::watch(uint8_t slot) {
+  Connection* connection = find(slot, false);
+  if (connection == nullptr) connection = connect(slot);
+  if (connection == nullptr) return false;
+  connection->watched = true;
+  return true;
+}
+
+bool Peers::forward(uint8_t slot, const Datagram& datagram) {
+  if (datagram.bytes.size() > kMaxPacket - sizeof(PeerMessage) - sizeof(PacketHead)) return false;
+  const Connection* const connection = connect(slot);
+  if (connection == nullptr) return false;
+  const PeerMessage message{PeerMessage::Kind::kPacket, self_};
+  const PacketHead head{datagram.source.bytes, datagram.destination.bytes, datagram.source_port,
+                        datagram.traffic_class, datagram.hop_limit};
+  std::array<iovec, 3> pieces{
+      piece(message), piece(head),
+      iovec{const_cast<uint8_t*>(datagram.bytes.data()), datagram.bytes.size()}};
+  return send_pieces(connection->fd.get(), pieces);
+}
+
+void Peers::wake(uint8_t slot) {
+  if (const Connection* const connection = connect(slot)) {
+    (void)send_message(connection->fd.get(), {PeerMessage::Kind::kRoom, self_});
+  }
+}
+
+void Peers::close(int fd) {
+  std::erase_if(connections_, [fd](const Connection& c) { return c.fd.get() == fd; });
+}
+
+bool Peers::handle(Connection& connection, std::span<const uint8_t> record, PeerEvents& events) {
+  PeerMessage message;
+  if (record.size() < sizeof message) return false;
+  std::memcpy(&message, record.data(), sizeof message);
+  switch (message.kind) {
+    case PeerMessage::Kind::kAskTable:
+      (void)send_message(connection.fd.get(), {PeerMessage::Kind::kTable, self_}, table_fd_);
+      return true;  // the newcomer closes when it has read it
+    case PeerMessage::Kind::kHello:
+      if (message.slot < kFirstSlot || message.slot > kLastSlot) return false;
+      connection.slot = static_cast<uint8_t>(message.slot);
+      return true;
+    case PeerMessage::Kind::kPacket: {
+      PacketHead head;
+      if (record.size() < sizeof message + sizeof head) return false;
+      std::memcpy(&head, record.data() + sizeof message, sizeof head);
+      events.on_forwarded({.bytes = record.subspan(sizeof message + sizeof head),
+                           .source = {head.source},
+                           .destination = {head.destination},
+                           .source_port = head.source_port,
+                           .traffic_class = head.traffic_class,
+                           .hop_limit = head.hop_limit});
+      return true;
+    }
+    case PeerMessage::Kind::kRoom:  // being woken was all
+      return true;
+    case PeerMessage::Kind::kBye:   connection.slot = 0; return false;
+    case PeerMessage::Kind::kTable: return false;
+  }
+  return false;
+}
+
+void Peers::read(int fd, PeerEvents& events) {
+  std::array<uint8_t, kMaxPacket> record;
+  for (size_t count = 0; count < kMaxRecords; ++count) {
+    // Looked up each time: what an event causes may move or close connections.
+    const auto it =
+        std::ranges::find_if(connections_, [fd](const Connection& c) { return c.fd.get() == fd; });
+    if (it == connections_.end()) return;
+    const ssize_t got = ::recv(fd, record.data(), record.size(), MSG_DONTWAIT);
+    if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
+    if (got > 0 && handle(*it, {record.data(), static_cast<size_t>(got)}, events)) continue;
+    const auto again =
+        std::ranges::find_if(connections_, [fd](const Connection& c) { return c.fd.get() == fd; });
+    const uint8_t slot = again == connections_.end() ? uint8_t{0} : again->slot;
+    close(fd);
+    if (got <= 0 && slot != 0) events.on_peer_gone(slot);
+    return;
+  }
+}
+
+void Peers::abandon() {
+  listener_.reset();
+  connections_.clear();
+}
+
+}  // namespace verbena::link

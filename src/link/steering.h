@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// The classic BPF program on a reuseport group. It sees the UDP payload and returns the index of
+// the socket that gets the packet; an index past the end makes the kernel choose by the flow's
+// hash.
+//
+//   byte 5    top byte of BTH's destination queue pair number: the slot
+//   byte 6    for slot 255 the index itself: how members find out where they really are
+//   (host_steering.cc)
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include <linux/filter.h>
+
+namespace verbena::link {
+
+inline constexpr uint32_t kSlotByte = 5;
+inline constexpr uint32_t kProbeIndexByte = 6;
+inline constexpr uint32_t kAnySocket = 0xffffffff;
+
+// `order[i]` is the slot whose socket has index i. A search tree: 8 comparisons for 254 members.
+[[nodiscard]] std::vector<sock_filter> steering_program(std::span<const uint8_t> order);
+
+// Onto the group of this bound socket, in place of the one before. 0 or errno.
+[[nodiscard]] int attach_steering(int fd, std::span<const uint8_t> order);
+
+}  // namespace verbena::link

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "link/steering.h"
+
+#include <algorithm>
+#include <array>
+#include <numeric>
+
+#include <gtest/gtest.h>
+
+#include "base/random.h"
+#include "link/shared_table.h"
+
+namespace verbena::link {
+namespace {
+
+// What the kernel does with the instructions we use.
+uint32_t run(std::span<const sock_filter> program, std::span<const uint8_t> packet) {
+  uint32_t a = 0;
+  for (size_t at = 0; at < program.size(); ++at) {
+    const sock_filter& op = program[at];
+    switch (op.code) {
+      case BPF_LD | BPF_B | BPF_ABS:
+        if (op.k >= packet.size()) return 0;
+        a = packet[op.k];
+        break;
+      case BPF_JMP | BPF_JEQ | BPF_K: at += a == op.k ? op.jt : op.jf; break;
+      case BPF_JMP | BPF_JGE | BPF_K: at += a >= op.k ? op.jt : op.jf; break;
+      case BPF_JMP | BPF_JA | BPF_K:  at += op.k; break;
+      case BPF_RET | BPF_K:           return op.k;
+      case BPF_RET | BPF_A:           return a;
+      default:                        ADD_FAILURE() << "unknown instruction " << op.code; return 0;
+    }
+  }
+  ADD_FAILURE() << "ran off the end";
+  return 0;
+}
+
+void check(const std::vector<uint8_t>& order) {
+  const auto program = steering_program(order);
+  EXPECT_LE(program.size(), size_t{BPF_MAXINSNS});
+  std::array<uint8_t, 16> packet{};
+  for (uint32_t slot = 0; slot < kProbeSlot; ++slot) {
+    packet[kSlotByte] = static_cast<uint8_t>(slot);
+    const auto at = std::ranges::find(order, static_cast<uint8_t>(slot));
+    const uint32_t expected =
+        at == order.end() ? kAnySocket : static_cast<uint32_t>(at - order.begin());
+    ASSERT_EQ(run(program, packet), expected) << "slot " << slot << " of " << order.size();
+  }
+  packet[kSlotByte] = kProbeSlot;
+  for (uint32_t index = 0; index < 256; ++index) {
+    packet[kProbeIndexByte] = static_cast<uint8_t>(index);
+    ASSERT_EQ(run(program, packet), index);
+  }
+}
+
+TEST(Steering, EachSlotToItsIndex) {
+  SeededRandom random(1);
+  std::vector<uint8_t> all(kLastSlot);
+  std::iota(all.begin(), all.end(), kFirstSlot);
+  for (const size_t count : {0, 1, 2, 3, 4, 7, 16, 33, 100, 253, 254}) {
+    for (size_t i = all.size() - 1; i > 0; --i) std::swap(all[i], all[random.below(i + 1)]);
+    check({all.begin(), all.begin() + static_cast<ptrdiff_t>(count)});
+  }
+}
+
+TEST(Steering, DepthIsLogarithmic) {
+  std::vector<uint8_t> all(kLastSlot);
+  std::iota(all.begin(), all.end(), kFirstSlot);
+  // 254 leaves of three, 253 nodes of two, four before: the kernel's default option memory (20 KiB)
+  // holds it.
+  EXPECT_EQ(steering_program(all).size(), 254U * 3 + 253 * 2 + 4);
+}
+
+}  // namespace
+}  // namespace verbena::link

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "link/udp_receiver.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include <netinet/in.h>
+#include <netinet/udp.h>
+
+namespace verbena::link {
+namespace {
+
+constexpr int kUdpGro = 104;
+
+template <typename T>
+[[nodiscard]] T read_control(const cmsghdr* item) {
+  T value;
+  std::memcpy(&value, CMSG_DATA(item), sizeof value);
+  return value;
+}
+
+}  // namespace
+
+UdpReceiver::UdpReceiver()
+    : buffers_(kBatch * kBufferBytes),
+      controls_(kBatch * kControlBytes),
+      from_(kBatch),
+      iovecs_(kBatch),
+      headers_(kBatch) {
+  for (size_t i = 0; i < kBatch; ++i) {
+    iovecs_[i] = {buffers_.data() + i * kBufferBytes, kBufferBytes};
+    msghdr& msg = headers_[i].msg_hdr;
+    msg.msg_name = &from_[i];
+    msg.msg_iov = &iovecs_[i];
+    msg.msg_iovlen = 1;
+    msg.msg_control = controls_.data() + i * kControlBytes;
+  }
+}
+
+void UdpReceiver::dispatch(const mmsghdr& header, Family family, DatagramHandler& handler) {
+  const msghdr& msg = header.msg_hdr;
+  Datagram datagram;
+  datagram.hop_limit = 64;
+  uint32_t segment = header.msg_len;
+  for (cmsghdr* item = CMSG_FIRSTHDR(&msg); item != nullptr;
+       item = CMSG_NXTHDR(const_cast<msghdr*>(&msg), item)) {
+    if (item->cmsg_level == SOL_UDP && item->cmsg_type == kUdpGro) {
+      segment = static_cast<uint32_t>(std::max(read_control<int>(item), 1));
+    } else if (item->cmsg_level == IPPROTO_IP && item->cmsg_type == IP_PKTINFO) {
+      const auto info = read_control<in_pktinfo>(item);
+      const auto* const to = reinterpret_cast<const uint8_t*>(&info.ipi_addr);
+      datagram.destination = wire::Gid::from_ipv4(to[0], to[1], to[2], to[3]);
+    } else if (item->cmsg_level == IPPROTO_IPV6 && item->cmsg_type == IPV6_PKTINFO) {
+      const auto info = read_control<in6_pktinfo>(item);
+      std::memcpy(datagram.destination.bytes.data(), &info.ipi6_addr, 16);
+    } else if (item->cmsg_level == IPPROTO_IP && item->cmsg_type == IP_TOS) {
+      datagram.traffic_class = read_control<uint8_t>(item);
+    } else if (item->cmsg_level == IPPROTO_IP && item->cmsg_type == IP_TTL) {
+      datagram.hop_limit = static_cast<uint8_t>(read_control<int>(item));
+    } else if (item->cmsg_level == IPPROTO_IPV6 && item->cmsg_type == IPV6_TCLASS) {
+      datagram.traffic_class = static_cast<uint8_t>(read_control<int>(item));
+    } else if (item->cmsg_level == IPPROTO_IPV6 && item->cmsg_type == IPV6_HOPLIMIT) {
+      datagram.hop_limit = static_cast<uint8_t>(read_control<int>(item));
+    } else if (item->cmsg_level == SOL_SOCKET && item->cmsg_type == SO_RXQ_OVFL) {
+      counters_.overflow = read_control<uint32_t>(item);
+    }
+  }
+  if (family == Family::kIpv4) {
+    sockaddr_in from;
+    std::memcpy(&from, msg.msg_name, sizeof from);
+    const auto* const address = reinterpret_cast<const uint8_t*>(&from.sin_addr);
+    datagram.source = wire::Gid::from_ipv4(address[0], address[1], address[2], address[3]);
+    datagram.source_port = ntohs(from.sin_port);
+  } else {
+    sockaddr_in6 from;
+    std::memcpy(&from, msg.msg_name, sizeof from);
+    std::memcpy(datagram.source.bytes.data(), &from.sin6_addr, 16);
+    datagram.source_port = ntohs(from.sin6_port);
+  }
+  ++counters_.datagrams;
+  if ((msg.msg_flags & MSG_TRUNC) != 0) ++counters_.truncated;
+  const auto* const data = static_cast<const uint8_t*>(msg.msg_iov->iov_base);
+  for (uint32_t at = 0; at < header.msg_len; at += segment) {
+    datagram.bytes = {data + at, std::min(segment, header.msg_len - at)};
+    ++counters_.packets;
+    handler.on_datagram(datagram);
+  }
+  handler.on_consumed(datagram.source, datagram.source_port, header.msg_len);
+}
+
+size_t UdpReceiver::receive(int fd, Family family, DatagramHandler& handler) {
+  for (mmsghdr& header : headers_) {
+    header.msg_hdr.msg_namelen = sizeof(sockaddr_storage);
+    header.msg_hdr.msg_controllen = kControlBytes;
+    header.msg_hdr.msg_flags = 0;
+  }
+  ++counters_.syscalls;
+  const int got = ::recvmmsg(fd, headers_.data(), kBatch, MSG_DONTWAIT, nullptr);
+  if (got <= 0) return 0;
+  for (int i = 0; i < got; ++i) dispatch(headers_[static_cast<size_t>(i)], family, handler);
+  return static_cast<size_t>(got);
+}
+
+}  // namespace verbena::link

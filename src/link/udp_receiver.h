@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// Packets in, over UDP: reads datagrams in batches, splits what the kernel had joined (GRO) and
+// hands each transport packet on with its addresses. Nothing is judged here but its length.
+//
+// Owned by the engine's lock holder.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include <sys/socket.h>
+
+#include "link/udp_socket.h"
+#include "wire/gid.h"
+
+namespace verbena::link {
+
+struct Datagram {
+  std::span<const uint8_t> bytes;  // BTH to ICRC
+  wire::Gid source;
+  wire::Gid destination;
+  uint16_t source_port = 0;
+  uint8_t traffic_class = 0;
+  uint8_t hop_limit = 0;
+};
+
+class DatagramHandler {
+ public:
+  virtual ~DatagramHandler() = default;
+  virtual void on_datagram(const Datagram& datagram) = 0;
+  // `bytes` of the socket's buffer, that came in one piece from this sender, are free again.
+  virtual void on_consumed(const wire::Gid& source, uint16_t source_port, uint32_t bytes) = 0;
+};
+
+struct ReceiveCounters {
+  uint64_t datagrams = 0;  // as the kernel delivered them
+  uint64_t packets = 0;
+  uint64_t syscalls = 0;
+  uint32_t overflow = 0;  // SO_RXQ_OVFL: dropped by the kernel for want of buffer
+  uint64_t truncated = 0;
+};
+
+class UdpReceiver {
+ public:
+  UdpReceiver();
+  // Reads what is there, at most a batch. Gives the number of datagrams the kernel delivered;
+  // kBatch means there may be more.
+  [[nodiscard]] size_t receive(int fd, Family family, DatagramHandler& handler);
+
+  static constexpr size_t kBatch = 8;
+  [[nodiscard]] const ReceiveCounters& counters() const { return counters_; }
+
+ private:
+  static constexpr size_t kBufferBytes = 65'536;
+  static constexpr size_t kControlBytes = 256;
+
+  void dispatch(const mmsghdr& header, Family family, DatagramHandler& handler);
+
+  std::vector<uint8_t> buffers_;
+  std::vector<uint8_t> controls_;
+  std::vector<sockaddr_storage> from_;
+  std::vector<iovec> iovecs_;
+  std::vector<mmsghdr> headers_;
+  ReceiveCounters counters_;
+};
+
+}  // namespace verbena::link

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// The two UDP sockets of one address family: one that receives on the RoCE port, shared with the
+// other processes of this user by SO_REUSEPORT, and one that sends, from a port of its own. The
+// sender's port tells receivers on this host which process a packet came from; towards other hosts
+// it is the flow's entropy.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "base/result.h"
+#include "base/unique_fd.h"
+
+namespace verbena::link {
+
+enum class Family : uint8_t { kIpv4, kIpv6 };
+
+struct SocketError {
+  std::string step;  // what was being done
+  int code = 0;      // errno
+};
+
+struct UdpSockets {
+  UniqueFd receive;
+  UniqueFd send;
+  uint16_t source_port = 0;
+  bool gso = false;  // UDP_SEGMENT is known to this kernel
+};
+
+struct UdpOptions {
+  uint16_t port = 4791;
+  int receive_buffer_bytes = 212'992;
+};
+
+// `random` seeds the search for a free source port in 0xc000..0xffff.
+[[nodiscard]] Result<UdpSockets, SocketError> open_udp(Family family, const UdpOptions& options,
+                                                       uint64_t random);
+
+// What the receive socket dropped because its buffer was full, as last reported by the kernel, is
+// in the SO_RXQ_OVFL control message of each datagram (udp_receiver.h).
+
+}  // namespace verbena::link

@@ -1,0 +1,308 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "link/udp_transmitter.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include <netinet/udp.h>
+#include <poll.h>
+
+#include "base/check.h"
+
+namespace verbena::link {
+namespace {
+
+constexpr int kUdpSegment = 103;
+constexpr int kWritableWaitMs = 20;
+
+[[nodiscard]] uint8_t slot_of(Qpn qpn) { return static_cast<uint8_t>(qpn.value >> 16); }
+
+[[nodiscard]] bool gso_was_refused(int error) {
+  return error == EIO || error == EINVAL || error == EOPNOTSUPP || error == ENOPROTOOPT;
+}
+
+}  // namespace
+
+UdpTransmitter::UdpTransmitter(const UdpSockets* ipv4, const UdpSockets* ipv6, uint16_t port,
+                               Credits* credits)
+    : ipv4_(ipv4),
+      ipv6_(ipv6),
+      port_(port),
+      credits_(credits),
+      gso_{ipv6 != nullptr && ipv6->gso, ipv4 != nullptr && ipv4->gso},
+      arena_(kArenaBytes),
+      staging_(kStagingSlots * wire::kMaxMtu),
+      headers_(kMaxMessages),
+      controls_(kMaxMessages) {
+  messages_.reserve(kMaxMessages);
+  iovecs_.reserve(kMaxIovecs);
+}
+
+bool UdpTransmitter::has_room_towards(const transport::Path& path, Qpn qpn) const {
+  return credits_ == nullptr || credits_->available(path.destination, qpn);
+}
+
+std::span<uint8_t> UdpTransmitter::staging() {
+  return {staging_.data() + staging_slot_ * wire::kMaxMtu, wire::kMaxMtu};
+}
+
+uint8_t* UdpTransmitter::arena(size_t bytes) {
+  uint8_t* const at = arena_.data() + arena_used_;
+  arena_used_ += bytes;
+  return at;
+}
+
+void UdpTransmitter::add_iovec(Message& message, const uint8_t* data, size_t bytes) {
+  if (bytes == 0) return;
+  if (message.iovecs > 0) {
+    iovec& last = iovecs_.back();
+    if (static_cast<uint8_t*>(last.iov_base) + last.iov_len == data) {
+      last.iov_len += bytes;
+      return;
+    }
+  }
+  iovecs_.push_back({const_cast<uint8_t*>(data), bytes});
+  ++message.iovecs;
+}
+
+// The message this packet can join, or a new one. Only the newest is open: packets leave in the
+// order they came.
+UdpTransmitter::Message& UdpTransmitter::message_for(const transport::OutPacket& packet,
+                                                     uint32_t packet_bytes, Qpn qpn) {
+  const transport::Path& path = *packet.path;
+  const bool ipv4 = path.destination.is_ipv4();
+  if (!messages_.empty()) {
+    Message& last = messages_.back();
+    const bool same = last.slot == slot_of(qpn) && last.destination == path.destination &&
+                      last.source == path.source && last.traffic_class == path.traffic_class;
+    if (same && !last.closed && gso_[ipv4 ? 1 : 0] && packet_bytes <= last.segment_bytes &&
+        last.segments < kMaxSegments && last.bytes + packet_bytes <= kMaxGsoBytes) {
+      return last;
+    }
+    last.closed = true;
+  }
+  messages_.push_back({.source = path.source,
+                       .destination = path.destination,
+                       .interface_index = path.interface_index,
+                       .traffic_class = path.traffic_class,
+                       .slot = slot_of(qpn),
+                       .ipv4 = ipv4,
+                       .closed = false,
+                       .qpn = qpn,
+                       .segment_bytes = packet_bytes,
+                       .first_iovec = static_cast<uint32_t>(iovecs_.size())});
+  return messages_.back();
+}
+
+void UdpTransmitter::send(const transport::OutPacket& packet) {
+  const auto header_bytes = static_cast<uint32_t>(packet.headers.size());
+  const uint32_t packet_bytes =
+      header_bytes + packet.payload_bytes + packet.pad_bytes + wire::kIcrcBytes;
+  // Room for the worst: everything copied, or one iovec for each piece and two around them.
+  if (messages_.size() == kMaxMessages || iovecs_.size() + packet.payload.size() + 2 > kMaxIovecs ||
+      arena_used_ + packet_bytes + 8 > arena_.size() || staging_slot_ + 1 >= kStagingSlots) {
+    flush();
+  }
+  const bool ipv4 = packet.path->destination.is_ipv4();
+  const UdpSockets* const sockets = sockets_for(ipv4);
+  if (sockets == nullptr) {
+    ++counters_.errors;
+    counters_.last_error = EAFNOSUPPORT;
+    return;
+  }
+  const Qpn qpn(load_be24(packet.headers.data() + 5));
+  Message& message = message_for(packet, packet_bytes, qpn);
+  const wire::IcrcFlow flow{.source = packet.path->source,
+                            .destination = packet.path->destination,
+                            .source_port = sockets->source_port,
+                            .destination_port = port_,
+                            .ipv4_id = static_cast<uint16_t>(message.segments)};
+
+  const bool copy = packet.copy_first || packet.payload_bytes <= kCopyBelow || tap_ != nullptr;
+  uint8_t* const head = arena(header_bytes);
+  std::memcpy(head, packet.headers.data(), header_bytes);
+  add_iovec(message, head, header_bytes);
+  uint32_t crc = wire::icrc_bth(wire::icrc_begin(flow, packet_bytes), packet.headers);
+  for (const auto piece : packet.payload) {
+    if (copy) {
+      uint8_t* const to = arena(piece.size());
+      std::memcpy(to, piece.data(), piece.size());
+      crc = wire::icrc_more(crc, {to, piece.size()});
+      add_iovec(message, to, piece.size());
+    } else {
+      crc = wire::icrc_more(crc, piece);
+      add_iovec(message, piece.data(), piece.size());
+      const uint8_t* const slot = staging_.data() + staging_slot_ * wire::kMaxMtu;
+      if (piece.data() >= slot && piece.data() < slot + wire::kMaxMtu) ++staging_slot_;
+    }
+  }
+  uint8_t* const tail = arena(packet.pad_bytes + size_t{wire::kIcrcBytes});
+  std::memset(tail, 0, packet.pad_bytes);
+  crc = wire::icrc_more(crc, {tail, packet.pad_bytes});
+  wire::store_icrc(tail + packet.pad_bytes, wire::icrc_end(crc));
+  add_iovec(message, tail, packet.pad_bytes + size_t{wire::kIcrcBytes});
+  if (tap_ != nullptr) {
+    tap_->on_transmit(flow, packet.path->traffic_class, {head, packet_bytes});
+  }
+
+  if (credits_ != nullptr) {
+    const uint32_t overhead = message.segments == 0 ? kDatagramOverhead : 0;
+    credits_->spend(packet.path->destination, qpn, packet_bytes + overhead);
+  }
+  message.bytes += packet_bytes;
+  ++message.segments;
+  if (packet_bytes < message.segment_bytes) message.closed = true;
+  ++counters_.packets;
+  counters_.bytes += packet_bytes;
+}
+
+void UdpTransmitter::fill(const Message& message, mmsghdr& header, Control& control, bool gso) {
+  msghdr& msg = header.msg_hdr;
+  msg = {};
+  msg.msg_iov = iovecs_.data() + message.first_iovec;
+  msg.msg_iovlen = message.iovecs;
+  msg.msg_control = control.bytes.data();
+  msg.msg_controllen = control.bytes.size();
+  std::memset(control.bytes.data(), 0, control.bytes.size());
+  cmsghdr* item = CMSG_FIRSTHDR(&msg);
+  size_t used = 0;
+  const auto add = [&](int level, int type, const void* data, size_t bytes) {
+    item->cmsg_level = level;
+    item->cmsg_type = type;
+    item->cmsg_len = CMSG_LEN(bytes);
+    std::memcpy(CMSG_DATA(item), data, bytes);
+    used += CMSG_SPACE(bytes);
+    item = CMSG_NXTHDR(&msg, item);
+  };
+  const int traffic_class = message.traffic_class;
+  if (message.ipv4) {
+    control.to.in = {};
+    control.to.in.sin_family = AF_INET;
+    control.to.in.sin_port = htons(port_);
+    std::memcpy(&control.to.in.sin_addr, message.destination.ipv4(), 4);
+    msg.msg_name = &control.to.in;
+    msg.msg_namelen = sizeof control.to.in;
+    in_pktinfo info{};
+    std::memcpy(&info.ipi_spec_dst, message.source.ipv4(), 4);
+    add(IPPROTO_IP, IP_PKTINFO, &info, sizeof info);
+    if (traffic_class != 0) add(IPPROTO_IP, IP_TOS, &traffic_class, sizeof traffic_class);
+  } else {
+    control.to.in6 = {};
+    control.to.in6.sin6_family = AF_INET6;
+    control.to.in6.sin6_port = htons(port_);
+    std::memcpy(&control.to.in6.sin6_addr, message.destination.bytes.data(), 16);
+    control.to.in6.sin6_scope_id = message.interface_index;
+    msg.msg_name = &control.to.in6;
+    msg.msg_namelen = sizeof control.to.in6;
+    in6_pktinfo info{};
+    std::memcpy(&info.ipi6_addr, message.source.bytes.data(), 16);
+    info.ipi6_ifindex = message.interface_index;
+    add(IPPROTO_IPV6, IPV6_PKTINFO, &info, sizeof info);
+    if (traffic_class != 0) add(IPPROTO_IPV6, IPV6_TCLASS, &traffic_class, sizeof traffic_class);
+  }
+  if (gso) {
+    const auto segment = static_cast<uint16_t>(message.segment_bytes);
+    add(SOL_UDP, kUdpSegment, &segment, sizeof segment);
+  }
+  msg.msg_controllen = used;
+}
+
+bool UdpTransmitter::wait_writable(int fd) {
+  ++counters_.would_block;
+  pollfd poll_fd{fd, POLLOUT, 0};
+  return ::poll(&poll_fd, 1, kWritableWaitMs) > 0;
+}
+
+// GSO was refused for this batch: its packets go one by one, each with identification 0.
+void UdpTransmitter::send_apart(const Message& message) {
+  std::vector<uint8_t> flat;
+  flat.reserve(message.bytes);
+  for (uint32_t i = 0; i < message.iovecs; ++i) {
+    const iovec& piece = iovecs_[message.first_iovec + i];
+    const auto* const bytes = static_cast<const uint8_t*>(piece.iov_base);
+    flat.insert(flat.end(), bytes, bytes + piece.iov_len);
+  }
+  const int fd = sockets_for(message.ipv4)->send.get();
+  mmsghdr header{};
+  Control control{};
+  fill(message, header, control, false);
+  uint32_t at = 0;
+  for (uint32_t id = 0; id < message.segments; ++id) {
+    const uint32_t bytes = std::min(message.segment_bytes, message.bytes - at);
+    uint8_t* const crc = flat.data() + at + bytes - wire::kIcrcBytes;
+    if (message.ipv4) {
+      wire::store_icrc(
+          crc, wire::load_icrc(crc) ^ wire::icrc_id_delta(static_cast<uint16_t>(id), bytes));
+    }
+    iovec piece{flat.data() + at, bytes};
+    header.msg_hdr.msg_iov = &piece;
+    header.msg_hdr.msg_iovlen = 1;
+    ++counters_.syscalls;
+    ++counters_.sends;
+    ssize_t sent = ::sendmsg(fd, &header.msg_hdr, MSG_DONTWAIT);
+    if (sent < 0 && errno == EAGAIN && wait_writable(fd)) {
+      sent = ::sendmsg(fd, &header.msg_hdr, MSG_DONTWAIT);
+    }
+    if (sent < 0) {
+      ++counters_.errors;
+      counters_.last_error = errno;
+    }
+    at += bytes;
+  }
+}
+
+// Messages [first, first + count), all of one family.
+void UdpTransmitter::transmit(size_t first, size_t count) {
+  const bool ipv4 = messages_[first].ipv4;
+  const int fd = sockets_for(ipv4)->send.get();
+  for (size_t i = 0; i < count; ++i) {
+    fill(messages_[first + i], headers_[i], controls_[i], messages_[first + i].segments > 1);
+  }
+  size_t done = 0;
+  bool waited = false;
+  while (done < count) {
+    ++counters_.syscalls;
+    const int sent =
+        ::sendmmsg(fd, headers_.data() + done, static_cast<unsigned>(count - done), MSG_DONTWAIT);
+    if (sent > 0) {
+      done += static_cast<size_t>(sent);
+      counters_.sends += static_cast<uint64_t>(sent);
+      waited = false;
+      continue;
+    }
+    const int error = errno;
+    if (error == EINTR) continue;
+    if (error == EAGAIN && !waited) {
+      waited = true;
+      (void)wait_writable(fd);
+      continue;
+    }
+    const Message& message = messages_[first + done];
+    if (message.segments > 1 && gso_was_refused(error)) {
+      ++counters_.gso_refused;
+      gso_[ipv4 ? 1 : 0] = false;
+      send_apart(message);
+    } else {
+      ++counters_.errors;
+      counters_.last_error = error;
+    }
+    ++done;
+  }
+}
+
+void UdpTransmitter::flush() {
+  size_t first = 0;
+  while (first < messages_.size()) {
+    size_t end = first + 1;
+    while (end < messages_.size() && messages_[end].ipv4 == messages_[first].ipv4) ++end;
+    transmit(first, end - first);
+    first = end;
+  }
+  messages_.clear();
+  iovecs_.clear();
+  arena_used_ = 0;
+  staging_slot_ = 0;
+}
+
+}  // namespace verbena::link

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+// Packets out, over UDP. Packets gather until flush(); runs of equal size towards one destination
+// leave as one GSO send (the last of a run may be shorter), all of a flush in one sendmmsg. Payload
+// is not copied unless it is small or may change under us; the kernel gathers it.
+//
+// Owned by the engine's lock holder.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include "link/udp_socket.h"
+#include "transport/work.h"
+#include "wire/icrc.h"
+
+namespace verbena::link {
+
+// Room at receivers on this host (decision 6): the device's shared table knows it.
+class Credits {
+ public:
+  virtual ~Credits() = default;
+  // Whether some more may be sent now to the process that owns this queue pair number at
+  // `destination`.
+  [[nodiscard]] virtual bool available(const wire::Gid& destination, Qpn qpn) = 0;
+  // `cost` is about to lie in that process's receive buffer.
+  virtual void spend(const wire::Gid& destination, Qpn qpn, uint32_t cost) = 0;
+};
+
+// What one datagram in a receive buffer costs beside its bytes (the kernel's own structures).
+inline constexpr uint32_t kDatagramOverhead = 1024;
+
+struct TransmitCounters {
+  uint64_t packets = 0;
+  uint64_t bytes = 0;
+  uint64_t sends = 0;  // datagrams given to the kernel; a GSO batch is one
+  uint64_t syscalls = 0;
+  uint64_t gso_refused = 0;
+  uint64_t would_block = 0;
+  uint64_t errors = 0;  // sends the kernel refused; the transport will see a loss
+  int last_error = 0;
+};
+
+// Sees every packet as it leaves, ICRC included (captures). While there is one, payloads are
+// copied.
+class TransmitTap {
+ public:
+  virtual ~TransmitTap() = default;
+  virtual void on_transmit(const wire::IcrcFlow& flow, uint8_t traffic_class,
+                           std::span<const uint8_t> packet) = 0;
+};
+
+class UdpTransmitter final : public transport::PacketSink {
+ public:
+  UdpTransmitter(const UdpSockets* ipv4, const UdpSockets* ipv6, uint16_t port, Credits* credits);
+
+  void send(const transport::OutPacket& packet) override;
+  [[nodiscard]] bool has_room() const override { return true; }
+  [[nodiscard]] bool has_room_towards(const transport::Path& path, Qpn qpn) const override;
+  [[nodiscard]] std::span<uint8_t> staging() override;
+  void flush();
+
+  void set_tap(TransmitTap* tap) { tap_ = tap; }
+  [[nodiscard]] const TransmitCounters& counters() const { return counters_; }
+
+ private:
+  static constexpr size_t kMaxMessages = 64;
+  static constexpr size_t kMaxIovecs = 1024;
+  static constexpr size_t kArenaBytes = 256 * 1024;
+  static constexpr size_t kStagingSlots = 64;
+  static constexpr uint32_t kCopyBelow =
+      512;  // payloads this small are copied next to their headers
+  static constexpr uint32_t kMaxSegments = 64;
+  static constexpr uint32_t kMaxGsoBytes = 65'000;
+
+  struct Message {
+    wire::Gid source;
+    wire::Gid destination;
+    uint32_t interface_index = 0;
+    uint8_t traffic_class = 0;
+    uint8_t slot =
+        0;  // top byte of the destination queue pair number: batches do not cross processes
+    bool ipv4 = true;
+    bool closed = false;
+    Qpn qpn;
+    uint32_t segment_bytes = 0;
+    uint32_t bytes = 0;
+    uint32_t segments = 0;
+    uint32_t first_iovec = 0;
+    uint32_t iovecs = 0;
+  };
+  // Address and control messages of one message.
+  struct Control {
+    union {
+      sockaddr_in in;
+      sockaddr_in6 in6;
+    } to;
+    alignas(cmsghdr) std::array<uint8_t, 128> bytes;
+  };
+
+  Message& message_for(const transport::OutPacket& packet, uint32_t packet_bytes, Qpn qpn);
+  uint8_t* arena(size_t bytes);
+  void add_iovec(Message& message, const uint8_t* data, size_t bytes);
+  [[nodiscard]] const UdpSockets* sockets_for(bool ipv4) const { return ipv4 ? ipv4_ : ipv6_; }
+  void transmit(size_t first, size_t count);
+  void fill(const Message& message, mmsghdr& header, Control& control, bool gso);
+  void send_apart(const Message& message);
+  [[nodiscard]] bool wait_writable(int fd);
+
+  const UdpSockets* ipv4_;
+  const UdpSockets* ipv6_;
+  uint16_t port_;
+  Credits* credits_;
+  TransmitTap* tap_ = nullptr;
+  bool gso_[2] = {false, false};  // by family, ipv6 first
+  TransmitCounters counters_;
+
+  std::vector<uint8_t> arena_;
+  size_t arena_used_ = 0;
+  std::vector<uint8_t> staging_;
+  size_t staging_slot_ = 0;
+  std::vector<Message> messages_;
+  std::vector<iovec> iovecs_;
+  std::vector<mmsghdr> headers_;
+  std::vector<Control> controls_;
+};
+
+}  // namespace verbena::link

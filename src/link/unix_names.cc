@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "link/unix_names.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstddef>
+#include <cstring>
+
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/check.h"
+#include "link/shared_table.h"
+
+namespace verbena::link {
+namespace {
+
+struct Address {
+  sockaddr_un un{};
+  socklen_t bytes = 0;
+};
+
+[[nodiscard]] Address address_of(const std::string& name) {
+  Address address;
+  address.un.sun_family = AF_UNIX;
+  VERBENA_CHECK(name.size() < sizeof address.un.sun_path);
+  // sun_path[0] stays zero: abstract.
+  std::memcpy(address.un.sun_path + 1, name.data(), name.size());
+  address.bytes = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+  return address;
+}
+
+[[nodiscard]] UniqueFd make_socket() {
+  return UniqueFd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+}
+
+[[nodiscard]] Result<UniqueFd, int> bind_name(const std::string& name) {
+  UniqueFd fd = make_socket();
+  if (!fd.valid()) return fail(errno);
+  const Address address = address_of(name);
+  if (::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address.un), address.bytes) != 0) {
+    return fail(errno);
+  }
+  return fd;
+}
+
+void sleep_for(Duration span) {
+  const timespec wait{static_cast<time_t>(span / kSecond), static_cast<long>(span % kSecond)};
+  ::nanosleep(&wait, nullptr);
+}
+
+}  // namespace
+
+GroupNames::GroupNames(std::string_view group, uint16_t port)
+    : prefix_(std::string(group.substr(0, kMaxGroupBytes)) + "." + std::to_string(::geteuid()) +
+              "." + std::to_string(port)) {}
+
+Result<UniqueFd, int> listen_on(const std::string& name, int backlog) {
+  auto fd = bind_name(name);
+  if (fd && ::listen(fd->get(), backlog) != 0) return fail(errno);
+  return fd;
+}
+
+Result<UniqueFd, int> connect_to(const std::string& name) {
+  UniqueFd fd = make_socket();
+  if (!fd.valid()) return fail(errno);
+  const Address address = address_of(name);
+  if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address.un), address.bytes) != 0) {
+    return fail(errno);
+  }
+  return fd;
+}
+
+bool name_is_taken(const std::string& name) {
+  const auto fd = bind_name(name);
+  return !fd && fd.error() == EADDRINUSE;
+}
+
+PeerIdentity identify_peer(int fd) {
+  ucred credentials{};
+  socklen_t length = sizeof credentials;
+  if (::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &credentials, &length) != 0) return {};
+  return {credentials.pid, credentials.uid == ::geteuid()};
+}
+
+std::optional<GroupLock> GroupLock::try_take(const GroupNames& names) {
+  auto fd = listen_on(names.lock(), 16);
+  if (!fd) return std::nullopt;
+  return GroupLock(std::move(*fd));
+}
+
+std::optional<GroupLock> GroupLock::take(const GroupNames& names, Duration bound) {
+  const Time deadline = monotonic_now() + bound;
+  Duration wait = 100 * kMicrosecond;
+  for (;;) {
+    if (auto lock = try_take(names)) return lock;
+    if (monotonic_now() >= deadline) return std::nullopt;
+    sleep_for(wait);
+    wait = std::min<Duration>(wait * 2, 5 * kMillisecond);
+  }
+}
+
+std::optional<pid_t> GroupLock::holder(const GroupNames& names) {
+  const auto fd = connect_to(names.lock());
+  if (!fd) return std::nullopt;
+  const PeerIdentity peer = identify_peer(fd->get());
+  if (peer.pid == 0) return std::nullopt;
+  return peer.pid;
+}
+
+}  // namespace verbena::link

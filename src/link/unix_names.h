@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// Abstract unix sockets: names without files, scoped to the network namespace, gone with their
+// owner. Each member listens on a name of its own; another name serves as the group's lock.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include <sys/types.h>
+
+#include "base/result.h"
+#include "base/time.h"
+#include "base/unique_fd.h"
+
+namespace verbena::link {
+
+class GroupNames {
+ public:
+  static constexpr size_t kMaxGroupBytes = 64;
+  // "<group>.<uid>.<port>": what all names of this group begin with.
+  GroupNames(std::string_view group, uint16_t port);
+
+  [[nodiscard]] const std::string& prefix() const { return prefix_; }
+  [[nodiscard]] std::string lock() const { return prefix_ + ".lock"; }
+  [[nodiscard]] std::string member(uint8_t slot) const {
+    return prefix_ + "." + std::to_string(slot);
+  }
+  // As memfd_create and /proc/PID/fd have it.
+  [[nodiscard]] std::string table() const { return prefix_ + ".table"; }
+
+ private:
+  std::string prefix_;
+};
+
+// All sockets here: SOCK_SEQPACKET, non-blocking, closed on exec. The error is errno.
+[[nodiscard]] Result<UniqueFd, int> listen_on(const std::string& name, int backlog);
+// ECONNREFUSED: nobody has the name. EAGAIN: somebody has, who does not accept (stopped).
+[[nodiscard]] Result<UniqueFd, int> connect_to(const std::string& name);
+// Asks nobody and wakes nobody.
+[[nodiscard]] bool name_is_taken(const std::string& name);
+
+struct PeerIdentity {
+  pid_t pid = 0;  // 0: in a pid namespace we do not see
+  bool same_user = false;
+};
+[[nodiscard]] PeerIdentity identify_peer(int fd);
+
+// Mutual exclusion among the processes of the group: whoever has bound the name. Death releases it.
+class GroupLock {
+ public:
+  [[nodiscard]] static std::optional<GroupLock> try_take(const GroupNames& names);
+  // Waits at most `bound`.
+  [[nodiscard]] static std::optional<GroupLock> take(const GroupNames& names, Duration bound);
+  // Who holds it just now, if that can be seen.
+  [[nodiscard]] static std::optional<pid_t> holder(const GroupNames& names);
+
+ private:
+  explicit GroupLock(UniqueFd fd) : fd_(std::move(fd)) {}
+  UniqueFd fd_;
+};
+
+}  // namespace verbena::link
