@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// A completion channel: a descriptor to sleep on, and the queue of completion queues that have an
+// event.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <mutex>
+#include <optional>
+
+#include "base/unique_fd.h"
+
+namespace verbena::device {
+
+class CompletionQueue;
+
+class CompletionChannel {
+ public:
+  CompletionChannel();
+  [[nodiscard]] bool valid() const { return fd_.valid(); }
+  // Readable while an event waits. Callers may set O_NONBLOCK on it.
+  [[nodiscard]] int fd() const { return fd_.get(); }
+
+  void notify(CompletionQueue& cq);
+  // Waits (unless the descriptor is non-blocking) for an event. 0, or an errno: EAGAIN, EINTR.
+  [[nodiscard]] int wait(CompletionQueue*& cq);
+  // Drops the events of a queue that is destroyed; gives how many it had.
+  uint32_t forget(const CompletionQueue& cq);
+
+  uint32_t users = 0;  // completion queues attached
+
+ private:
+  UniqueFd fd_;  // an eventfd counting like a semaphore: its count is the number of events
+  std::mutex mutex_;
+  std::deque<CompletionQueue*> events_;
+};
+
+}  // namespace verbena::device

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "device/completion_queue.h"
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+
+namespace verbena::device {
+namespace {
+
+// A completion that was purged: polled over, never shown.
+constexpr Qpn kPurged{0xffffffff};
+
+}  // namespace
+
+CompletionQueue::CompletionQueue(CompletionOwner& owner, uint32_t entries,
+                                 CompletionChannel* channel)
+    : owner_(owner),
+      channel_(channel),
+      entries_(entries),
+      ring_(std::bit_ceil(std::max<uint32_t>(entries, 1))),
+      mask_(ring_.size() - 1) {}
+
+void CompletionQueue::push(const transport::Completion& completion) {
+  if (staged_ - consumed_.load(std::memory_order_acquire) >= ring_.size()) {
+    if (!overflowed_.exchange(true)) owner_.completion_overflow(*this);
+    return;
+  }
+  ring_[staged_ & mask_] = completion;
+  ++staged_;
+  staged_solicited_ |= completion.solicited || completion.status != transport::WcStatus::kSuccess;
+  if (!staged_listed) {
+    staged_listed = true;
+    owner_.completion_staged(*this);
+  }
+}
+
+bool CompletionQueue::publish() {
+  staged_listed = false;
+  if (published_.load(std::memory_order_relaxed) == staged_) return false;
+  published_.store(staged_,
+                   std::memory_order_seq_cst);  // pairs with arm(): one of the two sees the other
+  const bool solicited = staged_solicited_;
+  staged_solicited_ = false;
+  Armed armed = armed_.load(std::memory_order_seq_cst);
+  if (armed == Armed::kNo || (armed == Armed::kSolicited && !solicited)) return false;
+  if (!armed_.compare_exchange_strong(armed, Armed::kNo)) return false;
+  if (channel_ != nullptr) channel_->notify(*this);
+  return true;
+}
+
+void CompletionQueue::purge(Qpn qpn) {
+  const std::lock_guard lock(consumer_);
+  for (uint64_t i = consumed_.load(std::memory_order_relaxed); i != staged_; ++i) {
+    if (ring_[i & mask_].qpn == qpn) ring_[i & mask_].qpn = kPurged;
+  }
+}
+
+int CompletionQueue::resize(uint32_t entries) {
+  const std::lock_guard lock(consumer_);
+  const uint64_t consumed = consumed_.load(std::memory_order_relaxed);
+  if (staged_ - consumed > entries) return EINVAL;
+  std::vector<transport::Completion> ring(std::bit_ceil(std::max<uint32_t>(entries, 1)));
+  for (uint64_t i = consumed; i != staged_; ++i) ring[i & (ring.size() - 1)] = ring_[i & mask_];
+  ring_ = std::move(ring);
+  mask_ = ring_.size() - 1;
+  entries_ = entries;
+  return 0;
+}
+
+uint32_t CompletionQueue::poll(std::span<transport::Completion> out) {
+  if (empty()) return 0;
+  const std::lock_guard lock(consumer_);
+  uint64_t at = consumed_.load(std::memory_order_relaxed);
+  const uint64_t end = published_.load(std::memory_order_acquire);
+  uint32_t n = 0;
+  while (at != end && n < out.size()) {
+    const transport::Completion& completion = ring_[at & mask_];
+    if (completion.qpn != kPurged) out[n++] = completion;
+    ++at;
+  }
+  consumed_.store(at, std::memory_order_release);
+  return n;
+}
+
+void CompletionQueue::arm(bool solicited_only) {
+  // An event for every completion is the stronger wish: it is not weakened by a later, lesser one.
+  Armed before = armed_.load(std::memory_order_relaxed);
+  const Armed wish = solicited_only ? Armed::kSolicited : Armed::kAny;
+  while (before < wish && !armed_.compare_exchange_weak(before, wish, std::memory_order_seq_cst)) {}
+}
+
+}  // namespace verbena::device

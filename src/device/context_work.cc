@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+// Context: queue pairs and shared receive queues, and the work posted to them.
+#include <cerrno>
+
+#include "device/device.h"
+
+namespace verbena::device {
+namespace {
+
+[[nodiscard]] int errno_of(transport::Error error) {
+  switch (error) {
+    case transport::Error::kQueueFull:
+    case transport::Error::kTooMany:     return ENOMEM;
+    case transport::Error::kBusy:        return EBUSY;
+    case transport::Error::kUnsupported: return EOPNOTSUPP;
+    default:                             return EINVAL;
+  }
+}
+
+template <typename T>
+[[nodiscard]] int errno_of(const Result<T, transport::Error>& result) {
+  return result ? 0 : errno_of(result.error());
+}
+
+}  // namespace
+
+Outcome<std::unique_ptr<Srq>> Context::create_srq(Pd& pd, uint32_t entries, uint32_t max_sge,
+                                                  void* cookie) {
+  const Engine::Locked locked(device_->engine());
+  const auto queue = locked.endpoint().create_srq(pd.id, entries, max_sge);
+  if (!queue) return fail(errno_of(queue.error()));
+  auto srq = std::make_unique<Srq>(Srq{this, &pd, *queue, cookie});
+  device_->srqs_.emplace((*queue)->id.value, srq.get());
+  ++pd.users;
+  return srq;
+}
+
+int Context::arm_srq(Srq& srq, uint32_t limit) {
+  const Engine::Locked locked(device_->engine());
+  return errno_of(locked.endpoint().arm_srq_limit(srq.queue->id, limit));
+}
+
+int Context::destroy_srq(Srq& srq) {
+  const Engine::Locked locked(device_->engine());
+  const SrqId id = srq.queue->id;
+  if (const int error = errno_of(locked.endpoint().destroy_srq(id)); error != 0) return error;
+  device_->srqs_.erase(id.value);
+  --srq.pd->users;
+  events_.forget(srq.cookie);
+  return 0;
+}
+
+int Context::post_srq_recv(Srq& srq, const transport::RecvRequest& request) {
+  const Engine::Locked locked(device_->engine());
+  return errno_of(locked.endpoint().post_srq_recv(srq.queue->id, request));
+}
+
+Outcome<std::unique_ptr<Qp>> Context::create_qp(Pd& pd, const QpRequest& request) {
+  Engine& engine = device_->engine();
+  const Engine::Locked locked(engine);
+  const transport::QpInit init{.type = request.type,
+                               .pd = pd.id,
+                               .send_cq = request.send_cq,
+                               .recv_cq = request.recv_cq,
+                               .srq = request.srq != nullptr ? request.srq->queue : nullptr,
+                               .send = request.send,
+                               .max_recv_entries = request.max_recv_entries,
+                               .max_recv_sge = request.max_recv_sge,
+                               .signal_all = request.signal_all};
+  // The number's low bits are random: a taken one is drawn again. Half the numbers are free at the
+  // least.
+  auto qpn = locked.endpoint().create_qp(init, engine.draw_qpn());
+  for (int i = 0; i < 64 && !qpn && qpn.error() == transport::Error::kBusy; ++i) {
+    qpn = locked.endpoint().create_qp(init, engine.draw_qpn());
+  }
+  if (!qpn) return fail(errno_of(qpn.error()));
+  auto qp = std::make_unique<Qp>(Qp{this, &pd, *qpn, request});
+  device_->qps_.emplace(qpn->value, qp.get());
+  ++pd.users;
+  ++request.send_cq->users;
+  ++request.recv_cq->users;
+  return qp;
+}
+
+int Context::modify_qp(Qp& qp, const transport::QpAttr& attr, uint32_t mask) {
+  Engine& engine = device_->engine();
+  const Engine::Locked locked(engine);
+  const int error = errno_of(locked.endpoint().modify_qp(qp.qpn, attr, mask, locked.now()));
+  if (error != 0) return error;
+  if ((mask & transport::kAttrPath) != 0) engine.note_family(attr.path.destination.is_ipv4());
+  if ((mask & transport::kAttrState) != 0 && attr.state == transport::QpState::kReset) {
+    qp.request.send_cq->purge(qp.qpn);
+    qp.request.recv_cq->purge(qp.qpn);
+  }
+  // A datagram queue pair hears both families.
+  if (qp.request.type == transport::QpType::kUd) {
+    engine.note_family(true);
+    engine.note_family(false);
+  }
+  return 0;
+}
+
+Outcome<transport::QpAttr> Context::query_qp(const Qp& qp) {
+  const Engine::Locked locked(device_->engine());
+  const auto attr = locked.endpoint().query_qp(qp.qpn);
+  if (!attr) return fail(errno_of(attr.error()));
+  return *attr;
+}
+
+int Context::destroy_qp(Qp& qp) {
+  const Engine::Locked locked(device_->engine());
+  if (const int error = errno_of(locked.endpoint().destroy_qp(qp.qpn)); error != 0) return error;
+  device_->qps_.erase(qp.qpn.value);
+  qp.request.send_cq->purge(qp.qpn);
+  qp.request.recv_cq->purge(qp.qpn);
+  --qp.request.send_cq->users;
+  --qp.request.recv_cq->users;
+  --qp.pd->users;
+  events_.forget(qp.request.cookie);
+  return 0;
+}
+
+int Context::post_send(Qp& qp, const transport::SendRequest& request) {
+  int error = 0;
+  (void)post_send(qp, {&request, 1}, error);
+  return error;
+}
+
+size_t Context::post_send(Qp& qp, std::span<const transport::SendRequest> requests, int& error) {
+  const Engine::Locked locked(device_->engine());
+  const Time now = locked.now();
+  size_t posted = 0;
+  error = 0;
+  for (const transport::SendRequest& request : requests) {
+    error = errno_of(locked.endpoint().post_send(qp.qpn, request, now));
+    if (error != 0) break;
+    ++posted;
+  }
+  return posted;
+}
+
+int Context::post_recv(Qp& qp, const transport::RecvRequest& request) {
+  const Engine::Locked locked(device_->engine());
+  return errno_of(locked.endpoint().post_recv(qp.qpn, request));
+}
+
+}  // namespace verbena::device

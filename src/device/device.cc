@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "device/device.h"
+
+#include <cerrno>
+
+#include <pthread.h>
+
+namespace verbena::device {
+namespace {
+
+// The process's device. A weak reference: it stops when the last context is closed. Leaked on
+// purpose: programs call in from their own exit handlers.
+struct Shared {
+  std::mutex mutex;
+  std::weak_ptr<Device> device;
+};
+Shared& shared() {
+  static auto* const instance = new Shared;
+  return *instance;
+}
+
+// fork: the child has none of our descriptors and no helper; what it inherited is unusable, and
+// harmless.
+void before_fork() { shared().mutex.lock(); }
+void after_fork_in_parent() { shared().mutex.unlock(); }
+void after_fork_in_child() {
+  if (const auto device = shared().device.lock()) device->engine().abandon_in_child();
+  shared().device.reset();
+  shared().mutex.unlock();
+}
+
+}  // namespace
+
+Result<std::shared_ptr<Device>, std::string> Device::acquire(const EngineOptions& options) {
+  Shared& process = shared();
+  const std::lock_guard lock(process.mutex);
+  if (auto device = process.device.lock()) return device;
+  static const int kRegistered =
+      ::pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+  (void)kRegistered;
+  std::shared_ptr<Device> device(new Device);
+  device->gids_.refresh();
+  EngineOptions with_limits = options;
+  const DeviceLimits& limits = device->limits_;
+  with_limits.limits = {.max_qps = limits.max_qp,
+                        .max_srqs = limits.max_srq,
+                        .max_queue_entries = limits.max_qp_wr,
+                        .max_sge = limits.max_sge,
+                        .max_inline = limits.max_inline,
+                        .max_rd_atomic = static_cast<uint8_t>(limits.max_rd_atomic)};
+  with_limits.memory.limits = {
+      .max_pds = limits.max_pd, .max_keys = limits.max_mr, .max_region_bytes = limits.max_mr_bytes};
+  auto engine = Engine::start(with_limits, *device);
+  if (!engine) return fail(engine.error().what);
+  device->engine_ = std::move(*engine);
+  process.device = device;
+  return device;
+}
+
+Device::~Device() = default;
+
+Outcome<transport::Path> Device::resolve(const AddressVector& vector) const {
+  const auto source = gids_.at(vector.source_index);
+  if (!source || vector.destination.is_zero()) return fail(EINVAL);
+  if (source->gid.is_ipv4() != vector.destination.is_ipv4()) return fail(EINVAL);
+  const bool link_local = !vector.destination.is_ipv4() && vector.destination.bytes[0] == 0xfe &&
+                          (vector.destination.bytes[1] & 0xc0) == 0x80;
+  return transport::Path{.source = source->gid,
+                         .destination = vector.destination,
+                         .traffic_class = vector.traffic_class,
+                         .hop_limit = vector.hop_limit,
+                         .service_level = vector.service_level,
+                         .interface_index = link_local ? source->interface_index : 0};
+}
+
+void Device::on_qp_event(transport::Event event, Qpn qpn) {
+  const auto place = qps_.find(qpn.value);
+  if (place == qps_.end()) return;
+  place->second->context->events().raise(
+      {static_cast<EventType>(event), place->second->request.cookie});
+}
+
+void Device::on_srq_event(transport::Event event, SrqId srq) {
+  const auto place = srqs_.find(srq.value);
+  if (place == srqs_.end()) return;
+  place->second->context->events().raise({static_cast<EventType>(event), place->second->cookie});
+}
+
+void Device::on_cq_overflow(CompletionQueue& cq) {
+  const auto place = cqs_.find(&cq);
+  if (place != cqs_.end()) place->second->events().raise({EventType::kCqError, cq.cookie});
+}
+
+}  // namespace verbena::device

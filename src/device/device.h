@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+// The device as a program sees it: one per process, shared by its contexts. Thin: it checks
+// arguments, takes the engine's lock, and says no with the errno that the verbs man pages name.
+//
+// Thread-safe as verbs promise: any call from any thread; destroying an object that another thread
+// is using is the caller's mistake.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <unordered_map>
+
+#include "base/result.h"
+#include "device/completion_channel.h"
+#include "device/completion_queue.h"
+#include "device/engine.h"
+#include "device/event_queue.h"
+#include "device/gid_table.h"
+#include "device/limits.h"
+#include "device/on_demand.h"
+
+namespace verbena::device {
+
+// A value, or an errno.
+template <typename T>
+using Outcome = Result<T, int>;
+
+class Context;
+
+struct Pd {
+  Context* context = nullptr;
+  PdId id;
+  uint32_t users = 0;  // queue pairs and SRQs; regions and windows are counted by the domain
+};
+
+struct Mr {
+  Pd* pd = nullptr;
+  uint8_t* base = nullptr;
+  uint64_t length = 0;
+  uint32_t access = 0;
+  LKey lkey;
+  RKey rkey;
+};
+
+struct Srq {
+  Context* context = nullptr;
+  Pd* pd = nullptr;
+  transport::SharedRecvQueue* queue = nullptr;
+  void* cookie = nullptr;
+};
+
+struct QpRequest {
+  transport::QpType type = transport::QpType::kRc;
+  CompletionQueue* send_cq = nullptr;
+  CompletionQueue* recv_cq = nullptr;
+  Srq* srq = nullptr;
+  transport::SendQueueCaps send;
+  uint32_t max_recv_entries = 0;
+  uint32_t max_recv_sge = 0;
+  bool signal_all = false;
+  void* cookie = nullptr;
+};
+
+struct Qp {
+  Context* context = nullptr;
+  Pd* pd = nullptr;
+  Qpn qpn;
+  QpRequest request;
+};
+
+// An address vector as programs give it, before it is a path: the source by its index.
+struct AddressVector {
+  wire::Gid destination;
+  uint32_t source_index = 0;
+  uint8_t traffic_class = 0;
+  uint8_t hop_limit = 64;
+  uint8_t service_level = 0;
+};
+
+class Device final : public EventRouter {
+ public:
+  // The process's device, started by the first to ask and stopped by the last to let go. The text
+  // says why not.
+  [[nodiscard]] static Result<std::shared_ptr<Device>, std::string> acquire(
+      const EngineOptions& options);
+  ~Device() override;
+
+  [[nodiscard]] Engine& engine() { return *engine_; }
+  [[nodiscard]] GidTable& gids() { return gids_; }
+  [[nodiscard]] const DeviceLimits& limits() const { return limits_; }
+  // Where packets to this vector go; EINVAL for an index that is empty.
+  [[nodiscard]] Outcome<transport::Path> resolve(const AddressVector& vector) const;
+
+ private:
+  friend class Context;
+  Device() = default;
+  void on_qp_event(transport::Event event, Qpn qpn) override;
+  void on_srq_event(transport::Event event, SrqId srq) override;
+  void on_cq_overflow(CompletionQueue& cq) override;
+
+  DeviceLimits limits_;
+  GidTable gids_;
+  OnDemandAccessor on_demand_;
+  // By number, for events; touched under the engine's lock.
+  std::unordered_map<uint32_t, Qp*> qps_;
+  std::unordered_map<uint32_t, Srq*> srqs_;
+  std::unordered_map<const CompletionQueue*, Context*> cqs_;
+  std::unique_ptr<Engine> engine_;  // last: its thread uses the rest
+};
+
+class Context {
+ public:
+  explicit Context(std::shared_ptr<Device> device) : device_(std::move(device)) {}
+
+  [[nodiscard]] Device& device() { return *device_; }
+  [[nodiscard]] EventQueue& events() { return events_; }
+
+  [[nodiscard]] Outcome<std::unique_ptr<Pd>> alloc_pd();
+  [[nodiscard]] int dealloc_pd(Pd& pd);
+
+  // access: memory::Access. With kOnDemand the pages need not be there.
+  [[nodiscard]] Outcome<std::unique_ptr<Mr>> reg_mr(Pd& pd, void* start, uint64_t length,
+                                                    uint64_t iova, uint32_t access);
+  [[nodiscard]] int dereg_mr(Mr& mr);
+
+  [[nodiscard]] Outcome<std::unique_ptr<CompletionQueue>> create_cq(uint32_t entries,
+                                                                    CompletionChannel* channel);
+  [[nodiscard]] int destroy_cq(CompletionQueue& cq);
+  [[nodiscard]] int resize_cq(CompletionQueue& cq, uint32_t entries);
+  // Polls; makes progress when there is nothing.
+  [[nodiscard]] uint32_t poll_cq(CompletionQueue& cq, std::span<transport::Completion> out);
+  void req_notify_cq(CompletionQueue& cq, bool solicited_only);
+
+  [[nodiscard]] Outcome<std::unique_ptr<Srq>> create_srq(Pd& pd, uint32_t entries, uint32_t max_sge,
+                                                         void* cookie);
+  [[nodiscard]] int arm_srq(Srq& srq, uint32_t limit);
+  [[nodiscard]] int destroy_srq(Srq& srq);
+  [[nodiscard]] int post_srq_recv(Srq& srq, const transport::RecvRequest& request);
+
+  [[nodiscard]] Outcome<std::unique_ptr<Qp>> create_qp(Pd& pd, const QpRequest& request);
+  [[nodiscard]] int modify_qp(Qp& qp, const transport::QpAttr& attr, uint32_t mask);
+  [[nodiscard]] Outcome<transport::QpAttr> query_qp(const Qp& qp);
+  [[nodiscard]] int destroy_qp(Qp& qp);
+  [[nodiscard]] int post_send(Qp& qp, const transport::SendRequest& request);
+  // A chain under one lock, sent together. Gives how many were posted; `error` is why the next was
+  // not.
+  [[nodiscard]] size_t post_send(Qp& qp, std::span<const transport::SendRequest> requests,
+                                 int& error);
+  [[nodiscard]] int post_recv(Qp& qp, const transport::RecvRequest& request);
+
+  [[nodiscard]] Outcome<RKey> alloc_mw(Pd& pd, memory::WindowType type);
+  [[nodiscard]] int dealloc_mw(RKey window);
+
+ private:
+  std::shared_ptr<Device> device_;
+  EventQueue events_;
+};
+
+}  // namespace verbena::device

@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "device/engine.h"
+
+#include <algorithm>
+#include <cerrno>
+
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/random.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/check.h"
+#include "wire/icrc.h"
+
+namespace verbena::device {
+namespace {
+
+constexpr Duration kFullLease = 500 * kMicrosecond;
+// Polls that quickly one after the other are those of a program that does nothing else.
+constexpr Duration kSteadyGap = 20 * kMicrosecond;
+constexpr uint32_t kSteadyPolls = 2000;
+// How often the other address family's socket is looked at.
+constexpr uint32_t kOtherFamilyEvery = 16;
+
+// The kernel's random source, a buffer at a time.
+class KernelRandom final : public RandomSource {
+ public:
+  [[nodiscard]] uint64_t next() override {
+    if (used_ == std::size(words_)) {
+      auto* at = reinterpret_cast<uint8_t*>(words_);
+      size_t left = sizeof words_;
+      while (left > 0) {
+        const ssize_t got = ::getrandom(at, left, 0);
+        if (got < 0) {
+          VERBENA_CHECK(errno == EINTR);
+          continue;
+        }
+        at += got;
+        left -= static_cast<size_t>(got);
+      }
+      used_ = 0;
+    }
+    return words_[used_++];
+  }
+
+ private:
+  uint64_t words_[32];
+  size_t used_ = std::size(words_);
+};
+
+void watch(int epoll, int fd) {
+  epoll_event event{};
+  event.events = EPOLLIN;
+  event.data.fd = fd;
+  VERBENA_CHECK(::epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) == 0);
+}
+
+}  // namespace
+
+Time Engine::clock() {
+  timespec now{};
+  ::clock_gettime(CLOCK_MONOTONIC, &now);
+  return Time{now.tv_sec} * kSecond + now.tv_nsec;
+}
+
+Engine::Engine(const EngineOptions& options, EventRouter& router)
+    : router_(router),
+      random_(std::make_unique<KernelRandom>()),
+      port_(options.host.udp.port),
+      lease_(kFullLease) {}
+
+Result<std::unique_ptr<Engine>, link::HostError> Engine::start(const EngineOptions& options,
+                                                               EventRouter& router) {
+  std::unique_ptr<Engine> engine(new Engine(options, router));
+  auto host = link::Host::join(options.host, *engine->random_);
+  if (!host) return fail(host.error());
+  engine->host_ = std::move(*host);
+  link::Host& member = *engine->host_;
+  engine->memory_ = std::make_unique<memory::Domain>(*engine->random_, options.memory);
+  engine->transmitter_ = std::make_unique<link::UdpTransmitter>(member.ipv4(), member.ipv6(),
+                                                                options.host.udp.port, &member);
+  engine->endpoint_ =
+      std::make_unique<transport::Endpoint>(*engine->memory_, *engine->transmitter_, *engine,
+                                            *engine->random_, options.limits, options.tuning);
+  engine->wake_.reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  engine->epoll_all_.reset(::epoll_create1(EPOLL_CLOEXEC));
+  engine->epoll_control_.reset(::epoll_create1(EPOLL_CLOEXEC));
+  if (!engine->wake_.valid() || !engine->epoll_all_.valid() || !engine->epoll_control_.valid()) {
+    return fail(link::HostError{link::HostError::Kind::kSystem, "no descriptors left", errno});
+  }
+  for (const int epoll : {engine->epoll_all_.get(), engine->epoll_control_.get()}) {
+    watch(epoll, engine->wake_.get());
+    watch(epoll, member.fd());
+  }
+  if (member.ipv4() != nullptr) watch(engine->epoll_all_.get(), member.ipv4()->receive.get());
+  if (member.ipv6() != nullptr) watch(engine->epoll_all_.get(), member.ipv6()->receive.get());
+  engine->helper_ = std::thread([raw = engine.get()] { raw->helper_main(); });
+  return engine;
+}
+
+Engine::~Engine() {
+  if (helper_.joinable()) {
+    stopping_.store(true);
+    wake_helper();
+    helper_.join();
+  }
+}
+
+void Engine::abandon_in_child() {
+  // The thread does not exist here; its handle must not be joined, nor destroyed while joinable.
+  if (helper_.joinable()) helper_.detach();
+  if (host_ != nullptr) host_->abandon_in_child();
+  wake_.reset();
+  epoll_all_.reset();
+  epoll_control_.reset();
+}
+
+const link::TransmitCounters& Engine::transmit_counters() const { return transmitter_->counters(); }
+
+void Engine::set_taps(link::TransmitTap* transmit, link::ReceiveFilter* receive) {
+  const std::lock_guard lock(mutex_);
+  transmitter_->set_tap(transmit);
+  filter_ = receive;
+  filter_due_ = kNever;
+}
+
+Qpn Engine::draw_qpn() {
+  const auto low = static_cast<uint32_t>(random_->next()) & 0xffff;
+  return Qpn((uint32_t{host_->slot()} << 16) | low);
+}
+
+void Engine::note_family(bool ipv4) { (ipv4 ? use_ipv4_ : use_ipv6_) = true; }
+
+void Engine::on_consumed(const wire::Gid& source, uint16_t source_port, uint32_t bytes) {
+  host_->consumed(source, source_port, bytes + link::kDatagramOverhead);
+}
+
+void Engine::on_datagram(const link::Datagram& datagram) {
+  if (!host_->route(datagram)) return;  // another member's
+  if (filter_ == nullptr) return accept(datagram);
+  filter_->pass(datagram, batch_time_, inner_);
+}
+
+void Engine::accept(const link::Datagram& datagram) {
+  const auto view = wire::parse(datagram.bytes);
+  if (!view) {
+    ++counters_.parse_errors[static_cast<size_t>(view.error())];
+    return;
+  }
+  const wire::IcrcFlow flow{.source = datagram.source,
+                            .destination = datagram.destination,
+                            .source_port = datagram.source_port,
+                            .destination_port = port_};
+  if (!wire::icrc_solve(flow, datagram.bytes)) {
+    ++counters_.bad_icrc;
+    return;
+  }
+  endpoint_->receive(
+      {*view, datagram.source, datagram.destination, datagram.traffic_class, datagram.hop_limit},
+      batch_time_);
+}
+
+size_t Engine::receive_batch(bool all_families) {
+  const link::UdpSockets* const ipv4 = host_->ipv4();
+  const link::UdpSockets* const ipv6 = host_->ipv6();
+  size_t got = 0;
+  if (ipv4 != nullptr && (use_ipv4_ || all_families)) {
+    got += receiver_.receive(ipv4->receive.get(), link::Family::kIpv4, *this);
+  }
+  if (ipv6 != nullptr && (use_ipv6_ || all_families)) {
+    got += receiver_.receive(ipv6->receive.get(), link::Family::kIpv6, *this);
+  }
+  return got;
+}
+
+void Engine::settle(Time now) {
+  if (filter_ != nullptr) {
+    batch_time_ = now;
+    filter_due_ = filter_->release(now, inner_);
+  }
+  endpoint_->finish_batch(now);
+  // One pass for timers and queue pairs with more to send; what is left comes with the next.
+  if (endpoint_->next_deadline() <= now) endpoint_->advance(now);
+  transmitter_->flush();
+  host_->settle();
+  for (CompletionQueue* const cq : to_publish_) {
+    if (cq->publish()) sleeper_.store(false, std::memory_order_relaxed);
+  }
+  to_publish_.clear();
+}
+
+// After a caller posted or changed something.
+void Engine::finish() {
+  const Time now = clock();
+  settle(now);
+  last_activity_ = now;
+  // The helper sleeps until something due; make sure that this is soon enough.
+  const Time deadline = next_deadline();
+  if (deadline < helper_alarm_.load(std::memory_order_relaxed)) {
+    helper_alarm_.store(deadline, std::memory_order_relaxed);
+    wake_helper();
+  }
+}
+
+void Engine::wake_helper() {
+  const uint64_t one = 1;
+  (void)!::write(wake_.get(), &one, sizeof one);
+}
+
+void Engine::armed() {
+  sleeper_.store(true, std::memory_order_relaxed);
+  // The helper must watch the sockets from now on.
+  if (!helper_watching_.load(std::memory_order_relaxed)) {
+    last_poll_.store(0, std::memory_order_relaxed);
+    wake_helper();
+  }
+}
+
+void Engine::poll() {
+  const Duration lease = lease_.load(std::memory_order_relaxed);
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  if (!lock.owns_lock()) return;
+  const Time now = clock();
+  const Time before = last_poll_.load(std::memory_order_relaxed);
+  // Without a lease the helper receives; a program that keeps polling gets it back.
+  steady_polls_ = now - before < kSteadyGap ? steady_polls_ + 1 : 0;
+  if (!sleeper_.load(std::memory_order_relaxed)) {
+    last_poll_.store(now, std::memory_order_relaxed);
+    if (steady_polls_ >= kSteadyPolls && lease < kFullLease) {
+      steady_polls_ = 0;
+      lease_.store(std::max<Duration>(lease * 2, 20 * kMicrosecond), std::memory_order_relaxed);
+    }
+    if (lease == 0) return;
+  }
+  batch_time_ = now;
+  const size_t got = receive_batch(++poll_round_ % kOtherFamilyEvery == 0);
+  if (got == 0) {
+    host_->found_empty(now);
+    if (next_deadline() > now) return;
+  } else {
+    ++counters_.poller_batches;
+    last_activity_ = now;
+  }
+  settle(now);
+}
+
+}  // namespace verbena::device

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+// The engine: one per process. It joins the transport to the host's link and makes progress for
+// everyone: a thread that polls a completion queue receives and answers packets itself; when none
+// does, a helper thread sleeps in the kernel until there is something to do.
+//
+// Everything below `lock()` belongs to whoever holds the lock. A caller that posts or changes
+// something works inside `Locked`, whose end sends what was produced, publishes completions and
+// sees to the helper's alarm.
+//
+// Who receives: a poller that finds its queue empty receives by itself and thereby takes a lease;
+// while the lease lasts the helper leaves the sockets alone. A lease that ran out with packets
+// waiting (the program polls, then spins on memory) shortens the next, down to none; steady polling
+// lengthens it again. From the moment a completion queue is armed until its event nobody takes a
+// lease: its program is about to sleep.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/random.h"
+#include "base/result.h"
+#include "base/time.h"
+#include "device/completion_queue.h"
+#include "device/event_queue.h"
+#include "link/host.h"
+#include "link/receive_filter.h"
+#include "link/udp_receiver.h"
+#include "link/udp_transmitter.h"
+#include "memory/domain.h"
+#include "transport/endpoint.h"
+#include "wire/packet.h"
+
+namespace verbena::device {
+
+struct EngineOptions {
+  link::HostOptions host;
+  transport::EndpointLimits limits;
+  transport::Tuning tuning;
+  memory::Domain::Options memory;
+};
+
+struct EngineCounters {
+  uint64_t parse_errors[static_cast<size_t>(wire::ParseError::kCount)] = {};
+  uint64_t bad_icrc = 0;
+  uint64_t helper_wakeups = 0;
+  uint64_t poller_batches = 0;
+  uint64_t helper_batches = 0;
+};
+
+// Turns events of numbered queue pairs and SRQs into those of the program's objects.
+class EventRouter {
+ public:
+  virtual ~EventRouter() = default;
+  virtual void on_qp_event(transport::Event event, Qpn qpn) = 0;
+  virtual void on_srq_event(transport::Event event, SrqId srq) = 0;
+  virtual void on_cq_overflow(CompletionQueue& cq) = 0;
+};
+
+class Engine final : public transport::EventSink,
+                     public link::DatagramHandler,
+                     public CompletionOwner {
+ public:
+  [[nodiscard]] static Result<std::unique_ptr<Engine>, link::HostError> start(
+      const EngineOptions& options, EventRouter& router);
+  ~Engine() override;
+
+  // The right to touch what follows; its end finishes the batch.
+  class Locked {
+   public:
+    explicit Locked(Engine& engine) : engine_(engine), lock_(engine.mutex_) {}
+    ~Locked() { engine_.finish(); }
+    Locked(const Locked&) = delete;
+    Locked& operator=(const Locked&) = delete;
+    [[nodiscard]] transport::Endpoint& endpoint() const { return *engine_.endpoint_; }
+    [[nodiscard]] memory::Domain& memory() const { return *engine_.memory_; }
+    [[nodiscard]] Time now() const { return Engine::clock(); }
+
+   private:
+    Engine& engine_;
+    std::unique_lock<std::mutex> lock_;
+  };
+
+  // Receives once on behalf of a poller whose queue is empty; never waits for the lock.
+  void poll();
+  // A completion queue was armed: its program is about to sleep and needs the helper.
+  void armed();
+  // A completion queue is destroyed. Under the lock.
+  void forget(CompletionQueue& cq) { std::erase(to_publish_, &cq); }
+
+  // A queue pair number that belongs to this process: its slot and 16 random bits.
+  [[nodiscard]] Qpn draw_qpn();
+  [[nodiscard]] uint8_t slot() const { return host_->slot(); }
+  // Address families in use; both are looked at, the other one less often.
+  void note_family(bool ipv4);
+
+  [[nodiscard]] const EngineCounters& counters() const { return counters_; }
+  [[nodiscard]] const link::TransmitCounters& transmit_counters() const;
+  [[nodiscard]] const link::ReceiveCounters& receive_counters() const {
+    return receiver_.counters();
+  }
+  [[nodiscard]] const link::Host& host() const { return *host_; }
+  // Captures and faults; nullptr: none. They outlive the engine, or are taken out first.
+  void set_taps(link::TransmitTap* transmit, link::ReceiveFilter* receive);
+
+  // In a forked child: the parent's sockets and thread are not ours.
+  void abandon_in_child();
+
+  [[nodiscard]] static Time clock();
+
+ private:
+  Engine(const EngineOptions& options, EventRouter& router);
+
+  // transport::EventSink, under the lock
+  void qp_event(transport::Event event, Qpn qpn) override { router_.on_qp_event(event, qpn); }
+  void srq_event(transport::Event event, SrqId srq) override { router_.on_srq_event(event, srq); }
+  // link::DatagramHandler, under the lock: from the sockets. What a filter passes on goes to
+  // inner_.
+  void on_datagram(const link::Datagram& datagram) override;
+  void on_consumed(const wire::Gid& source, uint16_t source_port, uint32_t bytes) override;
+  // CompletionOwner, under the lock
+  void completion_staged(CompletionQueue& cq) override { to_publish_.push_back(&cq); }
+  void completion_overflow(CompletionQueue& cq) override { router_.on_cq_overflow(cq); }
+
+  // A packet that is past the filter.
+  void accept(const link::Datagram& datagram);
+  struct Inner final : link::DatagramHandler {
+    explicit Inner(Engine& engine) : engine_(engine) {}
+    void on_datagram(const link::Datagram& datagram) override { engine_.accept(datagram); }
+    void on_consumed(const wire::Gid&, uint16_t, uint32_t) override {}
+    Engine& engine_;
+  };
+  [[nodiscard]] Time next_deadline() const {
+    return std::min(endpoint_->next_deadline(), filter_due_);
+  }
+
+  // Reads one batch from the sockets; gives the number of datagrams. Under the lock.
+  size_t receive_batch(bool all_families);
+  // Timers that are due, owed ACKs, replies; then the link is flushed and completions shown.
+  void settle(Time now);
+  void finish();
+  void wake_helper();
+
+  void helper_main();
+  [[nodiscard]] Time helper_pass(Time now);
+  void helper_sleep(Time until, bool watch_sockets);
+
+  EventRouter& router_;
+  std::unique_ptr<RandomSource> random_;
+  std::mutex mutex_;
+  std::unique_ptr<link::Host> host_;
+  std::unique_ptr<memory::Domain> memory_;
+  std::unique_ptr<link::UdpTransmitter> transmitter_;
+  std::unique_ptr<transport::Endpoint> endpoint_;
+  link::UdpReceiver receiver_;
+  link::ReceiveFilter* filter_ = nullptr;
+  Time filter_due_ = kNever;
+  Inner inner_{*this};
+  std::vector<CompletionQueue*> to_publish_;
+  EngineCounters counters_;
+  Time batch_time_ = 0;
+  const uint16_t port_;
+  bool use_ipv4_ = false;
+  bool use_ipv6_ = false;
+  uint32_t poll_round_ = 0;
+
+  // Between pollers and the helper; relaxed: hints that the next pass corrects.
+  std::atomic<Time> last_poll_{0};
+  std::atomic<Duration> lease_;
+  std::atomic<bool> sleeper_{false};   // a queue was armed since the last completion was published
+  std::atomic<Time> helper_alarm_{0};  // when the helper wakes by itself; kNever: only when told
+  std::atomic<bool> helper_watching_{false};
+  std::atomic<bool> stopping_{false};
+  uint32_t steady_polls_ = 0;
+  Time last_activity_ = 0;
+  Duration stall_wait_ = 0;  // the helper's pause while a receiver has no room
+
+  UniqueFd wake_;           // eventfd
+  UniqueFd epoll_all_;      // wake, host, sockets
+  UniqueFd epoll_control_;  // wake, host
+  std::thread helper_;
+};
+
+}  // namespace verbena::device

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+// The engine's helper thread: it makes progress when no program's thread does, keeps the timers,
+// and answers other members of the host. Idle, it sleeps in the kernel without a timeout.
+#include <algorithm>
+#include <csignal>
+
+#include <sched.h>
+#include <sys/epoll.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "device/engine.h"
+
+namespace verbena::device {
+namespace {
+
+// While there is traffic the helper looks up this often, so that posting need not wake it for every
+// timer.
+constexpr Duration kTick = kMillisecond;
+constexpr Duration kFirstStall = 10 * kMicrosecond;
+constexpr Duration kActiveFor = 20 * kMillisecond;
+
+// As the kernel's uapi/linux/sched/types.h has it; glibc has no wrapper.
+struct SchedAttr {
+  uint32_t size;
+  uint32_t sched_policy;
+  uint64_t sched_flags;
+  int32_t sched_nice;
+  uint32_t sched_priority;
+  uint64_t sched_runtime;  // for SCHED_OTHER: the slice asked for
+  uint64_t sched_deadline;
+  uint64_t sched_period;
+};
+
+// A short slice means to be scheduled sooner after waking, beside programs that spin. Refusal is
+// fine.
+void ask_for_short_slice() {
+  SchedAttr attr{};
+  attr.size = sizeof attr;
+  attr.sched_policy = SCHED_OTHER;
+  attr.sched_runtime = 100'000;
+  (void)::syscall(SYS_sched_setattr, 0, &attr, 0);
+}
+
+}  // namespace
+
+// One look at everything; gives the moment by which another is needed.
+Time Engine::helper_pass(Time now) {
+  const std::lock_guard lock(mutex_);
+  const Time polled = last_poll_.load(std::memory_order_relaxed);
+  const Duration lease = lease_.load(std::memory_order_relaxed);
+  const bool leased = now - polled < lease && !sleeper_.load(std::memory_order_relaxed);
+  batch_time_ = now;
+  host_->on_ready(*this);
+  size_t got = 0;
+  if (!leased) {
+    size_t batch = 0;
+    // Bounded: others want the lock too.
+    for (int i = 0; i < 16 && (batch = receive_batch(true)) > 0; ++i) {
+      got += batch;
+      settle(clock());
+    }
+    if (got == 0) {
+      host_->found_empty(now);
+    } else {
+      ++counters_.helper_batches;
+      last_activity_ = now;
+      // Packets lay waiting though somebody had polled just now: that poller is busy elsewhere.
+      if (lease != 0 && polled != 0 && now - polled < 4 * lease) {
+        lease_.store(lease / 2 < 20 * kMicrosecond ? 0 : lease / 2, std::memory_order_relaxed);
+      }
+    }
+  }
+  settle(now);
+  helper_watching_.store(!leased, std::memory_order_relaxed);
+  Time until = next_deadline();
+  if (leased) until = std::min(until, polled + lease);
+  if (until != kNever) until = std::max(until, now);
+  // Something wants to be sent and cannot (a receiver has no room): look again, but not without
+  // pause.
+  stall_wait_ = until > now || got > 0 ? kFirstStall : std::min(2 * stall_wait_, kTick);
+  if (until <= now && got == 0) until = now + stall_wait_;
+  if (now - last_activity_ < kActiveFor) until = std::min(until, now + kTick);
+  helper_alarm_.store(until, std::memory_order_relaxed);
+  return until;
+}
+
+void Engine::helper_sleep(Time until, bool watch_sockets) {
+  const Time now = clock();
+  timespec timeout{};
+  if (until != kNever) {
+    const Duration wait = std::max<Duration>(until - now, 0);
+    timeout = {wait / kSecond, wait % kSecond};
+  }
+  epoll_event events[4];
+  const int epoll = watch_sockets ? epoll_all_.get() : epoll_control_.get();
+  const int n = static_cast<int>(::syscall(SYS_epoll_pwait2, epoll, events, 4,
+                                           until == kNever ? nullptr : &timeout, nullptr, 0));
+  for (int i = 0; i < n; ++i) {
+    if (events[i].data.fd != wake_.get()) continue;
+    uint64_t count = 0;
+    (void)!::read(wake_.get(), &count, sizeof count);
+  }
+}
+
+void Engine::helper_main() {
+  // A guest in somebody else's process: its signals are not ours.
+  sigset_t all;
+  sigfillset(&all);
+  ::pthread_sigmask(SIG_BLOCK, &all, nullptr);
+  ::pthread_setname_np(::pthread_self(), "verbena");
+  ask_for_short_slice();
+  while (!stopping_.load(std::memory_order_relaxed)) {
+    ++counters_.helper_wakeups;
+    const Time until = helper_pass(clock());
+    helper_sleep(until, helper_watching_.load(std::memory_order_relaxed));
+  }
+}
+
+}  // namespace verbena::device

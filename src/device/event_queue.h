@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// Asynchronous events of one context: what happened to a queue pair, a completion queue, a shared
+// receive queue or the port, with a descriptor to sleep on.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <mutex>
+
+#include "base/unique_fd.h"
+#include "transport/types.h"
+
+namespace verbena::device {
+
+// Beyond transport::Event, numbered as ibv_event_type.
+enum class EventType : uint8_t {
+  kCqError = 0,
+  kQpFatal = 1,
+  kQpRequestError = 2,
+  kQpAccessError = 3,
+  kCommunicationEstablished = 4,
+  kSqDrained = 5,
+  kDeviceFatal = 8,
+  kPortActive = 9,
+  kPortError = 10,
+  kSrqLimitReached = 15,
+  kQpLastWqeReached = 16,
+  kGidChange = 18,
+};
+
+struct AsyncEvent {
+  EventType type = EventType::kCqError;
+  void* element = nullptr;  // the cookie of the object it is about; nullptr: the port
+};
+
+class EventQueue {
+ public:
+  EventQueue();
+  [[nodiscard]] bool valid() const { return fd_.valid(); }
+  [[nodiscard]] int fd() const { return fd_.get(); }
+  // Bounded: beyond kMaxEvents the oldest give way.
+  void raise(const AsyncEvent& event);
+  [[nodiscard]] int wait(AsyncEvent& event);
+  // Drops events about an object that is destroyed.
+  void forget(const void* element);
+
+  static constexpr size_t kMaxEvents = 4096;
+
+ private:
+  UniqueFd fd_;
+  std::mutex mutex_;
+  std::deque<AsyncEvent> events_;
+};
+
+}  // namespace verbena::device

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "device/gid_table.h"
+
+#include <algorithm>
+#include <cstring>
+#include <tuple>
+
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+
+#include "base/unique_fd.h"
+#include "wire/packet.h"
+
+namespace verbena::device {
+namespace {
+
+using transport::Mtu;
+
+// IPv6 and UDP headers, the longest header chain and the ICRC around a payload.
+constexpr uint32_t kAroundPayload = 40 + 8 + wire::kMaxHeaderBytes + wire::kIcrcBytes;
+
+[[nodiscard]] uint32_t mtu_of(int fd, const char* interface) {
+  ifreq request{};
+  std::strncpy(request.ifr_name, interface, IFNAMSIZ - 1);
+  return ::ioctl(fd, SIOCGIFMTU, &request) == 0 ? static_cast<uint32_t>(request.ifr_mtu) : 1500;
+}
+
+[[nodiscard]] bool to_gid(const sockaddr* address, wire::Gid& gid) {
+  if (address->sa_family == AF_INET) {
+    sockaddr_in in;
+    std::memcpy(&in, address, sizeof in);
+    const auto* const p = reinterpret_cast<const uint8_t*>(&in.sin_addr);
+    gid = wire::Gid::from_ipv4(p[0], p[1], p[2], p[3]);
+    return true;
+  }
+  if (address->sa_family == AF_INET6) {
+    sockaddr_in6 in6;
+    std::memcpy(&in6, address, sizeof in6);
+    std::memcpy(gid.bytes.data(), &in6.sin6_addr, 16);
+    return true;
+  }
+  return false;
+}
+
+// Interfaces of the network before loopback, IPv4 before IPv6: the first entries are what programs
+// want.
+[[nodiscard]] auto rank(const GidEntry& entry) {
+  return std::tuple(entry.loopback, entry.interface_index, !entry.gid.is_ipv4());
+}
+
+[[nodiscard]] std::vector<GidEntry> read_interfaces() {
+  std::vector<GidEntry> found;
+  ifaddrs* list = nullptr;
+  if (::getifaddrs(&list) != 0) return found;
+  const UniqueFd fd(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  for (const ifaddrs* at = list; at != nullptr; at = at->ifa_next) {
+    if (at->ifa_addr == nullptr || (at->ifa_flags & IFF_UP) == 0) continue;
+    GidEntry entry;
+    if (!to_gid(at->ifa_addr, entry.gid)) continue;
+    entry.interface = at->ifa_name;
+    entry.interface_index = ::if_nametoindex(at->ifa_name);
+    entry.loopback = (at->ifa_flags & IFF_LOOPBACK) != 0;
+    entry.mtu_bytes = mtu_of(fd.get(), at->ifa_name);
+    found.push_back(entry);
+  }
+  ::freeifaddrs(list);
+  std::ranges::stable_sort(found, {}, rank);
+  return found;
+}
+
+}  // namespace
+
+Mtu path_mtu_for(uint32_t interface_mtu_bytes) {
+  for (const Mtu mtu : {Mtu::k4096, Mtu::k2048, Mtu::k1024, Mtu::k512}) {
+    if (transport::mtu_bytes(mtu) + kAroundPayload <= interface_mtu_bytes) return mtu;
+  }
+  return Mtu::k256;
+}
+
+bool GidTable::refresh() {
+  const std::vector<GidEntry> found = read_interfaces();
+  const std::lock_guard lock(mutex_);
+  bool changed = false;
+  for (GidEntry& entry : entries_) {
+    if (entry.gid.is_zero()) continue;
+    const auto same = std::ranges::find(found, entry.gid, &GidEntry::gid);
+    if (same == found.end()) {
+      entry = {};
+      changed = true;
+    } else {
+      changed |= entry.mtu_bytes != same->mtu_bytes;
+      entry = *same;
+    }
+  }
+  for (const GidEntry& entry : found) {
+    if (std::ranges::find(entries_, entry.gid, &GidEntry::gid) != entries_.end()) continue;
+    changed = true;
+    if (entries_.size() < kMaxEntries) {
+      entries_.push_back(entry);
+    } else if (const auto hole = std::ranges::find(entries_, wire::Gid{}, &GidEntry::gid);
+               hole != entries_.end()) {
+      *hole = entry;
+    }
+  }
+  return changed;
+}
+
+std::vector<GidEntry> GidTable::entries() const {
+  const std::lock_guard lock(mutex_);
+  return entries_;
+}
+
+std::optional<GidEntry> GidTable::at(uint32_t index) const {
+  const std::lock_guard lock(mutex_);
+  if (index >= entries_.size() || entries_[index].gid.is_zero()) return std::nullopt;
+  return entries_[index];
+}
+
+std::optional<uint32_t> GidTable::find(const wire::Gid& gid) const {
+  const std::lock_guard lock(mutex_);
+  const auto place = std::ranges::find(entries_, gid, &GidEntry::gid);
+  if (place == entries_.end()) return std::nullopt;
+  return static_cast<uint32_t>(place - entries_.begin());
+}
+
+Mtu GidTable::active_mtu() const {
+  const std::lock_guard lock(mutex_);
+  Mtu least = Mtu::k4096;
+  for (const GidEntry& entry : entries_) {
+    if (!entry.gid.is_zero()) least = std::min(least, path_mtu_for(entry.mtu_bytes));
+  }
+  return least;
+}
+
+}  // namespace verbena::device

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// The port's GID table: one entry for each address of the host, loopback included. An address keeps
+// its index for as long as it exists; the place of one that went is reused last. Refreshed from the
+// interfaces on demand.
+#pragma once
+
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "transport/types.h"
+#include "wire/gid.h"
+
+namespace verbena::device {
+
+struct GidEntry {
+  wire::Gid gid;  // zero: empty
+  uint32_t interface_index = 0;
+  std::string interface;
+  uint32_t mtu_bytes = 0;  // of the interface
+  bool loopback = false;
+};
+
+class GidTable {
+ public:
+  static constexpr size_t kMaxEntries = 256;
+
+  // Reads the host's interfaces; true when the table changed.
+  bool refresh();
+
+  [[nodiscard]] std::vector<GidEntry> entries() const;
+  [[nodiscard]] std::optional<GidEntry> at(uint32_t index) const;
+  [[nodiscard]] std::optional<uint32_t> find(const wire::Gid& gid) const;
+  // The largest path MTU that fits every interface in the table.
+  [[nodiscard]] transport::Mtu active_mtu() const;
+
+ private:
+  mutable std::mutex mutex_;
+  std::vector<GidEntry> entries_;
+};
+
+// The largest path MTU whose packets fit an interface of so many bytes.
+[[nodiscard]] transport::Mtu path_mtu_for(uint32_t interface_mtu_bytes);
+
+}  // namespace verbena::device

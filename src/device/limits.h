@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// Limits on everything, as a query prints them.
+#pragma once
+
+#include <cstdint>
+
+#include "device/gid_table.h"
+#include "transport/endpoint.h"
+
+namespace verbena::device {
+
+struct DeviceLimits {
+  uint32_t max_qp = 16'384;
+  uint32_t max_qp_wr = 32'768;
+  uint32_t max_sge = 32;
+  uint32_t max_inline = 1024;
+  uint32_t max_cq = 65'536;
+  uint32_t max_cqe = 4'194'304;
+  uint32_t max_pd = 65'536;
+  uint32_t max_mr = 131'072;  // regions and windows together
+  uint64_t max_mr_bytes = uint64_t{1} << 46;
+  uint32_t max_srq = 16'384;
+  uint32_t max_rd_atomic = 128;
+  uint32_t max_gids = static_cast<uint32_t>(GidTable::kMaxEntries);
+};
+
+}  // namespace verbena::device

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// Memory that may or may not be there. Registered regions are made present once (populate) and then
+// touched directly; on-demand regions are read and written through the kernel (process_vm_readv and
+// _writev on ourselves), for which a bad address is an error and never a signal: the peer chooses
+// it.
+#pragma once
+
+#include <cstdint>
+
+#include "memory/accessor.h"
+
+namespace verbena::device {
+
+class OnDemandAccessor final : public memory::Accessor {
+ public:
+  OnDemandAccessor();
+  [[nodiscard]] memory::Fault read(const uint8_t* from, std::span<uint8_t> to) override;
+  [[nodiscard]] memory::Fault write(uint8_t* to, std::span<const uint8_t> from) override;
+  [[nodiscard]] memory::Fault prepare_atomic(uint8_t* at) override;
+
+ private:
+  int self_;  // pid; renewed after fork by making a new accessor
+};
+
+// Makes the pages of a range present, as pinning does. 0, or EFAULT where there is no memory (or,
+// when `writable`, none that may be written).
+[[nodiscard]] int populate(const void* start, uint64_t length, bool writable);
+
+}  // namespace verbena::device
