@@ -114,6 +114,16 @@ function(verbena_test name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "THREADS" "" "SOURCES;LINK")
   verbena_test_program(${name} SOURCES ${arg_SOURCES}
     LINK ${arg_LINK} GTest::gtest GTest::gmock GTest::gtest_main)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    # GCC 12 sees uninitialised values in comparisons of std::optional inside GoogleTest's macros.
+    target_compile_options(${name} PRIVATE -Wno-maybe-uninitialized)
+  endif()
+  # Most of a test's compile time is GoogleTest's and the standard library's headers.
+  list(LENGTH arg_SOURCES count)
+  if(count GREATER 3)
+    target_precompile_headers(${name} PRIVATE
+      <gmock/gmock.h> <gtest/gtest.h> <algorithm> <array> <expected> <map> <memory> <span> <vector>)
+  endif()
   set(threads)
   if(arg_THREADS)
     set(threads THREADS)
