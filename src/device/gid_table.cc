@@ -48,7 +48,7 @@ constexpr uint32_t kAroundPayload = 40 + 8 + wire::kMaxHeaderBytes + wire::kIcrc
 // Interfaces of the network before loopback, IPv4 before IPv6: the first entries are what programs
 // want.
 [[nodiscard]] auto rank(const GidEntry& entry) {
-  return std::tuple(entry.loopback, entry.interface_index, !entry.gid.is_ipv4());
+  return std::tuple(entry.loopback, entry.interface_index, !entry.gid.is_ipv4(), entry.gid);
 }
 
 [[nodiscard]] std::vector<GidEntry> read_interfaces() {
@@ -67,7 +67,7 @@ constexpr uint32_t kAroundPayload = 40 + 8 + wire::kMaxHeaderBytes + wire::kIcrc
     found.push_back(entry);
   }
   ::freeifaddrs(list);
-  std::ranges::stable_sort(found, {}, rank);
+  std::ranges::sort(found, {}, rank);
   return found;
 }
 

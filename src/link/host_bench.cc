@@ -22,7 +22,7 @@ constexpr wire::Gid kHere = wire::Gid::from_ipv4(127, 0, 0, 1);
 constexpr wire::Gid kElsewhere = wire::Gid::from_ipv4(192, 0, 2, 1);
 
 // One GSO batch of 15 packets: asked for, spent, settled, read. Time is per packet.
-void BM_BatchOf15(benchmark::State& state) {
+void batch_of_15(benchmark::State& state) {
   const auto host = join();
   const Qpn qpn(uint32_t{host->slot()} << 16 | 9);
   for (auto _ : state) {
@@ -35,9 +35,9 @@ void BM_BatchOf15(benchmark::State& state) {
   }
   state.SetItemsProcessed(state.iterations() * 15);
 }
-BENCHMARK(BM_BatchOf15);
+BENCHMARK(batch_of_15);
 
-void BM_Single(benchmark::State& state) {
+void single(benchmark::State& state) {
   const auto host = join();
   const Qpn qpn(uint32_t{host->slot()} << 16 | 9);
   for (auto _ : state) {
@@ -47,31 +47,31 @@ void BM_Single(benchmark::State& state) {
     host->consumed(kHere, host->ipv4()->source_port, 64 + kDatagramOverhead);
   }
 }
-BENCHMARK(BM_Single);
+BENCHMARK(single);
 
-void BM_AvailableGranted(benchmark::State& state) {
+void available_granted(benchmark::State& state) {
   const auto host = join();
   const Qpn qpn(uint32_t{host->slot()} << 16 | 9);
   for (auto _ : state) benchmark::DoNotOptimize(host->available(kHere, qpn));
 }
-BENCHMARK(BM_AvailableGranted);
+BENCHMARK(available_granted);
 
-void BM_AvailableRemote(benchmark::State& state) {
+void available_remote(benchmark::State& state) {
   const auto host = join();
   for (auto _ : state) benchmark::DoNotOptimize(host->available(kElsewhere, Qpn(0x112233)));
 }
-BENCHMARK(BM_AvailableRemote);
+BENCHMARK(available_remote);
 
-void BM_FoundEmpty(benchmark::State& state) {
+void found_empty(benchmark::State& state) {
   const auto host = join();
   for (auto _ : state) host->found_empty(1);
 }
-BENCHMARK(BM_FoundEmpty);
+BENCHMARK(found_empty);
 
-void BM_Join(benchmark::State& state) {
+void join(benchmark::State& state) {
   for (auto _ : state) benchmark::DoNotOptimize(join());
 }
-BENCHMARK(BM_Join);
+BENCHMARK(join);
 
 }  // namespace
 }  // namespace verbena::link

@@ -31,8 +31,8 @@ void SimulatedNetwork::launch(PortId from, PortId to, uint64_t serial, std::vect
   std::push_heap(heap_.begin(), heap_.end());
 }
 
-void SimulatedNetwork::send(PortId from, const wire::Gid& destination, std::vector<uint8_t> frame,
-                            Time now) {
+void SimulatedNetwork::send(PortId from, const wire::Gid& destination,
+                            std::span<const uint8_t> frame, Time now) {
   const uint64_t serial = next_serial_++;
   PortId to = 0;
   const Port* const target = find(destination, to);
@@ -54,7 +54,7 @@ void SimulatedNetwork::send(PortId from, const wire::Gid& destination, std::vect
   if (fate.copies == 0) return tell(Kind::kLost, now, from, to, serial, frame);
   if (fate.copies > 1) tell(Kind::kDuplicated, now, from, to, serial, frame);
   for (uint32_t i = 0; i < fate.copies; ++i) {
-    std::vector<uint8_t> copy = i + 1 == fate.copies ? std::move(frame) : frame;
+    std::vector<uint8_t> copy(frame.begin(), frame.end());
     if (fate.copy[i].corrupted) {
       faults_.corrupt(copy);
       tell(Kind::kCorrupted, now, from, to, serial, copy);

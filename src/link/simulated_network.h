@@ -63,7 +63,7 @@ class SimulatedNetwork {
   void set_observer(NetworkObserver* observer) { observer_ = observer; }
 
   // Takes a frame for `destination`; frames to nobody are dropped.
-  void send(PortId from, const wire::Gid& destination, std::vector<uint8_t> frame, Time now);
+  void send(PortId from, const wire::Gid& destination, std::span<const uint8_t> frame, Time now);
   // The same, untouched by faults, partitions and delay: for an attacker on the wire.
   void inject(const wire::Gid& destination, std::vector<uint8_t> frame, Time now);
 

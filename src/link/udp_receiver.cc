@@ -55,12 +55,11 @@ void UdpReceiver::dispatch(const mmsghdr& header, Family family, DatagramHandler
       std::memcpy(datagram.destination.bytes.data(), &info.ipi6_addr, 16);
     } else if (item->cmsg_level == IPPROTO_IP && item->cmsg_type == IP_TOS) {
       datagram.traffic_class = read_control<uint8_t>(item);
-    } else if (item->cmsg_level == IPPROTO_IP && item->cmsg_type == IP_TTL) {
+    } else if ((item->cmsg_level == IPPROTO_IP && item->cmsg_type == IP_TTL) ||
+               (item->cmsg_level == IPPROTO_IPV6 && item->cmsg_type == IPV6_HOPLIMIT)) {
       datagram.hop_limit = static_cast<uint8_t>(read_control<int>(item));
     } else if (item->cmsg_level == IPPROTO_IPV6 && item->cmsg_type == IPV6_TCLASS) {
       datagram.traffic_class = static_cast<uint8_t>(read_control<int>(item));
-    } else if (item->cmsg_level == IPPROTO_IPV6 && item->cmsg_type == IPV6_HOPLIMIT) {
-      datagram.hop_limit = static_cast<uint8_t>(read_control<int>(item));
     } else if (item->cmsg_level == SOL_SOCKET && item->cmsg_type == SO_RXQ_OVFL) {
       counters_.overflow = read_control<uint32_t>(item);
     }

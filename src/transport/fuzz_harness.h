@@ -116,7 +116,7 @@ class Harness {
       case 12: modify(in); break;
       case 13: remake_qp(in); break;
       case 14: change_memory(in); break;
-      case 15: responses ? arrive_request(in) : arrive_response(in); break;
+      default: responses ? arrive_request(in) : arrive_response(in); break;
     }
     check();
   }

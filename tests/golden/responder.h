@@ -130,6 +130,7 @@ class Responder {
   }
   [[nodiscard]] std::vector<SeenCompletion> completions() const {
     std::vector<SeenCompletion> seen;
+    seen.reserve(receives_.all.size());
     for (const transport::Completion& c : receives_.all) {
       seen.push_back({static_cast<uint32_t>(c.status), static_cast<uint32_t>(c.opcode), c.byte_len,
                       (c.flags & transport::kWcWithImm) != 0 ? c.imm_or_rkey : 0});

@@ -40,7 +40,8 @@ std::vector<Arrival> arrivals_of(const Conversation& conversation, const Notes& 
     }
     for (size_t i = 0; i < copies; ++i) arrivals.push_back({time, &request});
   }
-  std::ranges::stable_sort(arrivals, {}, &Arrival::time);
+  std::ranges::sort(arrivals, {},
+                    [](const Arrival& a) { return std::pair(a.time, a.request->frame); });
   return arrivals;
 }
 
@@ -93,6 +94,7 @@ class Comparison {
 
   [[nodiscard]] std::vector<Entry> theirs() const {
     std::vector<Entry> all;
+    all.reserve(conversation_.answers.size());
     for (const Message& answer : conversation_.answers)
       all.push_back({answer.frame, &answer.packet});
     return all;

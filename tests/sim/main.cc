@@ -152,6 +152,7 @@ class Runner {
         options_.jobs != 0 ? options_.jobs : std::max(1u, std::thread::hardware_concurrency());
     jobs = static_cast<unsigned>(std::min<uint64_t>(jobs, options_.seeds));
     std::vector<std::thread> threads;
+    threads.reserve(jobs);
     for (unsigned i = 0; i < jobs; ++i) threads.emplace_back([this] { work(); });
     for (std::thread& thread : threads) thread.join();
     const double seconds =
