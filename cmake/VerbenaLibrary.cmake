@@ -120,7 +120,7 @@ function(verbena_test name)
   endif()
   # Most of a test's compile time is GoogleTest's and the standard library's headers.
   list(LENGTH arg_SOURCES count)
-  if(count GREATER 3)
+  if(count GREATER 3 AND NOT VERBENA_SANITIZE)
     target_precompile_headers(${name} PRIVATE
       <gmock/gmock.h> <gtest/gtest.h> <algorithm> <array> <expected> <map> <memory> <span> <vector>)
   endif()
