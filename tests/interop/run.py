@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Verbena against the kernel's rdma_rxe. To be run by scripts/rxe-guest, which ./dev interop does.
 
-run.py AGENT [WORDS...]   AGENT is the verbena_agent to test. With words: only the groups whose names have them all.
+run.py AGENT [--all | WORDS...]   AGENT is the verbena_agent to test. Runs the quick set of groups; with --all, all;
+                                  with words, those of all whose names have every word.
 """
 import socket
 import subprocess
@@ -31,15 +32,29 @@ def guest_is_up():
         return False
 
 
+def effort(before):
+    """What our transport did about loss, real or supposed, since `before`."""
+    try:
+        after = checks.counters()
+    except (Failed, OSError):
+        return "its agent is gone"
+    shown = {"kRetransmittedPackets": "again", "kTailProbe": "probes", "kGoBack": "back", "kTimeout": "timeouts"}
+    grown = {text: after[name] - before[name] for name, text in shown.items()}
+    sent = after["kPacketsSent"] - before["kPacketsSent"]
+    return ", ".join([f"sent {sent:5}"] + [f"{text} {count}" for text, count in grown.items() if count])
+
+
 def run(name, check):
     """Gives whether the group passed."""
+    before = checks.counters()
     start = time.monotonic()
     problem = None
     try:
         check()
     except (Failed, OSError) as error:
         problem = error
-    print(f"{'FAILED' if problem else 'ok    '}  {name:48} {time.monotonic() - start:6.1f} s", flush=True)
+    took = time.monotonic() - start
+    print(f"{'FAILED' if problem else 'ok    '}  {name:48} {took:6.1f} s  {effort(before)}", flush=True)
     if problem:
         print(f"        {problem}")
         try:
@@ -54,7 +69,16 @@ def main():
     if len(sys.argv) < 2:
         sys.exit(__doc__)
     words = [word.lower() for word in sys.argv[2:]]
-    chosen = [(name, check) for name, check in checks.groups() if all(word in name.lower() for word in words)]
+    everything = bool(words)
+    if words == ["--all"]:
+        words = []
+    chosen = [
+        (name, check)
+        for name, check, quick in checks.groups()
+        if (quick or everything) and all(word in name.lower() for word in words)
+    ]
+    if not chosen:
+        sys.exit(f"There is no group whose name has: {' '.join(words)}")
     if not guest_is_up():
         sys.exit("There is no guest here to test against. ./dev interop boots one.")
     agent = start_agent(sys.argv[1])
