@@ -107,7 +107,7 @@ void on_ack(Core& core, QueuePair& qp, const InPacket& packet, Time now) {
     core.count(Counter::kReadResponseGap);
     recovery::on_missing_response(core, qp, packet.view.bth.psn.next(), now);
   } else {
-    recovery::on_probe_answer(core, qp, now);
+    recovery::on_probe_answer(core, qp, packet.view.bth.psn, now);
   }
 }
 
@@ -279,7 +279,7 @@ void on_response(Core& core, QueuePair& qp, const InPacket& packet, Time now) {
   const bool may_be_next = nak && syndrome == wire::syndrome::kNakSequence;
   if (psn.is_before(qp.send.una)) {
     core.count(Counter::kResponseStale);
-    if (plain_ack && !nak) recovery::on_probe_answer(core, qp, now);
+    if (plain_ack && !nak) recovery::on_probe_answer(core, qp, psn, now);
   } else if (may_be_next ? psn.is_after(qp.send.sent_end) : !psn.is_before(qp.send.sent_end)) {
     core.count(Counter::kResponseBeyond);
     return;

@@ -80,9 +80,11 @@ struct SendSide {
   Time oldest_asked_at = 0;
   wire::Psn last_gap;        // where the last loss was
   uint32_t gap_spacing = 0;  // packets between losses, smoothed; 0: not known
-  bool probing = false;      // a tail probe is out
-  Time probed_at = 0;        // since then
-  uint8_t probes = 0;        // in a row, without progress: doubles the wait
+  bool probing = false;      // a tail probe is out,
+  Time probed_at = 0;        // since then;
+  wire::Psn probed;          // it is a copy of this packet,
+  wire::Psn probed_until;    // and was sent after all before this one
+  uint8_t probes = 0;        // since the last round trip was measured: doubles the wait
   uint8_t retries_left = 0;
   uint8_t rnr_left = 0;
   Time rnr_until = 0;  // no sending before; 0: not waiting

@@ -220,12 +220,56 @@ TEST_F(RcRecovery, ATailIsProbedBeforeTheTimeoutAndSpendsNoRetry) {
   EXPECT_EQ(count(Counter::kTailProbe), 1u);
   // The answer says how far the peer had come when the probe, sent last, reached it: the rest is
   // lost.
-  ack(1);
-  EXPECT_EQ(sends(), "1 success, 2 success");
-  EXPECT_EQ(said(), "SEND_ONLY 2 (10) A");
+  ack(0);
+  EXPECT_EQ(sends(), "1 success");
+  EXPECT_EQ(said(), "SEND_ONLY 1 (10) A, SEND_ONLY 2 (10) A");
   ack(2);
-  EXPECT_EQ(sends(), "3 success");
+  EXPECT_EQ(sends(), "2 success, 3 success");
   EXPECT_EQ(endpoint_->counters()[Counter::kTimeout], 0u);
+}
+
+TEST_F(RcRecovery, AProbeAnsweredAboutThePacketBeforeItShowsThatTheRestIsLost) {
+  connect();
+  for (uint64_t i = 1; i <= 3; ++i) send(SendOp::kSend, i, 10);
+  ack(0);
+  (void)said();
+  wait(Tuning{}.first_probe);
+  EXPECT_EQ(said(), "SEND_ONLY 1 (10) A");
+  ack(0);
+  EXPECT_EQ(said(), "SEND_ONLY 1 (10) A, SEND_ONLY 2 (10) A");
+}
+
+TEST_F(RcRecovery, ASlowPeerIsProbedAndNothingIsSentTwiceToIt) {
+  connect();
+  send(SendOp::kWrite, 1, 40 * 1024);
+  (void)said();
+  wait(Tuning{}.first_probe);
+  EXPECT_EQ(said(), "WRITE_FIRST 0 (1024) A");
+  // It was busy, and acknowledges what asked for it: packets 15, 31 and 39.
+  for (const uint32_t psn : {15u, 31u, 39u}) {
+    now_ += Tuning{}.first_probe / 2;
+    ack(psn);
+  }
+  EXPECT_EQ(sends(), "1 success");
+  // Then it comes to the probe, while something new is under way.
+  send(SendOp::kSend, 2, 10);
+  (void)said();
+  ack(39);
+  EXPECT_EQ(said(), "");
+  EXPECT_EQ(endpoint_->counters()[Counter::kGoBack], 0u);
+  EXPECT_EQ(count(Counter::kRetransmittedPackets), 1u);
+}
+
+TEST_F(RcRecovery, TheWaitOfAProbeStaysLongUntilARoundTripWasMeasured) {
+  connect();
+  const Duration slow = 3 * Tuning{}.first_probe / 2;
+  for (uint64_t i = 0; i < 20; ++i) {
+    send(SendOp::kSend, i, 10);
+    run_until(now_ + slow);
+    ack(static_cast<uint32_t>(i));
+  }
+  // Of the first message alone: its answer could not be told from that of the copy.
+  EXPECT_EQ(count(Counter::kTailProbe), 1u);
 }
 
 TEST_F(RcRecovery, ProbesAreSpacedWiderAndWider) {

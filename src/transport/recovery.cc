@@ -40,6 +40,9 @@ void sample_round_trip(QueuePair& qp, Time now) {
   RoundTrip& rtt = qp.send.rtt;
   if (!rtt.timing || !rtt.timed_psn.is_before(qp.send.una)) return;
   rtt.timing = false;
+  // Only now, not at any progress (Karn's rule): a peer that has become slower than the wait would
+  // otherwise be probed each time, and what is probed cannot be measured.
+  qp.send.probes = 0;
   const Duration sample = std::max<Duration>(now - rtt.timed_at, 1);
   if (rtt.smoothed == 0) {
     rtt.smoothed = sample;
@@ -186,7 +189,10 @@ void on_probe(Core& core, QueuePair& qp, Time now) {
   if (qp.send.probes < kMaxProbeDoublings) ++qp.send.probes;
   qp.send.probing = true;
   qp.send.probed_at = now;
-  qp.send.rtt.timing = false;
+  qp.send.probed = qp.send.una;
+  qp.send.probed_until = qp.cursor_psn();
+  // Nobody can tell of which copy an acknowledgement is, or whether it waited for a repair.
+  if (qp.send.recovering || qp.send.rtt.timed_psn == qp.send.una) qp.send.rtt.timing = false;
   qp.send.probe_at = now + probe_wait(core, qp);
   qp.send.asked = false;
   if (qp.send.hold.empty()) {
@@ -255,7 +261,8 @@ void on_progress(Core& core, QueuePair& qp, uint64_t acked_cost, Time now) {
   sample_round_trip(qp, now);
   send.retries_left = qp.attr.retry_count;
   send.rnr_left = qp.attr.rnr_retry;
-  send.probes = 0;
+  if (send.probing && !send.una.is_before(send.probed_until)) send.probing = false;
+  if (send.recovering) send.probes = 0;  // the silence was loss, not slowness
   if (send.recovering && !send.una.is_before(send.recover_until)) send.recovering = false;
   Window& window = send.window;
   window.grow_credit += acked_cost;
@@ -293,11 +300,15 @@ void on_missing_request(Core& core, QueuePair& qp, Psn missing, Time now) {
   if (qp.can_send()) requester::pump(core, qp, now);
 }
 
-void on_probe_answer(Core& core, QueuePair& qp, Time now) {
+void on_probe_answer(Core& core, QueuePair& qp, Psn acked, Time now) {
   SendSide& send = qp.send;
   if (!send.probing) return;
   // What answers sooner than anything can come back is about something sent earlier.
   if (now < send.probed_at + send.rtt.smoothed / 2) return;
+  // An answer that says less than is known is an old one. One for packets behind the probe's may be
+  // that of a slow peer which is still at work on them, and to send them all again would make it
+  // slower still (RFC 5682 has the argument); where one packet is sent, not all, it is worth it.
+  if (acked.next() != send.una || (acked.is_after(send.probed) && !send.peer_holds)) return;
   send.probing = false;
   // The peer had this much when the probe, sent last, reached it: what follows is lost.
   if (!in_flight(qp)) return;

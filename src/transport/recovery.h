@@ -13,8 +13,9 @@
 //  at once.
 //  3. Silence: a loss at the tail draws no NAK, and a NAK or a repair can be lost too. After a
 //  probe timeout
-//     (a round trip or two, doubling) the oldest packet is sent again; the answer says what is
-//     missing. No retry is spent.
+//     (a round trip or two, doubling until one is measured) the oldest packet is sent again; the
+//     answer says what is missing. An acknowledgement of packets behind the probe is no answer: a
+//     slow peer is still at work on them. No retry is spent.
 //  4. When the IB timeout passes without progress a retry is spent and it goes back; at 0 the entry
 //  fails.
 //  5. The window loses a quarter when one in eight packets of it is lost (and more than two), once
@@ -38,8 +39,8 @@ void on_progress(Core& core, QueuePair& qp, uint64_t acked_cost, Time now);
 void on_missing_request(Core& core, QueuePair& qp, wire::Psn missing, Time now);
 // All requests before `limit` were answered, and the response at una is not there.
 void on_missing_response(Core& core, QueuePair& qp, wire::Psn limit, Time now);
-// An acknowledgement came (una has been moved): was it the answer to a probe?
-void on_probe_answer(Core& core, QueuePair& qp, Time now);
+// All up to `acked` was acknowledged (una has been moved): was it the answer to a probe?
+void on_probe_answer(Core& core, QueuePair& qp, wire::Psn acked, Time now);
 void on_rnr(Core& core, QueuePair& qp, Duration wait, Time now);
 
 void place_cursor_at_una(QueuePair& qp);
