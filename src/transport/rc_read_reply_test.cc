@@ -314,6 +314,40 @@ TEST_F(RcReadReply, AKeyThatDiesDuringAReadEndsTheConnection) {
   EXPECT_EQ(state(), QpState::kErr);
 }
 
+// On-demand memory of which no page is ever there.
+class NoMemory final : public memory::Accessor {
+ public:
+  memory::Fault read(const uint8_t*, std::span<uint8_t>) override { return memory::Fault::kPage; }
+  memory::Fault write(uint8_t*, std::span<const uint8_t>) override { return memory::Fault::kPage; }
+  memory::Fault prepare_atomic(uint8_t*) override { return memory::Fault::kPage; }
+};
+
+TEST_F(RcReadReply, AnOldReplyDoesNotStandForANewOneWhenPsnsComeRoundAgain) {
+  QpAttr attr = defaults();
+  attr.mtu = Mtu::k256;
+  connect(attr);
+  NoMemory none;
+  const auto keys = domain_
+                        .register_region(pd_, {.length = kMaxMessageBytes,
+                                               .access = memory::kRemoteRead | memory::kOnDemand,
+                                               .accessor = &none})
+                        .value();
+  receive(read(0, 0, 10));
+  link_.room = 0;  // the long ones need not be answered for this
+  auto half = read(1, 0, 0);
+  half.reth = {0, keys.rkey, static_cast<uint32_t>(kMaxMessageBytes)};
+  take(half);
+  auto other_half = read(1 + (1u << 23), 0, 0);
+  other_half.reth = {0, keys.rkey, static_cast<uint32_t>(kMaxMessageBytes) - 256};
+  take(other_half);
+  set_word(64, 100);
+  take(fetch_add(0, 64, 7));  // 2^24 packets later: the PSN of the first READ
+  take(fetch_add(0, 64, 7));
+  EXPECT_EQ(word_at(64), 107u);
+  EXPECT_EQ(count(Counter::kDuplicateAtomic), 1u);
+  EXPECT_EQ(count(Counter::kDuplicateForgotten), 0u);
+}
+
 TEST_F(RcReadReply, RepliesWrap) {
   QpAttr attr = defaults();
   attr.rq_psn = Psn(0xffffff);

@@ -87,8 +87,12 @@ void send_access_nak(Core& core, QueuePair& qp, wire::Psn psn) {
   return true;
 }
 
+// The newest first: PSNs come round again, and what is kept from the round before is not it.
 [[nodiscard]] ReadReply* find(QueuePair& qp, wire::Psn psn) {
-  for (ReadReply& reply : qp.recv.replies) {
+  RecvSide& recv = qp.recv;
+  const auto places = static_cast<uint32_t>(recv.replies.size());
+  for (uint32_t i = 1; i <= places; ++i) {
+    ReadReply& reply = recv.replies[(recv.replies_next + places - i) % places];
     if (reply.kind == ReadReply::Kind::kFree) continue;
     if ((psn - reply.first_psn.value()).value() < reply.packets) return &reply;
   }
