@@ -278,6 +278,11 @@ void on_uc_request(Core& core, QueuePair& qp, const InPacket& packet) {
   if (verdict == Verdict::kGood) verdict = execute_data(core, qp, packet);
   if (verdict != Verdict::kGood) {
     drop_message(core, qp, Counter::kUcRequestDropped);
+    if (verdict == Verdict::kRemoteOperational) {
+      // Not the message's fault but the receive's: kept, it would fail every message from now on.
+      complete_receive(qp, packet, WcStatus::kLocalProtection);
+      enter_error(core, qp);
+    }
     return;
   }
   if (info.ends_message() && (info.operation == Operation::kSend || info.has(wire::kImmDt))) {

@@ -130,6 +130,17 @@ TEST_F(Uc, BadRequestsAreDroppedAndTheNextMessageIsTaken) {
   EXPECT_EQ(said(), "");
 }
 
+TEST_F(Uc, AReceiveWithABadKeyEndsInErrorAndTheQueuePairToo) {
+  connect_uc();
+  const memory::Sge bad{kIova, 100, LKey(0xdead)};
+  ASSERT_TRUE(accepted(endpoint_->post_recv(kQpn, {1, {&bad, 1}})));
+  recv(2, 100);
+  receive(uc(Op::kSendOnly, 0), pattern(5));
+  EXPECT_EQ(recvs(), "1 local protection error, 2 flushed");
+  EXPECT_EQ(state(), QpState::kErr);
+  EXPECT_EQ(count(Counter::kUcRequestDropped), 1u);
+}
+
 TEST_F(Uc, AMiddleWithoutFirstInSequenceIsABadRequest) {
   connect_uc();
   receive(uc(Op::kSendMiddle, 0), pattern(1024));
