@@ -5,6 +5,7 @@
 #include "transport/completer.h"
 #include "transport/endpoint.h"
 #include "transport/qp_error.h"
+#include "transport/read_replies.h"
 #include "transport/requester.h"
 
 namespace verbena::transport {
@@ -78,6 +79,10 @@ Result<void, Error> Endpoint::modify_qp(Qpn qpn, const QpAttr& attr, uint32_t ma
   // SQD -> SQD changes the path or limits only once what was under way is done.
   if (from == QpState::kSqd && to == QpState::kSqd && qp->send.una != qp->send.sent_end) {
     return fail(Error::kInvalid);
+  }
+  if (from == QpState::kSqd && (mask & kAttrMaxDestRdAtomic) != 0 &&
+      !read_replies::set_places(*qp, attr.max_dest_rd_atomic)) {
+    return fail(Error::kBusy);
   }
   copy_values(qp->attr, attr, mask);
   qp->attr.state = to;

@@ -167,6 +167,36 @@ TEST_F(RcReadReply, OnlyAsManyAreRememberedAsWereGranted) {
   EXPECT_EQ(word_at(64), 3u);
 }
 
+TEST_F(RcReadReply, MoreOrFewerAreRememberedWhenSqdGrantsSo) {
+  QpAttr attr = defaults();
+  attr.max_dest_rd_atomic = 1;
+  connect(attr);
+  set_word(64, 0);
+  receive(fetch_add(0, 64, 1));
+  ASSERT_TRUE(accepted(modify(QpState::kSqd)));
+  attr.max_dest_rd_atomic = 3;
+  ASSERT_TRUE(accepted(modify(QpState::kSqd, kAttrMaxDestRdAtomic, attr)));
+  receive(fetch_add(1, 64, 1));
+  receive(fetch_add(2, 64, 1));
+  (void)said();
+  for (uint32_t i = 0; i < 3; ++i) receive(fetch_add(i, 64, 1));
+  EXPECT_EQ(said(), "ATOMIC_ACKNOWLEDGE 0, ATOMIC_ACKNOWLEDGE 1, ATOMIC_ACKNOWLEDGE 2");
+
+  attr.max_dest_rd_atomic = 2;
+  ASSERT_TRUE(accepted(modify(QpState::kSqd, kAttrMaxDestRdAtomic, attr)));
+  for (uint32_t i = 0; i < 3; ++i) receive(fetch_add(i, 64, 1));
+  EXPECT_EQ(said(), "ATOMIC_ACKNOWLEDGE 1, ATOMIC_ACKNOWLEDGE 2");
+  EXPECT_EQ(word_at(64), 3u);
+
+  link_.room = 0;
+  for (uint32_t i = 3; i < 5; ++i) receive(fetch_add(i, 64, 1));
+  attr.max_dest_rd_atomic = 1;
+  EXPECT_TRUE(refused(modify(QpState::kSqd, kAttrMaxDestRdAtomic, attr), Error::kBusy));
+  link_.room = RecordingLink::kUnlimited;
+  endpoint_->advance(now_);
+  EXPECT_EQ(said(), "ATOMIC_ACKNOWLEDGE 3, ATOMIC_ACKNOWLEDGE 4");
+}
+
 TEST_F(RcReadReply, MoreThanGrantedWaitsForAFreePlaceAmongTheEarlyOnes) {
   QpAttr attr = defaults();
   attr.max_dest_rd_atomic = 2;

@@ -2,6 +2,7 @@
 #include "transport/read_replies.h"
 
 #include <algorithm>
+#include <span>
 
 #include "transport/packet_writer.h"
 #include "transport/qp_error.h"
@@ -106,6 +107,23 @@ bool has_room(const QueuePair& qp) {
   if (recv.replies.empty()) return false;
   const ReadReply& oldest = recv.replies[recv.replies_next];
   return !(oldest.pending && oldest.fresh);
+}
+
+bool set_places(QueuePair& qp, uint32_t places) {
+  RecvSide& recv = qp.recv;
+  std::vector<ReadReply>& replies = recv.replies;
+  std::ranges::rotate(replies, replies.begin() + recv.replies_next);  // the oldest first
+  recv.replies_next = 0;
+  if (places >= replies.size()) {
+    replies.insert(replies.begin(), places - replies.size(), ReadReply{});
+    return true;
+  }
+  const auto forget = std::span(replies).first(replies.size() - places);
+  const auto unanswered = [](const ReadReply& reply) { return reply.pending && reply.fresh; };
+  if (std::ranges::any_of(forget, unanswered)) return false;
+  recv.replies_pending -= static_cast<uint32_t>(std::ranges::count_if(forget, &ReadReply::pending));
+  replies.erase(replies.begin(), replies.end() - places);
+  return true;
 }
 
 Verdict execute(Core& core, QueuePair& qp, const InPacket& packet) {

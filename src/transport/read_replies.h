@@ -15,6 +15,9 @@ namespace verbena::transport::read_replies {
 // Whether the next request may be accepted: the peer keeps to the number of requests it was
 // granted.
 [[nodiscard]] bool has_room(const QueuePair& qp);
+// SQD may change how many the peer is granted. The newest are kept; false, and nothing changes,
+// when one that must go was never answered.
+[[nodiscard]] bool set_places(QueuePair& qp, uint32_t places);
 // Carries out a checked READ, atomic or ATOMIC WRITE request and queues its reply.
 [[nodiscard]] Verdict execute(Core& core, QueuePair& qp, const InPacket& packet);
 // A request that was executed before.
