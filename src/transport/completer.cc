@@ -258,9 +258,11 @@ void retire_local(Core& core, QueuePair& qp, Time /*now*/) {
   notify_if_drained(core, qp);
 }
 
+bool is_drained(const QueuePair& qp) { return qp.sq.empty() || !qp.sq.at(qp.sq.head()).started; }
+
 void notify_if_drained(Core& core, QueuePair& qp) {
   if (qp.state() != QpState::kSqd || qp.send.drained_notified) return;
-  if (!qp.sq.empty() && qp.sq.at(qp.sq.head()).started) return;
+  if (!is_drained(qp)) return;
   qp.send.drained_notified = true;
   core.events.qp_event(Event::kSqDrained, qp.qpn);
 }

@@ -19,6 +19,8 @@ void complete_head(Core& core, QueuePair& qp);
 // The head failed: reports it, then the queue pair goes to ERR (SQE for UC and UD) and the rest is
 // flushed.
 void fail_head(Core& core, QueuePair& qp, WcStatus status);
+// Whether nothing that was started is still under way, sent or not.
+[[nodiscard]] bool is_drained(const QueuePair& qp);
 // Raises SQ_DRAINED if the queue pair is in SQD, it was asked for, and nothing is under way any
 // more.
 void notify_if_drained(Core& core, QueuePair& qp);

@@ -77,7 +77,7 @@ Result<void, Error> Endpoint::modify_qp(Qpn qpn, const QpAttr& attr, uint32_t ma
     return {};
   }
   // SQD -> SQD changes the path or limits only once what was under way is done.
-  if (from == QpState::kSqd && to == QpState::kSqd && qp->send.una != qp->send.sent_end) {
+  if (from == QpState::kSqd && to == QpState::kSqd && !completer::is_drained(*qp)) {
     return fail(Error::kInvalid);
   }
   if (from == QpState::kSqd && (mask & kAttrMaxDestRdAtomic) != 0 &&

@@ -156,6 +156,33 @@ TEST_F(QpStates, ThePathChangesOnlyWhenDrained) {
   EXPECT_EQ(link_.sent[0].path.destination, attr.path.destination);
 }
 
+TEST_F(QpStates, AMessageHalfSentIsNotDrained) {
+  for (const QpType type : {QpType::kRc, QpType::kUc}) {
+    connect(defaults(), type);
+    link_.room = 1;
+    send(SendOp::kSend, 1, 2000);
+    if (type == QpType::kRc) ack(0);  // all that was sent
+    ASSERT_TRUE(accepted(drain()));
+    EXPECT_TRUE(refused(modify(QpState::kSqd, kAttrPath, defaults()), Error::kInvalid));
+    EXPECT_THAT(happened(), IsEmpty());
+    ASSERT_TRUE(accepted(endpoint_->destroy_qp(kQpn)));
+  }
+}
+
+TEST_F(QpStates, AReadThatMayNeverLeaveFails) {
+  connect();
+  ASSERT_TRUE(accepted(modify(QpState::kSqd)));
+  send(SendOp::kSend, 1, 10);
+  send(SendOp::kRead, 2, 10);
+  QpAttr attr = defaults();
+  attr.max_rd_atomic = 0;
+  ASSERT_TRUE(accepted(modify(QpState::kSqd, kAttrMaxRdAtomic, attr)));
+  ASSERT_TRUE(accepted(modify(QpState::kRts)));
+  ack(0);
+  EXPECT_EQ(sends(), "1 success, 2 local QP operation error");
+  EXPECT_EQ(state(), QpState::kErr);
+}
+
 TEST_F(QpStates, ErrorFlushesBothQueuesInOrderAndOnce) {
   connect();
   for (uint64_t i = 1; i <= 3; ++i) send(SendOp::kSend, i, 10);

@@ -68,7 +68,10 @@ using wire::Psn;
     wqe.local_status = execute_local(core, qp, wqe);
     return true;
   }
-  if ((wqe.flags & kInline) == 0) {
+  if (wqe.wants_response() && qp.attr.max_rd_atomic == 0) {
+    // SQD took the right away after it was posted: it would wait for ever.
+    wqe.local_status = WcStatus::kLocalQpOperation;
+  } else if ((wqe.flags & kInline) == 0) {
     const bool write = wqe.wants_response() && wqe.op != SendOp::kAtomicWrite;
     if (core.memory.check_local(qp.pd, qp.sq.list(qp.send.cursor), write) != memory::Fault::kNone) {
       wqe.local_status = WcStatus::kLocalProtection;
