@@ -2,8 +2,10 @@
 // verbena_sim: runs seeds, says what was violated and how to repeat it, and checks that a long run
 // reached every counter of the transport.
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -12,11 +14,48 @@
 #include <thread>
 #include <vector>
 
+#include <unistd.h>
+
 #include "sim/loss_table.h"
 #include "sim/seed_run.h"
 
+// There in builds with AddressSanitizer alone.
+// NOLINTNEXTLINE(bugprone-reserved-identifier,readability-identifier-naming): the sanitizer's name
+extern "C" [[gnu::weak]] void __sanitizer_set_death_callback(void (*callback)());
+
 namespace verbena::sim {
 namespace {
+
+// What to say when a seed ends the process: a broken invariant, or what a sanitizer finds.
+thread_local std::array<char, 128> last_words{};
+
+void prepare_last_words(uint64_t seed) {
+  const auto number = static_cast<unsigned long long>(seed);
+  std::snprintf(last_words.data(), last_words.size(),
+                "Seed %llu ended the process. Repeat it with\n"
+                "  ./dev sim --seeds 1 --first %llu --trace\n",
+                number, number);
+}
+
+void say_last_words() {
+  const ssize_t written = ::write(STDERR_FILENO, last_words.data(), std::strlen(last_words.data()));
+  (void)written;
+}
+
+void on_fatal_signal(int number) {
+  std::signal(number, SIG_DFL);
+  say_last_words();
+  std::raise(number);
+}
+
+void listen_for_the_end() {
+  std::signal(SIGABRT, on_fatal_signal);
+  if (__sanitizer_set_death_callback != nullptr) {
+    __sanitizer_set_death_callback(say_last_words);
+    return;
+  }
+  for (const int number : {SIGSEGV, SIGBUS, SIGFPE, SIGILL}) std::signal(number, on_fatal_signal);
+}
 
 struct Options {
   uint64_t seeds = 2000;
@@ -185,6 +224,7 @@ class Runner {
   }
 
   void one(uint64_t seed) {
+    prepare_last_words(seed);
     std::vector<uint8_t> pcap;
     SeedResult result = run_seed(seed, options_.trace, options_.pcap.empty() ? nullptr : &pcap);
     const bool repeat = result.good && seed % kRepeatEvery == 0 && !options_.trace;
@@ -243,5 +283,6 @@ int main(int argc, char** argv) {
     verbena::sim::print_loss_table();
     return 0;
   }
+  verbena::sim::listen_for_the_end();
   return verbena::sim::Runner(options).run();
 }
