@@ -139,6 +139,22 @@ TEST_F(RcRecovery, EveryRnrTimerField) {
   }
 }
 
+TEST_F(RcRecovery, APeerThatOnlyRepeatsItsLastAckIsGivenUp) {
+  connect();
+  send(SendOp::kSend, 1, 10);
+  send(SendOp::kSend, 2, 10);
+  ack(0);
+  EXPECT_EQ(sends(), "1 success");
+  const Time until = now_ + 10 * kTimeout;
+  while (now_ < until && state() == QpState::kRts) {
+    now_ = std::max(now_, endpoint_->next_deadline());
+    endpoint_->advance(now_);
+    now_ += 20 * kMicrosecond;
+    ack(0);
+  }
+  EXPECT_EQ(sends(), "2 transport retries exceeded");
+}
+
 TEST_F(RcRecovery, ATimeoutSpendsARetryAndGoesBack) {
   without_probes();
   connect();

@@ -318,7 +318,8 @@ void on_probe_answer(Core& core, QueuePair& qp, Psn acked, Time now) {
   } else {
     go_back(core, qp);
   }
-  restart_timers(core, qp, now);
+  // No progress: the timeout runs on, or a peer that only ever repeats itself is never given up.
+  send.probe_at = now + probe_wait(core, qp);
 }
 
 void on_rnr(Core& core, QueuePair& qp, Duration wait, Time now) {
