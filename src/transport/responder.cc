@@ -262,10 +262,15 @@ void on_uc_request(Core& core, QueuePair& qp, const InPacket& packet) {
     core.count(Counter::kDuplicateRequest);
     return;
   }
+  const wire::OpcodeInfo& info = *packet.view.info;
+  // Its First is what was lost: nothing under way tells that there was a message.
+  if (ahead != 0 && recv.in_message == RecvSide::InMessage::kNone && !recv.uc_discard &&
+      !info.starts_message()) {
+    core.count(Counter::kUcMessageDropped);
+  }
   // IBA 9.8.2.2.1: a gap drops the message under way; the next First or Only starts afresh.
   if (ahead != 0) drop_message(core, qp, Counter::kUcMessageDropped);
   recv.expected = psn.next();
-  const wire::OpcodeInfo& info = *packet.view.info;
   if (info.starts_message()) {
     if (recv.in_message != RecvSide::InMessage::kNone) {
       drop_message(core, qp, Counter::kUcMessageDropped);

@@ -78,6 +78,7 @@ TEST_F(Uc, ALostFirstDropsTheMessage) {
   recv(1, 4000);
   take(uc(Op::kSendMiddle, 1), pattern(1024));
   take(uc(Op::kSendLast, 2), pattern(10));
+  EXPECT_EQ(count(Counter::kUcMessageDropped), 1u);
   receive(uc(Op::kSendOnly, 3), pattern(7));
   EXPECT_EQ(recvs(), "1 success 7");
 }
