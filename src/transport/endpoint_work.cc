@@ -87,6 +87,8 @@ Result<void, Error> Endpoint::modify_qp(Qpn qpn, const QpAttr& attr, uint32_t ma
   copy_values(qp->attr, attr, mask);
   qp->attr.state = to;
   qp->mtu = mtu_bytes(qp->attr.mtu);
+  if ((mask & kAttrRetryCount) != 0) qp->send.retries_left = qp->attr.retry_count;
+  if ((mask & kAttrRnrRetry) != 0) qp->send.rnr_left = qp->attr.rnr_retry;
   if (from == QpState::kInit && to == QpState::kRtr) start_receiving(*qp);
   if (from == QpState::kRtr && to == QpState::kRts) start_sending(*qp, tuning_);
   if (from == QpState::kRts && to == QpState::kSqd) {

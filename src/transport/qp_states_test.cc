@@ -183,6 +183,25 @@ TEST_F(QpStates, AReadThatMayNeverLeaveFails) {
   EXPECT_EQ(state(), QpState::kErr);
 }
 
+TEST_F(QpStates, RetriesThatSqdGrantsCountFromThenOn) {
+  QpAttr attr = defaults();
+  attr.timeout = 1;
+  attr.retry_count = attr.rnr_retry = 0;
+  connect(attr);
+  ASSERT_TRUE(accepted(modify(QpState::kSqd)));
+  attr.retry_count = attr.rnr_retry = 1;
+  ASSERT_TRUE(accepted(modify(QpState::kSqd, kAttrRetryCount | kAttrRnrRetry, attr)));
+  ASSERT_TRUE(accepted(modify(QpState::kRts)));
+  send(SendOp::kSend, 1, 10);
+  nak(0, syndrome::kRnrNak | 1);
+  wait(10 * kMicrosecond);
+  wait(ack_timeout(1));
+  EXPECT_EQ(sends(), "");
+  EXPECT_EQ(state(), QpState::kRts);
+  wait(ack_timeout(1));
+  EXPECT_EQ(sends(), "1 transport retries exceeded");
+}
+
 TEST_F(QpStates, ErrorFlushesBothQueuesInOrderAndOnce) {
   connect();
   for (uint64_t i = 1; i <= 3; ++i) send(SendOp::kSend, i, 10);
