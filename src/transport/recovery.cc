@@ -264,6 +264,8 @@ void on_progress(Core& core, QueuePair& qp, uint64_t acked_cost, Time now) {
   if (send.probing && !send.una.is_before(send.probed_until)) send.probing = false;
   if (send.recovering) send.probes = 0;  // the silence was loss, not slowness
   if (send.recovering && !send.una.is_before(send.recover_until)) send.recovering = false;
+  // Or it would lie ahead again once PSNs have come half round.
+  if (send.asked && !send.una.is_before(send.asked_until)) send.asked = false;
   Window& window = send.window;
   window.grow_credit += acked_cost;
   const bool too_much = send.recovering && send.losses > send.losses_allowed;
