@@ -99,10 +99,12 @@ void UdpTransmitter::send(const transport::OutPacket& packet) {
   const auto header_bytes = static_cast<uint32_t>(packet.headers.size());
   const uint32_t packet_bytes =
       header_bytes + packet.payload_bytes + packet.pad_bytes + wire::kIcrcBytes;
+  bool copy = packet.copy_first || packet.payload_bytes <= kCopyBelow || tap_ != nullptr;
   // Room for the worst: everything copied, or one iovec for each piece and two around them.
   if (messages_.size() == kMaxMessages || iovecs_.size() + packet.payload.size() + 2 > kMaxIovecs ||
       arena_used_ + packet_bytes + 8 > arena_.size() || staging_slot_ + 1 >= kStagingSlots) {
     flush();
+    copy = true;  // staging is given out again from the start, and this packet may lie in it
   }
   const bool ipv4 = packet.path->destination.is_ipv4();
   const UdpSockets* const sockets = sockets_for(ipv4);
@@ -119,7 +121,6 @@ void UdpTransmitter::send(const transport::OutPacket& packet) {
                             .destination_port = port_,
                             .ipv4_id = static_cast<uint16_t>(message.segments)};
 
-  const bool copy = packet.copy_first || packet.payload_bytes <= kCopyBelow || tap_ != nullptr;
   uint8_t* const head = arena(header_bytes);
   std::memcpy(head, packet.headers.data(), header_bytes);
   add_iovec(message, head, header_bytes);
