@@ -111,7 +111,18 @@ void on_ack(Core& core, QueuePair& qp, const InPacket& packet, Time now) {
   }
 }
 
+// IBA table 43, without what RD alone has: the rest is reserved, and says nothing of what arrived.
+[[nodiscard]] bool is_known_nak(uint8_t syndrome) {
+  return (syndrome & wire::syndrome::kKindMask) == wire::syndrome::kRnrNak ||
+         (syndrome >= wire::syndrome::kNakSequence &&
+          syndrome <= wire::syndrome::kNakRemoteOperational);
+}
+
 void on_nak(Core& core, QueuePair& qp, const InPacket& packet, uint8_t syndrome, Time now) {
+  if (!is_known_nak(syndrome)) {
+    core.count(Counter::kResponseMalformed);
+    return;
+  }
   const Psn psn = packet.view.bth.psn;
   const Psn before = qp.send.una;
   const uint64_t acked_before = qp.send.window.acked_cost;
@@ -142,11 +153,10 @@ void on_nak(Core& core, QueuePair& qp, const InPacket& packet, uint8_t syndrome,
       core.count(Counter::kNakRemoteAccessReceived);
       status = WcStatus::kRemoteAccess;
       break;
-    case wire::syndrome::kNakRemoteOperational:
+    default:
       core.count(Counter::kNakRemoteOperationalReceived);
       status = WcStatus::kRemoteOperational;
       break;
-    default: core.count(Counter::kResponseMalformed); return;
   }
   // The error is that of the request at `psn`. If an earlier READ is still unanswered it can never
   // be answered now; it is that one which fails, and it fails as what it is: retries run out.

@@ -226,6 +226,15 @@ TEST_F(RcSend, AnUnknownSyndromeIsMalformed) {
   EXPECT_EQ(sends(), "");
 }
 
+TEST_F(RcSend, AReservedSyndromeAcknowledgesNothing) {
+  connect();
+  send(SendOp::kSend, 1, 10);
+  send(SendOp::kSend, 2, 10);
+  for (const int bad : {0x40, 0x64, 0x7f, 0xff}) nak(1, static_cast<uint8_t>(bad));
+  EXPECT_EQ(count(Counter::kResponseMalformed), 4u);
+  EXPECT_EQ(sends(), "");
+}
+
 TEST_F(RcSend, ALongMessageAsksForAcksOnTheWayAndStopsAtTheWindow) {
   Tuning tuning;
   tuning.ack_every = 4;
