@@ -47,6 +47,16 @@ TEST(Crc32, AgreesWithTheDefinitionAtEveryLengthAndAlignment) {
   }
 }
 
+// Long enough for every way an implementation has of taking many bytes at once.
+TEST(Crc32, AgreesWithTheDefinitionWhenLong) {
+  SeededRandom random(3);
+  const std::vector<uint8_t> bytes = random_bytes(random, 40'000);
+  for (size_t length = 300; length < bytes.size(); length += 1 + random.below(500)) {
+    const auto piece = std::span(bytes).subspan(random.below(bytes.size() - length), length);
+    ASSERT_EQ(crc32(piece), naive_crc(kCrc32Polynomial, piece)) << length;
+  }
+}
+
 TEST(Crc32, PiecesFeedTheSameState) {
   SeededRandom random(2);
   for (int round = 0; round < 500; ++round) {

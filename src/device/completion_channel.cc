@@ -3,21 +3,67 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <utility>
 
+#include <fcntl.h>
 #include <sys/eventfd.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 namespace verbena::device {
 
 CompletionChannel::CompletionChannel() : fd_(::eventfd(0, EFD_CLOEXEC | EFD_SEMAPHORE)) {}
 
+void CompletionChannel::signal(uint64_t count) { (void)!::write(fd_.get(), &count, sizeof count); }
+
 void CompletionChannel::notify(CompletionQueue& cq) {
   {
     const std::lock_guard lock(mutex_);
     events_.push_back(&cq);
+    if (direct_) {
+      ++unsignaled_;
+      return;
+    }
   }
-  const uint64_t one = 1;
-  (void)!::write(fd_.get(), &one, sizeof one);
+  signal(1);
+}
+
+void CompletionChannel::begin_direct() {
+  const std::lock_guard lock(mutex_);
+  direct_ = true;
+}
+
+bool CompletionChannel::end_direct(CompletionQueue*& cq) {
+  uint64_t rest = 0;
+  bool given = false;
+  {
+    const std::lock_guard lock(mutex_);
+    direct_ = false;
+    rest = std::exchange(unsignaled_, 0);
+    if (rest > 0 && !events_.empty()) {
+      cq = events_.front();
+      events_.pop_front();
+      given = true;
+      --rest;
+    }
+  }
+  if (rest > 0) signal(rest);
+  return given;
+}
+
+bool CompletionChannel::blocking() const { return (::fcntl(fd_.get(), F_GETFL) & O_NONBLOCK) == 0; }
+
+bool CompletionChannel::take(CompletionQueue*& cq) {
+  const std::lock_guard lock(mutex_);
+  if (events_.empty()) return false;
+  uint64_t one = 0;
+  iovec into{&one, sizeof one};
+  // Not a plain read: another thread may have been quicker, and the descriptor may be a blocking
+  // one.
+  if (::preadv2(fd_.get(), &into, 1, -1, RWF_NOWAIT) != sizeof one) return false;
+  cq = events_.front();
+  events_.pop_front();
+  return true;
 }
 
 int CompletionChannel::wait(CompletionQueue*& cq) {

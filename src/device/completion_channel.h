@@ -24,15 +24,27 @@ class CompletionChannel {
   void notify(CompletionQueue& cq);
   // Waits (unless the descriptor is non-blocking) for an event. 0, or an errno: EAGAIN, EINTR.
   [[nodiscard]] int wait(CompletionQueue*& cq);
+  // An event that is there already, without waiting.
+  [[nodiscard]] bool take(CompletionQueue*& cq);
+  // Whether wait() would wait.
+  [[nodiscard]] bool blocking() const;
+  // A thread that waits on this channel is at work itself and looks for its event right after:
+  // between the two, notify() spares it the descriptor. end_direct() gives it the event, if any.
+  void begin_direct();
+  [[nodiscard]] bool end_direct(CompletionQueue*& cq);
   // Drops the events of a queue that is destroyed; gives how many it had.
   uint32_t forget(const CompletionQueue& cq);
 
   uint32_t users = 0;  // completion queues attached
 
  private:
+  void signal(uint64_t count);
+
   UniqueFd fd_;  // an eventfd counting like a semaphore: its count is the number of events
   std::mutex mutex_;
   std::deque<CompletionQueue*> events_;
+  bool direct_ = false;
+  uint32_t unsignaled_ = 0;  // events that the descriptor does not count, newest
 };
 
 }  // namespace verbena::device

@@ -18,14 +18,14 @@ namespace {
 }  // namespace
 
 Outcome<std::unique_ptr<Pd>> Context::alloc_pd() {
-  const Engine::Locked locked(device_->engine());
+  const Engine::Quiet locked(device_->engine());
   const auto id = locked.memory().allocate_pd();
   if (!id) return fail(errno_of(id.error()));
   return std::make_unique<Pd>(Pd{this, *id});
 }
 
 int Context::dealloc_pd(Pd& pd) {
-  const Engine::Locked locked(device_->engine());
+  const Engine::Quiet locked(device_->engine());
   if (pd.users != 0) return EBUSY;
   const auto done = locked.memory().deallocate_pd(pd.id);
   return done ? 0 : errno_of(done.error());
@@ -39,7 +39,7 @@ Outcome<std::unique_ptr<Mr>> Context::reg_mr(Pd& pd, void* start, uint64_t lengt
     if (const int error = populate(start, length, writable); error != 0) return fail(error);
   }
   auto* const base = static_cast<uint8_t*>(start);
-  const Engine::Locked locked(device_->engine());
+  const Engine::Quiet locked(device_->engine());
   const auto keys = locked.memory().register_region(
       pd.id, {.base = base,
               .length = length,
@@ -57,7 +57,7 @@ int Context::dereg_mr(Mr& mr) {
 }
 
 Outcome<RKey> Context::alloc_mw(Pd& pd, memory::WindowType type) {
-  const Engine::Locked locked(device_->engine());
+  const Engine::Quiet locked(device_->engine());
   const auto rkey = locked.memory().allocate_window(pd.id, type);
   if (!rkey) return fail(errno_of(rkey.error()));
   return *rkey;
@@ -72,7 +72,7 @@ int Context::dealloc_mw(RKey window) {
 Outcome<std::unique_ptr<CompletionQueue>> Context::create_cq(uint32_t entries,
                                                              CompletionChannel* channel) {
   if (entries == 0 || entries > device_->limits().max_cqe) return fail(EINVAL);
-  const Engine::Locked locked(device_->engine());
+  const Engine::Quiet locked(device_->engine());
   if (device_->cqs_.size() >= device_->limits().max_cq) return fail(ENOMEM);
   auto cq = std::make_unique<CompletionQueue>(device_->engine(), entries, channel);
   device_->cqs_.emplace(cq.get(), this);
@@ -108,6 +108,10 @@ uint32_t Context::poll_cq(CompletionQueue& cq, std::span<transport::Completion> 
 void Context::req_notify_cq(CompletionQueue& cq, bool solicited_only) {
   cq.arm(solicited_only);
   device_->engine().armed();
+}
+
+int Context::get_cq_event(CompletionChannel& channel, CompletionQueue*& cq) {
+  return device_->engine().wait(channel, cq);
 }
 
 }  // namespace verbena::device

@@ -26,7 +26,7 @@ template <typename T>
 
 Outcome<std::unique_ptr<Srq>> Context::create_srq(Pd& pd, uint32_t entries, uint32_t max_sge,
                                                   void* cookie) {
-  const Engine::Locked locked(device_->engine());
+  const Engine::Quiet locked(device_->engine());
   const auto queue = locked.endpoint().create_srq(pd.id, entries, max_sge);
   if (!queue) return fail(errno_of(queue.error()));
   auto srq = std::make_unique<Srq>(Srq{this, &pd, *queue, cookie});
@@ -51,13 +51,13 @@ int Context::destroy_srq(Srq& srq) {
 }
 
 int Context::post_srq_recv(Srq& srq, const transport::RecvRequest& request) {
-  const Engine::Locked locked(device_->engine());
+  const Engine::Quiet locked(device_->engine());
   return errno_of(locked.endpoint().post_srq_recv(srq.queue->id, request));
 }
 
 Outcome<std::unique_ptr<Qp>> Context::create_qp(Pd& pd, const QpRequest& request) {
   Engine& engine = device_->engine();
-  const Engine::Locked locked(engine);
+  const Engine::Quiet locked(engine);
   const transport::QpInit init{.type = request.type,
                                .pd = pd.id,
                                .send_cq = request.send_cq,
@@ -101,7 +101,7 @@ int Context::modify_qp(Qp& qp, const transport::QpAttr& attr, uint32_t mask) {
 }
 
 Outcome<transport::QpAttr> Context::query_qp(const Qp& qp) {
-  const Engine::Locked locked(device_->engine());
+  const Engine::Quiet locked(device_->engine());
   const auto attr = locked.endpoint().query_qp(qp.qpn);
   if (!attr) return fail(errno_of(attr.error()));
   return *attr;
@@ -140,7 +140,7 @@ size_t Context::post_send(Qp& qp, std::span<const transport::SendRequest> reques
 }
 
 int Context::post_recv(Qp& qp, const transport::RecvRequest& request) {
-  const Engine::Locked locked(device_->engine());
+  const Engine::Quiet locked(device_->engine());
   return errno_of(locked.endpoint().post_recv(qp.qpn, request));
 }
 

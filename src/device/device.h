@@ -134,6 +134,9 @@ class Context {
   // Polls; makes progress when there is nothing.
   [[nodiscard]] uint32_t poll_cq(CompletionQueue& cq, std::span<transport::Completion> out);
   void req_notify_cq(CompletionQueue& cq, bool solicited_only);
+  // Waits (unless the channel's descriptor is non-blocking) for an event, and makes progress
+  // meanwhile. 0, or an errno: EAGAIN, EINTR.
+  [[nodiscard]] int get_cq_event(CompletionChannel& channel, CompletionQueue*& cq);
 
   [[nodiscard]] Outcome<std::unique_ptr<Srq>> create_srq(Pd& pd, uint32_t entries, uint32_t max_sge,
                                                          void* cookie);

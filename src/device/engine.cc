@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/check.h"
+#include "base/relax.h"
 #include "wire/icrc.h"
 
 namespace verbena::device {
@@ -132,8 +133,8 @@ Qpn Engine::draw_qpn() {
 
 void Engine::note_family(bool ipv4) { (ipv4 ? use_ipv4_ : use_ipv6_) = true; }
 
-void Engine::on_consumed(const wire::Gid& source, uint16_t source_port, uint32_t bytes) {
-  host_->consumed(source, source_port, bytes + link::kDatagramOverhead);
+void Engine::on_consumed(const wire::Gid& source, uint16_t source_port, uint32_t cost) {
+  host_->consumed(source, source_port, cost);
 }
 
 void Engine::on_datagram(const link::Datagram& datagram) {
@@ -152,7 +153,8 @@ void Engine::accept(const link::Datagram& datagram) {
                             .destination = datagram.destination,
                             .source_port = datagram.source_port,
                             .destination_port = port_};
-  if (!wire::icrc_solve(flow, datagram.bytes)) {
+  icrcs_.aim(flow, static_cast<uint32_t>(datagram.bytes.size()));
+  if (!icrcs_.solve(datagram.bytes, datagram.index)) {
     ++counters_.bad_icrc;
     return;
   }
@@ -174,14 +176,29 @@ size_t Engine::receive_batch(bool all_families) {
   return got;
 }
 
-void Engine::settle(Time now) {
+void Engine::lock() {
+  constexpr int kSpins = 100;
+  for (int i = 0; i < kSpins; ++i) {
+    if (mutex_.try_lock()) return;
+    cpu_relax();
+  }
+  mutex_.lock();
+}
+
+void Engine::settle(Time now, Acks acks) {
   if (filter_ != nullptr) {
     batch_time_ = now;
     filter_due_ = filter_->release(now, inner_);
   }
-  endpoint_->finish_batch(now);
+  const uint64_t sent_before = transmitter_->counters().packets;
+  if (acks == Acks::kSend) {
+    endpoint_->finish_batch(now);
+  } else {
+    endpoint_->finish_but_acks(now);
+  }
   // One pass for timers and queue pairs with more to send; what is left comes with the next.
   if (endpoint_->next_deadline() <= now) endpoint_->advance(now);
+  stalled_ = endpoint_->next_deadline() == 0 && transmitter_->counters().packets == sent_before;
   transmitter_->flush();
   host_->settle();
   for (CompletionQueue* const cq : to_publish_) {
@@ -196,11 +213,20 @@ void Engine::finish() {
   settle(now);
   last_activity_ = now;
   // The helper sleeps until something due; make sure that this is soon enough.
-  const Time deadline = next_deadline();
+  // While somebody polls, the helper need only come when that ends.
+  Time deadline = next_deadline();
+  if (leased(now)) {
+    deadline = std::max(deadline, last_poll_.load(std::memory_order_relaxed) +
+                                      lease_.load(std::memory_order_relaxed));
+  }
   if (deadline < helper_alarm_.load(std::memory_order_relaxed)) {
     helper_alarm_.store(deadline, std::memory_order_relaxed);
     wake_helper();
   }
+}
+
+void Engine::settle_received(Time now) {
+  settle(now, to_publish_.empty() ? Acks::kSend : Acks::kHoldForAnswer);
 }
 
 void Engine::wake_helper() {
@@ -210,8 +236,8 @@ void Engine::wake_helper() {
 
 void Engine::armed() {
   sleeper_.store(true, std::memory_order_relaxed);
-  // The helper must watch the sockets from now on.
-  if (!helper_watching_.load(std::memory_order_relaxed)) {
+  // The helper must watch the sockets from now on, unless a thread in wait() does.
+  if (!helper_watching_.load(std::memory_order_relaxed) && !waited(clock())) {
     last_poll_.store(0, std::memory_order_relaxed);
     wake_helper();
   }
@@ -227,6 +253,10 @@ void Engine::poll() {
   steady_polls_ = now - before < kSteadyGap ? steady_polls_ + 1 : 0;
   if (!sleeper_.load(std::memory_order_relaxed)) {
     last_poll_.store(now, std::memory_order_relaxed);
+    if (!polling_) {
+      polling_ = true;
+      host_->set_polling(true);
+    }
     if (steady_polls_ >= kSteadyPolls && lease < kFullLease) {
       steady_polls_ = 0;
       lease_.store(std::max<Duration>(lease * 2, 20 * kMicrosecond), std::memory_order_relaxed);
@@ -234,15 +264,24 @@ void Engine::poll() {
     if (lease == 0) return;
   }
   batch_time_ = now;
+  const bool held = endpoint_->owes_acks();
   const size_t got = receive_batch(++poll_round_ % kOtherFamilyEvery == 0);
   if (got == 0) {
     host_->found_empty(now);
-    if (next_deadline() > now) return;
-  } else {
-    ++counters_.poller_batches;
-    last_activity_ = now;
+    const Time due = stalled_ && !host_->room_again()
+                         ? std::min(endpoint_->next_timer(), filter_due_)
+                         : next_deadline();
+    if (due > now && !held) return;
+    return settle(now);
   }
-  settle(now);
+  ++counters_.poller_batches;
+  last_activity_ = now;
+  // What was held until now has waited for an answer that did not come.
+  if (held) {
+    settle(now);
+  } else {
+    settle_received(now);
+  }
 }
 
 }  // namespace verbena::device

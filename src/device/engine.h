@@ -12,6 +12,14 @@
 // waiting (the program polls, then spins on memory) shortens the next, down to none; steady polling
 // lengthens it again. From the moment a completion queue is armed until its event nobody takes a
 // lease: its program is about to sleep.
+//
+// A thread that sleeps on a completion channel through wait() receives as well: it sleeps on the
+// sockets and on its channel together, so that a packet wakes the thread that wants it and not the
+// helper first. The helper looks after the timers and after a waiter that does not come back.
+//
+// ACKs: when a batch brought completions, its ACKs wait for the program's answer and leave behind
+// it in one system call. They go alone when the program calls in for something else, or at the
+// helper's next look, at most kTick later.
 #pragma once
 
 #include <algorithm>
@@ -26,6 +34,7 @@
 #include "base/random.h"
 #include "base/result.h"
 #include "base/time.h"
+#include "device/completion_channel.h"
 #include "device/completion_queue.h"
 #include "device/event_queue.h"
 #include "link/host.h"
@@ -34,6 +43,7 @@
 #include "link/udp_transmitter.h"
 #include "memory/domain.h"
 #include "transport/endpoint.h"
+#include "wire/icrc.h"
 #include "wire/packet.h"
 
 namespace verbena::device {
@@ -70,24 +80,33 @@ class Engine final : public transport::EventSink,
       const EngineOptions& options, EventRouter& router);
   ~Engine() override;
 
-  // The right to touch what follows; its end finishes the batch.
-  class Locked {
+  // The right to touch what follows, for changes that give nothing to send and complete nothing.
+  class Quiet {
    public:
-    explicit Locked(Engine& engine) : engine_(engine), lock_(engine.mutex_) {}
+    explicit Quiet(Engine& engine) : engine_(engine) { engine.lock(); }
+    ~Quiet() { engine_.mutex_.unlock(); }
+    Quiet(const Quiet&) = delete;
+    Quiet& operator=(const Quiet&) = delete;
+    [[nodiscard]] transport::Endpoint& endpoint() const { return *engine_.endpoint_; }
+    [[nodiscard]] memory::Domain& memory() const { return *engine_.memory_; }
+
+   protected:
+    Engine& engine_;
+  };
+  // The same for any change: its end sends and publishes what came of it.
+  class Locked : public Quiet {
+   public:
+    explicit Locked(Engine& engine) : Quiet(engine) {}
     ~Locked() { engine_.finish(); }
     Locked(const Locked&) = delete;
     Locked& operator=(const Locked&) = delete;
-    [[nodiscard]] transport::Endpoint& endpoint() const { return *engine_.endpoint_; }
-    [[nodiscard]] memory::Domain& memory() const { return *engine_.memory_; }
     [[nodiscard]] Time now() const { return Engine::clock(); }
-
-   private:
-    Engine& engine_;
-    std::unique_lock<std::mutex> lock_;
   };
 
   // Receives once on behalf of a poller whose queue is empty; never waits for the lock.
   void poll();
+  // Waits for an event of the channel, receiving meanwhile. 0, or an errno: EAGAIN, EINTR.
+  [[nodiscard]] int wait(CompletionChannel& channel, CompletionQueue*& cq);
   // A completion queue was armed: its program is about to sleep and needs the helper.
   void armed();
   // A completion queue is destroyed. Under the lock.
@@ -122,7 +141,7 @@ class Engine final : public transport::EventSink,
   // link::DatagramHandler, under the lock: from the sockets. What a filter passes on goes to
   // inner_.
   void on_datagram(const link::Datagram& datagram) override;
-  void on_consumed(const wire::Gid& source, uint16_t source_port, uint32_t bytes) override;
+  void on_consumed(const wire::Gid& source, uint16_t source_port, uint32_t cost) override;
   // CompletionOwner, under the lock
   void completion_staged(CompletionQueue& cq) override { to_publish_.push_back(&cq); }
   void completion_overflow(CompletionQueue& cq) override { router_.on_cq_overflow(cq); }
@@ -141,13 +160,29 @@ class Engine final : public transport::EventSink,
 
   // Reads one batch from the sockets; gives the number of datagrams. Under the lock.
   size_t receive_batch(bool all_families);
+  enum class Acks : uint8_t { kSend, kHoldForAnswer };
   // Timers that are due, owed ACKs, replies; then the link is flushed and completions shown.
-  void settle(Time now);
+  void settle(Time now, Acks acks = Acks::kSend);
+  // settle() after packets were received for a thread of the program's.
+  void settle_received(Time now);
   void finish();
   void wake_helper();
 
+  // Spins a little before it sleeps: the lock is held for microseconds.
+  void lock();
+  // A poller receives.
+  [[nodiscard]] bool leased(Time now) const {
+    return !sleeper_.load(std::memory_order_relaxed) &&
+           now - last_poll_.load(std::memory_order_relaxed) <
+               lease_.load(std::memory_order_relaxed);
+  }
+  // A thread in wait() receives, or has just left and is expected back.
+  [[nodiscard]] bool waited(Time now) const;
+  [[nodiscard]] int receive_for(CompletionChannel& channel, CompletionQueue*& cq);
+
   void helper_main();
   [[nodiscard]] Time helper_pass(Time now);
+  void helper_spin();
   void helper_sleep(Time until, bool watch_sockets);
 
   EventRouter& router_;
@@ -158,6 +193,7 @@ class Engine final : public transport::EventSink,
   std::unique_ptr<link::UdpTransmitter> transmitter_;
   std::unique_ptr<transport::Endpoint> endpoint_;
   link::UdpReceiver receiver_;
+  wire::IcrcSeries icrcs_;  // of what arrives
   link::ReceiveFilter* filter_ = nullptr;
   Time filter_due_ = kNever;
   Inner inner_{*this};
@@ -172,13 +208,20 @@ class Engine final : public transport::EventSink,
   // Between pollers and the helper; relaxed: hints that the next pass corrects.
   std::atomic<Time> last_poll_{0};
   std::atomic<Duration> lease_;
-  std::atomic<bool> sleeper_{false};   // a queue was armed since the last completion was published
+  std::atomic<bool> sleeper_{false};  // a queue was armed since the last completion was published
+  std::atomic<bool> waiter_{false};   // a thread in wait() receives
+  std::atomic<uint32_t> bystanders_{0};  // other threads in wait()
+  std::atomic<Time> waiter_left_{0};
   std::atomic<Time> helper_alarm_{0};  // when the helper wakes by itself; kNever: only when told
   std::atomic<bool> helper_watching_{false};
   std::atomic<bool> stopping_{false};
   uint32_t steady_polls_ = 0;
   Time last_activity_ = 0;
   Duration stall_wait_ = 0;  // the helper's pause while a receiver has no room
+  bool stalled_ = false;     // the last settle() had something to send, and no receiver had room
+  bool polling_ = false;     // as the host was told
+  // Bulk comes in so quickly that sleeping between two batches costs more than it saves.
+  bool bulk_ = false;
 
   UniqueFd wake_;           // eventfd
   UniqueFd epoll_all_;      // wake, host, sockets

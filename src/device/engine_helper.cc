@@ -9,6 +9,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/relax.h"
 #include "device/engine.h"
 
 namespace verbena::device {
@@ -17,6 +18,9 @@ namespace {
 // While there is traffic the helper looks up this often, so that posting need not wake it for every
 // timer.
 constexpr Duration kTick = kMillisecond;
+// A pass that brought as many packets is part of something large.
+constexpr uint64_t kBulkPackets = 8;
+constexpr Duration kSpin = 20 * kMicrosecond;
 constexpr Duration kFirstStall = 10 * kMicrosecond;
 constexpr Duration kActiveFor = 20 * kMillisecond;
 
@@ -49,11 +53,18 @@ Time Engine::helper_pass(Time now) {
   const std::lock_guard lock(mutex_);
   const Time polled = last_poll_.load(std::memory_order_relaxed);
   const Duration lease = lease_.load(std::memory_order_relaxed);
-  const bool leased = now - polled < lease && !sleeper_.load(std::memory_order_relaxed);
+  const bool by_poller = leased(now);
+  const bool by_waiter = waited(now);
+  const bool served = by_poller || by_waiter;
+  if (polling_ && !by_poller) {
+    polling_ = false;
+    host_->set_polling(false);
+  }
   batch_time_ = now;
   host_->on_ready(*this);
   size_t got = 0;
-  if (!leased) {
+  if (!served) {
+    const uint64_t packets_before = receiver_.counters().packets;
     size_t batch = 0;
     // Bounded: others want the lock too.
     for (int i = 0; i < 16 && (batch = receive_batch(true)) > 0; ++i) {
@@ -65,6 +76,7 @@ Time Engine::helper_pass(Time now) {
     } else {
       ++counters_.helper_batches;
       last_activity_ = now;
+      bulk_ = receiver_.counters().packets - packets_before >= kBulkPackets;
       // Packets lay waiting though somebody had polled just now: that poller is busy elsewhere.
       if (lease != 0 && polled != 0 && now - polled < 4 * lease) {
         lease_.store(lease / 2 < 20 * kMicrosecond ? 0 : lease / 2, std::memory_order_relaxed);
@@ -72,9 +84,12 @@ Time Engine::helper_pass(Time now) {
     }
   }
   settle(now);
-  helper_watching_.store(!leased, std::memory_order_relaxed);
+  helper_watching_.store(!served, std::memory_order_relaxed);
   Time until = next_deadline();
-  if (leased) until = std::min(until, polled + lease);
+  // A poller sees to its own timers.
+  if (by_poller) until = polled + lease;
+  // A waiter that left and does not come back is noticed.
+  if (by_waiter && !waiter_.load(std::memory_order_relaxed)) until = std::min(until, now + kTick);
   if (until != kNever) until = std::max(until, now);
   // Something wants to be sent and cannot (a receiver has no room): look again, but not without
   // pause.
@@ -83,6 +98,28 @@ Time Engine::helper_pass(Time now) {
   if (now - last_activity_ < kActiveFor) until = std::min(until, now + kTick);
   helper_alarm_.store(until, std::memory_order_relaxed);
   return until;
+}
+
+// Bulk is coming in: goes on looking for a moment, so that whoever sends it need not wake us for
+// each batch.
+void Engine::helper_spin() {
+  bulk_ = false;
+  const Time begin = clock();
+  for (Time now = begin, last = begin; now - last < kSpin && now - begin < kTick; now = clock()) {
+    const std::unique_lock lock(mutex_, std::try_to_lock);
+    if (!lock.owns_lock()) {
+      cpu_relax();
+      continue;
+    }
+    if (leased(now) || waited(now) || stopping_.load(std::memory_order_relaxed)) return;
+    batch_time_ = now;
+    if (receive_batch(false) > 0) {
+      settle(now);
+      last = now;
+    } else {
+      host_->found_empty(now);
+    }
+  }
 }
 
 void Engine::helper_sleep(Time until, bool watch_sockets) {
@@ -113,6 +150,10 @@ void Engine::helper_main() {
   while (!stopping_.load(std::memory_order_relaxed)) {
     ++counters_.helper_wakeups;
     const Time until = helper_pass(clock());
+    if (bulk_) {
+      helper_spin();
+      continue;
+    }
     helper_sleep(until, helper_watching_.load(std::memory_order_relaxed));
   }
 }

@@ -15,6 +15,8 @@ CreditLedger::CreditLedger(SharedTable& table, uint8_t self) : table_(table), se
   members_.reserve(kSlots);
   touched_.reserve(kSlots);
   to_wake_.reserve(kSlots);
+  refused_.reserve(kSlots);
+  before_.reserve(kSlots);
   return_at_ = table.slots[self].budget.load(memory_order_relaxed) / 8;
 }
 
@@ -77,10 +79,15 @@ uint32_t CreditLedger::others_waiting(uint8_t slot) const {
 void CreditLedger::start_waiting(uint8_t slot) {
   const uint64_t bit = uint64_t{1} << (self_ % 64);
   waiting_.set(slot);
-  table_.inboxes[slot].waiting[self_ / 64].fetch_or(bit, memory_order_relaxed);
+  // Written only when it changes something: the receiver works on the same cache lines.
+  auto& waiting = table_.inboxes[slot].waiting[self_ / 64];
+  if ((waiting.load(memory_order_relaxed) & bit) == 0) {
+    waiting.fetch_or(bit, memory_order_relaxed);
+  }
   // Pairs with give_back(): either it sees our bit after its subtraction, or we see its
   // subtraction.
-  table_.inboxes[slot].wake[self_ / 64].fetch_or(bit, memory_order_seq_cst);
+  auto& wake = table_.inboxes[slot].wake[self_ / 64];
+  if ((wake.load(memory_order_seq_cst) & bit) == 0) wake.fetch_or(bit, memory_order_seq_cst);
 }
 
 void CreditLedger::stop_waiting(uint8_t slot) {
@@ -117,10 +124,24 @@ bool CreditLedger::try_acquire(uint8_t slot) {
 bool CreditLedger::acquire(uint8_t slot) {
   if (!try_acquire(slot)) {
     start_waiting(slot);
-    if (!try_acquire(slot)) return false;
+    if (!try_acquire(slot)) {
+      outgoing_[slot].refused = true;
+      refused_.push_back(slot);
+      return false;
+    }
   }
   if (waiting_[slot]) stop_waiting(slot);
   return true;
+}
+
+bool CreditLedger::room_again() const {
+  for (const uint8_t slot : before_) {
+    if (!is_taken(incarnation_[slot])) return true;
+    const int64_t budget = table_.slots[slot].budget.load(memory_order_relaxed);
+    const int64_t open = table_.inboxes[slot].outstanding.load(memory_order_relaxed);
+    if (budget - open >= std::min(kChunk, budget / 4)) return true;
+  }
+  return false;
 }
 
 // Sent without asking (an acknowledgement, a retry): it lies in the buffer all the same.

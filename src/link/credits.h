@@ -24,16 +24,15 @@
 
 namespace verbena::link {
 
-// What may lie in a receive buffer at once, in the transmitter's costs (bytes + kDatagramOverhead
-// each datagram), for what getsockopt(SO_RCVBUF) says. The kernel charges up to 1.79 times the cost
-// (a packet just above a power of two), and up to a quarter of the buffer is still charged after it
-// was read: 0.75 / 1.79 = 0.419, less a little for acknowledgements.
-[[nodiscard]] constexpr uint32_t receive_budget(uint32_t so_rcvbuf) { return so_rcvbuf / 5 * 2; }
+// What may lie in a receive buffer at once, as datagram_cost() counts, for what
+// getsockopt(SO_RCVBUF) says. Up to a quarter of the buffer is still charged after it was read; a
+// little is left for acknowledgements, for which nobody asks.
+[[nodiscard]] constexpr uint32_t receive_budget(uint32_t so_rcvbuf) { return so_rcvbuf / 100 * 70; }
 
 class CreditLedger {
  public:
-  // The largest packet: MTU 4096, all its headers, and the datagram's overhead.
-  static constexpr int64_t kMaxPacketCost = 5'376;
+  // The largest packet, alone: MTU 4096 and all its headers.
+  static constexpr int64_t kMaxPacketCost = 9'472;
   static constexpr int64_t kChunk = 32'768;
   static constexpr Duration kQuiet = 10 * kMillisecond;
 
@@ -46,8 +45,11 @@ class CreditLedger {
 
   // --- Sending to `slot`, a member of this host
   [[nodiscard]] bool available(uint8_t slot) {
-    return outgoing_[slot].grant >= kMaxPacketCost || acquire(slot);
+    return outgoing_[slot].grant >= kMaxPacketCost || (!outgoing_[slot].refused && acquire(slot));
   }
+  // Whether somebody who said no before the last settle() has room for a batch now, or is gone; a
+  // look that does not disturb them.
+  [[nodiscard]] bool room_again() const;
   void spend(uint8_t slot, uint32_t cost) {
     Outgoing& out = outgoing_[slot];
     out.grant -= cost;
@@ -56,9 +58,14 @@ class CreditLedger {
     pair(slot, self_).sent.store(out.sent, std::memory_order_release);
     if (!out.touched) touch(slot);
   }
-  // Gives back what was reserved and not used. Before sleeping, and best after every flush.
+  // Gives back what was reserved and not used. Before sleeping, and best after every flush. Until
+  // then a no stays a no: one question instead of one by every queue pair.
   void settle() {
     if (!touched_.empty()) settle_all();
+    if (refused_.empty() && before_.empty()) return;
+    before_.swap(refused_);
+    for (const uint8_t slot : before_) outgoing_[slot].refused = false;
+    refused_.clear();
   }
 
   // --- Receiving
@@ -93,6 +100,7 @@ class CreditLedger {
     uint64_t granted = 0;
     uint64_t sent = 0;
     bool touched = false;
+    bool refused = false;
   };
   struct Incoming {
     uint64_t consumed = 0;
@@ -126,6 +134,8 @@ class CreditLedger {
   std::vector<uint8_t> members_;  // alive, ourselves included
   std::vector<uint8_t> touched_;  // receivers we hold grants of
   std::bitset<kSlots> waiting_;   // inboxes where our bit is set, or was
+  std::vector<uint8_t> refused_;  // who said no since the last settle()
+  std::vector<uint8_t> before_;   // between the last two
   int64_t returned_ = 0;          // read, not yet given back
   int64_t return_at_ = 0;
   std::vector<uint8_t> to_wake_;

@@ -222,6 +222,11 @@ void Host::spend(const wire::Gid& destination, Qpn qpn, uint32_t cost) {
   if (s.local_receiver(destination, slot)) s.ledger->spend(slot, cost);
 }
 
+bool Host::room_again() {
+  state_->look();
+  return state_->ledger->room_again();
+}
+
 void Host::settle() {
   state_->look();
   state_->ledger->settle();
@@ -281,8 +286,8 @@ void Host::State::on_forwarded(const Datagram& datagram) {
   ++counters.taken_over;
   if (handler == nullptr) return;
   handler->on_datagram(datagram);
-  handler->on_consumed(datagram.source, datagram.source_port,
-                       static_cast<uint32_t>(datagram.bytes.size()));
+  const auto bytes = static_cast<uint32_t>(datagram.bytes.size());
+  handler->on_consumed(datagram.source, datagram.source_port, datagram_cost(bytes, bytes));
 }
 
 void Host::on_ready(DatagramHandler& handler) {

@@ -100,8 +100,11 @@ class Host final : public Credits {
   // destinations.
   [[nodiscard]] bool available(const wire::Gid& destination, Qpn qpn) override;
   void spend(const wire::Gid& destination, Qpn qpn, uint32_t cost) override;
+  // Whether somebody who said no before the last settle() has room now, or is gone; cheap enough to
+  // be asked in every poll.
+  [[nodiscard]] bool room_again();
   // Gives back what available() reserved and spend() did not use. After each flush, at least before
-  // sleeping.
+  // sleeping. Until then a no stays a no.
   void settle();
   // A datagram of ours was read; returns its cost to whoever sent it, if it was a member of this
   // host.

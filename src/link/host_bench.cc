@@ -28,10 +28,12 @@ void batch_of_15(benchmark::State& state) {
   for (auto _ : state) {
     for (int i = 0; i < 15; ++i) {
       benchmark::DoNotOptimize(host->available(kHere, qpn));
-      host->spend(kHere, qpn, 4140 + (i == 0 ? kDatagramOverhead : 0));
+      host->spend(
+          kHere, qpn,
+          datagram_cost(4140 * (i + 1), 4140) - (i == 0 ? 0 : datagram_cost(4140 * i, 4140)));
     }
     host->settle();
-    host->consumed(kHere, host->ipv4()->source_port, 15 * 4140 + kDatagramOverhead);
+    host->consumed(kHere, host->ipv4()->source_port, datagram_cost(15 * 4140, 4140));
   }
   state.SetItemsProcessed(state.iterations() * 15);
 }
@@ -42,9 +44,9 @@ void single(benchmark::State& state) {
   const Qpn qpn(uint32_t{host->slot()} << 16 | 9);
   for (auto _ : state) {
     benchmark::DoNotOptimize(host->available(kHere, qpn));
-    host->spend(kHere, qpn, 64 + kDatagramOverhead);
+    host->spend(kHere, qpn, datagram_cost(64, 64));
     host->settle();
-    host->consumed(kHere, host->ipv4()->source_port, 64 + kDatagramOverhead);
+    host->consumed(kHere, host->ipv4()->source_port, datagram_cost(64, 64));
   }
 }
 BENCHMARK(single);

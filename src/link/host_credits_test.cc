@@ -26,8 +26,11 @@ bool blast_once(Host& host, uint8_t slot, const Blast& blast, std::vector<uint8_
   }
   const Qpn qpn(uint32_t{slot} << 16 | 77);
   uint32_t got = 0;
+  uint32_t spent = 0;
   for (; got < blast.segments && host.available(destination, qpn); ++got) {
-    host.spend(destination, qpn, blast.bytes + (got == 0 ? kDatagramOverhead : 0));
+    const uint32_t cost = datagram_cost((got + 1) * blast.bytes, blast.bytes);
+    host.spend(destination, qpn, cost - spent);
+    spent = cost;
   }
   host.settle();
   if (got == 0) return false;

@@ -82,8 +82,8 @@ class Server final : public DatagramHandler {
       ++shared_.copies[id];
     }
   }
-  void on_consumed(const wire::Gid& source, uint16_t port, uint32_t bytes) override {
-    host_.consumed(source, port, bytes + kDatagramOverhead);
+  void on_consumed(const wire::Gid& source, uint16_t port, uint32_t cost) override {
+    host_.consumed(source, port, cost);
   }
 
   // One pass; sleeps at most `wait_ms`.

@@ -7,6 +7,8 @@
 #include <netinet/in.h>
 #include <netinet/udp.h>
 
+#include "link/udp_transmitter.h"
+
 namespace verbena::link {
 namespace {
 
@@ -78,13 +80,16 @@ void UdpReceiver::dispatch(const mmsghdr& header, Family family, DatagramHandler
   }
   ++counters_.datagrams;
   if ((msg.msg_flags & MSG_TRUNC) != 0) ++counters_.truncated;
+  handler.on_consumed(datagram.source, datagram.source_port,
+                      datagram_cost(header.msg_len, std::min(segment, header.msg_len)));
+  large_ = header.msg_len >= kLarge;
   const auto* const data = static_cast<const uint8_t*>(msg.msg_iov->iov_base);
   for (uint32_t at = 0; at < header.msg_len; at += segment) {
     datagram.bytes = {data + at, std::min(segment, header.msg_len - at)};
     ++counters_.packets;
     handler.on_datagram(datagram);
+    ++datagram.index;
   }
-  handler.on_consumed(datagram.source, datagram.source_port, header.msg_len);
 }
 
 size_t UdpReceiver::receive(int fd, Family family, DatagramHandler& handler) {
@@ -94,7 +99,7 @@ size_t UdpReceiver::receive(int fd, Family family, DatagramHandler& handler) {
     header.msg_hdr.msg_flags = 0;
   }
   ++counters_.syscalls;
-  const int got = ::recvmmsg(fd, headers_.data(), kBatch, MSG_DONTWAIT, nullptr);
+  const int got = ::recvmmsg(fd, headers_.data(), large_ ? 1 : kBatch, MSG_DONTWAIT, nullptr);
   if (got <= 0) return 0;
   for (int i = 0; i < got; ++i) dispatch(headers_[static_cast<size_t>(i)], family, handler);
   return static_cast<size_t>(got);

@@ -23,14 +23,15 @@ struct Datagram {
   uint16_t source_port = 0;
   uint8_t traffic_class = 0;
   uint8_t hop_limit = 0;
+  uint16_t index = 0;  // among those the kernel had joined
 };
 
 class DatagramHandler {
  public:
   virtual ~DatagramHandler() = default;
   virtual void on_datagram(const Datagram& datagram) = 0;
-  // `bytes` of the socket's buffer, that came in one piece from this sender, are free again.
-  virtual void on_consumed(const wire::Gid& source, uint16_t source_port, uint32_t bytes) = 0;
+  // A datagram of this cost (datagram_cost) from this sender has left the socket's buffer.
+  virtual void on_consumed(const wire::Gid& source, uint16_t source_port, uint32_t cost) = 0;
 };
 
 struct ReceiveCounters {
@@ -52,6 +53,7 @@ class UdpReceiver {
   [[nodiscard]] const ReceiveCounters& counters() const { return counters_; }
 
  private:
+  static constexpr uint32_t kLarge = 16'384;
   static constexpr size_t kBufferBytes = 65'536;
   static constexpr size_t kControlBytes = 256;
 
@@ -63,6 +65,9 @@ class UdpReceiver {
   std::vector<iovec> iovecs_;
   std::vector<mmsghdr> headers_;
   ReceiveCounters counters_;
+  // Large datagrams are read one by one: each frees its room for the sender, and is worked on while
+  // it is in the cache.
+  bool large_ = false;
 };
 
 }  // namespace verbena::link

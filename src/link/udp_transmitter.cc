@@ -124,7 +124,8 @@ void UdpTransmitter::send(const transport::OutPacket& packet) {
   uint8_t* const head = arena(header_bytes);
   std::memcpy(head, packet.headers.data(), header_bytes);
   add_iovec(message, head, header_bytes);
-  uint32_t crc = wire::icrc_bth(wire::icrc_begin(flow, packet_bytes), packet.headers);
+  icrcs_.aim(flow, packet_bytes);
+  uint32_t crc = wire::icrc_bth(icrcs_.begin(flow.ipv4_id), packet.headers);
   for (const auto piece : packet.payload) {
     if (copy) {
       uint8_t* const to = arena(piece.size());
@@ -148,14 +149,17 @@ void UdpTransmitter::send(const transport::OutPacket& packet) {
   }
 
   if (credits_ != nullptr) {
-    const uint32_t overhead = message.segments == 0 ? kDatagramOverhead : 0;
-    credits_->spend(packet.path->destination, qpn, packet_bytes + overhead);
+    const uint32_t cost = datagram_cost(message.bytes + packet_bytes, message.segment_bytes);
+    credits_->spend(packet.path->destination, qpn, cost - message.cost);
+    message.cost = cost;
   }
   message.bytes += packet_bytes;
   ++message.segments;
   if (packet_bytes < message.segment_bytes) message.closed = true;
   ++counters_.packets;
   counters_.bytes += packet_bytes;
+  gathered_ += packet_bytes;
+  if (gathered_ >= kFlushBytes) flush();
 }
 
 void UdpTransmitter::fill(const Message& message, mmsghdr& header, Control& control, bool gso) {
@@ -303,6 +307,7 @@ void UdpTransmitter::flush() {
   messages_.clear();
   iovecs_.clear();
   arena_used_ = 0;
+  gathered_ = 0;
   staging_slot_ = 0;
 }
 

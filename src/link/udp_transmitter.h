@@ -6,6 +6,7 @@
 // Owned by the engine's lock holder.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <span>
@@ -31,8 +32,14 @@ class Credits {
   virtual void spend(const wire::Gid& destination, Qpn qpn, uint32_t cost) = 0;
 };
 
-// What one datagram in a receive buffer costs beside its bytes (the kernel's own structures).
+// What a datagram costs its receiver's buffer, at most, as the kernel counts. A packet alone lies
+// in a block of memory of its own whose size is a power of two; those of a batch lie in page
+// fragments, to the byte. Its own structures come on top. `segment_bytes` is the batch's packet
+// size, or all of a packet that is alone.
 inline constexpr uint32_t kDatagramOverhead = 1024;
+[[nodiscard]] constexpr uint32_t datagram_cost(uint32_t bytes, uint32_t segment_bytes) {
+  return std::max(2 * segment_bytes, bytes + kDatagramOverhead) + kDatagramOverhead;
+}
 
 struct TransmitCounters {
   uint64_t packets = 0;
@@ -76,6 +83,8 @@ class UdpTransmitter final : public transport::PacketSink {
       512;  // payloads this small are copied next to their headers
   static constexpr uint32_t kMaxSegments = 64;
   static constexpr uint32_t kMaxGsoBytes = 65'000;
+  // So much leaves at once, though more is coming: the receiver works on it meanwhile.
+  static constexpr uint32_t kFlushBytes = 60'000;
 
   struct Message {
     wire::Gid source;
@@ -90,6 +99,7 @@ class UdpTransmitter final : public transport::PacketSink {
     uint32_t segment_bytes = 0;
     uint32_t bytes = 0;
     uint32_t segments = 0;
+    uint32_t cost = 0;  // of what is spent
     uint32_t first_iovec = 0;
     uint32_t iovecs = 0;
   };
@@ -118,9 +128,11 @@ class UdpTransmitter final : public transport::PacketSink {
   TransmitTap* tap_ = nullptr;
   bool gso_[2] = {false, false};  // by family, ipv6 first
   TransmitCounters counters_;
+  wire::IcrcSeries icrcs_;
 
   std::vector<uint8_t> arena_;
   size_t arena_used_ = 0;
+  uint32_t gathered_ = 0;  // bytes since the last flush
   std::vector<uint8_t> staging_;
   size_t staging_slot_ = 0;
   std::vector<Message> messages_;

@@ -177,8 +177,12 @@ void Endpoint::run(Time now) {
   run_now_.clear();
 }
 
-void Endpoint::finish_batch(Time now) {
+void Endpoint::finish_but_acks(Time now) {
   if (!run_list_.empty()) run(now);
+}
+
+void Endpoint::finish_batch(Time now) {
+  finish_but_acks(now);
   for (QueuePair* const qp : ack_list_) {
     qp->recv.in_ack_list = false;
     if (qp->can_receive()) responder::flush_ack(core_, *qp);

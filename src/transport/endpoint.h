@@ -59,10 +59,16 @@ class Endpoint {
   // --- the wire and the clock
   void receive(const InPacket& packet, Time now);
   void finish_batch(Time now);
+  // The same without the ACKs: they may wait for the program's own next packet, and leave behind
+  // it.
+  void finish_but_acks(Time now);
+  [[nodiscard]] bool owes_acks() const { return !ack_list_.empty(); }
   void advance(Time now);
   // When advance() must be called at the latest; kNever when nothing waits. 0 when there is more to
   // send.
   [[nodiscard]] Time next_deadline() const;
+  // The same for timers alone.
+  [[nodiscard]] Time next_timer() const { return timers_.next(); }
 
   [[nodiscard]] const Counters& counters() const { return counters_; }
   [[nodiscard]] uint32_t qp_count() const { return qps_.size(); }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <array>
+#include <bit>
 #include <compare>
 #include <cstddef>
 #include <cstdint>
@@ -18,16 +19,20 @@ struct Gid {
     return Gid{{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, a, b, c, d}};
   }
   [[nodiscard]] constexpr bool is_ipv4() const {
-    for (int i = 0; i < 10; ++i) {
-      if (bytes[static_cast<size_t>(i)] != 0) return false;
-    }
-    return bytes[10] == 0xff && bytes[11] == 0xff;
+    return words()[0] == 0 && bytes[8] == 0 && bytes[9] == 0 && bytes[10] == 0xff &&
+           bytes[11] == 0xff;
   }
   // The four IPv4 bytes; only meaningful when is_ipv4().
   [[nodiscard]] constexpr const uint8_t* ipv4() const { return bytes.data() + 12; }
   [[nodiscard]] constexpr bool is_zero() const { return *this == Gid{}; }
 
   friend constexpr auto operator<=>(const Gid&, const Gid&) = default;
+  // Looked at for every packet: two words, not sixteen bytes.
+  friend constexpr bool operator==(const Gid& a, const Gid& b) { return a.words() == b.words(); }
+
+  [[nodiscard]] constexpr std::array<uint64_t, 2> words() const {
+    return std::bit_cast<std::array<uint64_t, 2>>(bytes);
+  }
 };
 
 // As an IP address: "10.0.0.1" for a mapped one, else RFC 5952's "fd99::1".

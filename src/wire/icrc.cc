@@ -116,12 +116,10 @@ uint32_t icrc_begin(const IcrcFlow& flow, uint32_t transport_bytes) {
 
 uint32_t icrc_bth(uint32_t state, std::span<const uint8_t> headers) {
   VERBENA_CHECK(headers.size() >= Bth::kBytes);
-  // One call for a packet's headers, two for a whole packet.
-  uint8_t masked[kMaxHeaderBytes];
-  const size_t copied = std::min<size_t>(headers.size(), sizeof masked);
-  std::memcpy(masked, headers.data(), copied);
+  uint8_t masked[Bth::kBytes];
+  std::memcpy(masked, headers.data(), sizeof masked);
   masked[kMaskedBthByte] = 0xff;
-  return icrc_more(crc32_update(state, {masked, copied}), headers.subspan(copied));
+  return icrc_more(crc32_update(state, masked), headers.subspan(sizeof masked));
 }
 
 uint32_t icrc_more(uint32_t state, std::span<const uint8_t> bytes) {
@@ -147,17 +145,45 @@ uint32_t load_icrc(const uint8_t* p) { return std::byteswap(load_be32(p)); }
 void store_icrc(uint8_t* p, uint32_t value) { store_be32(p, std::byteswap(value)); }
 
 std::optional<uint16_t> icrc_solve(const IcrcFlow& flow, std::span<const uint8_t> packet) {
+  IcrcSeries series;
+  series.aim(flow, static_cast<uint32_t>(packet.size()));
+  return series.solve(packet, 0);
+}
+
+void IcrcSeries::aim_anew(const IcrcFlow& flow, uint32_t transport_bytes) {
+  flow_ = flow;
+  flow_.ipv4_id = 0;
+  transport_bytes_ = transport_bytes;
+  state_ = icrc_begin(flow_, transport_bytes);
+  ipv4_ = flow.is_ipv4();
+}
+
+// What an identification adds to the state behind the UDP header.
+uint32_t IcrcSeries::id_in_state(uint16_t ipv4_id) {
+  // Those of the packets of one GSO send.
+  static constexpr auto kSmall = [] {
+    std::array<uint32_t, 64> table{};
+    for (uint16_t id = 0; id < table.size(); ++id) {
+      table[id] = Crc32Algebra::multiply(std::byteswap(id), Crc32Algebra::power(id_exponent(0)));
+    }
+    return table;
+  }();
+  if (ipv4_id < kSmall.size()) return kSmall[ipv4_id];
+  return icrc_id_delta(ipv4_id, kIcrcBytes);
+}
+
+std::optional<uint16_t> IcrcSeries::solve(std::span<const uint8_t> packet,
+                                          uint16_t likely_id) const {
   if (packet.size() < Bth::kBytes + kIcrcBytes) return std::nullopt;
   const auto bth_to_pad = packet.first(packet.size() - kIcrcBytes);
-  IcrcFlow without_id = flow;
-  without_id.ipv4_id = 0;
+  const uint16_t assumed = ipv4_ ? likely_id : 0;
   const uint32_t difference =
-      icrc(without_id, bth_to_pad) ^ load_icrc(packet.data() + bth_to_pad.size());
-  if (difference == 0) return 0;  // what peers like us send
-  if (!flow.is_ipv4()) return std::nullopt;
+      icrc_end(icrc_bth(begin(assumed), bth_to_pad)) ^ load_icrc(packet.data() + bth_to_pad.size());
+  if (difference == 0) return assumed;
+  if (!ipv4_) return std::nullopt;
   const uint32_t bits = back_to_id(bth_to_pad.size()).times(difference);
   if (bits >> 16 != 0) return std::nullopt;
-  return std::byteswap(static_cast<uint16_t>(bits));
+  return static_cast<uint16_t>(assumed ^ std::byteswap(static_cast<uint16_t>(bits)));
 }
 
 }  // namespace verbena::wire

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "workloads.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstdio>
+
+#include <unistd.h>
+
+namespace verbena::bench {
+namespace {
+
+using transport::kSignaled;
+using transport::SendOp;
+
+constexpr uint32_t kSmall = 8;
+constexpr uint64_t kInbox = 1 << 20;  // where receives land
+constexpr uint32_t kReceives = 64;
+
+// Fewer posts than queue entries between two completions.
+constexpr uint32_t kSignalEvery = 64;
+
+[[nodiscard]] double resident_bytes() {
+  FILE* const file = std::fopen("/proc/self/statm", "r");
+  must(file != nullptr ? 0 : errno, "/proc/self/statm");
+  unsigned long total = 0;
+  unsigned long resident = 0;
+  const int got = std::fscanf(file, "%lu %lu", &total, &resident);
+  (void)std::fclose(file);
+  must(got == 2 ? 0 : EIO, "/proc/self/statm");
+  return static_cast<double>(resident) * static_cast<double>(::sysconf(_SC_PAGESIZE));
+}
+
+// Waits until the first byte of memory is `value`, as ib_write_lat does.
+void spin_for(Side& side, uint8_t value) {
+  const std::atomic_ref<uint8_t> byte(*side.memory());
+  while (byte.load(std::memory_order_acquire) != value) {}
+}
+
+// WRITE both ways, nobody polling for what arrives.
+[[nodiscard]] std::vector<double> pingpong_on_memory(Role role, Side& side, uint32_t rounds) {
+  std::vector<double> times;
+  times.reserve(rounds);
+  for (uint32_t i = 0; i < rounds; ++i) {
+    const auto value = static_cast<uint8_t>(i % 251 + 1);
+    const double begin = now_s();
+    if (role == Role::kTarget) spin_for(side, value);
+    const bool signal = i % kSignalEvery == kSignalEvery - 1;
+    // What is sent lies elsewhere than what arrives, as perftest has it.
+    side.memory()[kInbox] = value;
+    side.post(0, SendOp::kWrite, kInbox, kSmall, signal ? kSignaled : 0u, 0, 0);
+    if (role == Role::kInitiator) spin_for(side, value);
+    times.push_back((now_s() - begin) / 2 * 1e6);
+    if (signal) side.wait(1);
+  }
+  return times;
+}
+
+}  // namespace
+
+std::vector<double> bandwidth(Role role, const Control& control, SideOptions options, SendOp op,
+                              uint32_t message_bytes, uint64_t total_bytes) {
+  const uint32_t per_queue = std::max<uint32_t>(
+      1, std::max<uint32_t>(16, (1u << 20) / message_bytes) / options.queue_pairs);
+  options.depth = per_queue;
+  // One buffer at each end, again and again, as perftest and iperf3 do.
+  options.memory_bytes = message_bytes;
+  Side side(control, options);
+  if (role == Role::kTarget) return {};  // ~Side waits for the initiator
+  const auto messages =
+      std::max<uint64_t>(total_bytes / message_bytes, uint64_t{2} * options.queue_pairs);
+  const uint64_t window = uint64_t{per_queue} * options.queue_pairs;
+  uint64_t posted = 0;
+  const auto post = [&](uint32_t queue_pair) {
+    ++posted;
+    side.post(queue_pair, op, 0, message_bytes, kSignaled);
+  };
+  const double begin = now_s();
+  while (posted < std::min(window, messages)) {
+    post(static_cast<uint32_t>(posted % options.queue_pairs));
+  }
+  for (uint64_t done = 0; done < messages; ++done) {
+    const uint32_t queue_pair = side.wait_for_one();
+    if (posted < messages) post(queue_pair);
+  }
+  const double took = now_s() - begin;
+  return {static_cast<double>(messages) * message_bytes / took, took};
+}
+
+std::vector<double> pingpong(Role role, const Control& control, SendOp op, Notice notice,
+                             uint32_t rounds) {
+  SideOptions options;
+  options.memory_bytes = 2 << 20;
+  options.with_channel = notice == Notice::kSleepOnChannel;
+  Side side(control, options);
+  if (notice != Notice::kSpinOnMemory) side.post_recv(0, kInbox, kSmall, kReceives);
+  control.barrier();
+  if (notice == Notice::kSpinOnMemory) return pingpong_on_memory(role, side, rounds);
+
+  const auto next = [&] { notice == Notice::kSleepOnChannel ? side.sleep_for(1) : side.wait(1); };
+  std::vector<double> times;
+  times.reserve(rounds);
+  uint32_t unsignaled = 0;
+  for (uint32_t i = 0; i < rounds; ++i) {
+    const bool signal = ++unsignaled == kSignalEvery;
+    const double begin = now_s();
+    if (role == Role::kTarget) next();
+    side.post(0, op, 0, kSmall, signal ? kSignaled : 0u);
+    if (role == Role::kInitiator) next();
+    if (signal) {
+      next();
+      unsignaled = 0;
+    } else {
+      times.push_back((now_s() - begin) / 2 * 1e6);
+    }
+    side.post_recv(0, kInbox, kSmall);
+  }
+  return times;
+}
+
+std::vector<double> small_writes(Role role, const Control& control, uint32_t count) {
+  SideOptions options;
+  options.memory_bytes = 1 << 20;
+  Side side(control, options);
+  if (role == Role::kTarget) return {};
+  constexpr uint32_t kChain = 64;
+  constexpr uint32_t kChains = 3;  // under way, of the 256 entries
+  const uint32_t chains = count / kChain;
+  const double begin = now_s();
+  uint32_t posted = 0;
+  for (uint32_t done = 0; done < chains; ++done) {
+    for (; posted < chains && posted - done < kChains; ++posted) {
+      side.post_many(0, SendOp::kWrite, 0, kSmall, kChain);
+    }
+    side.wait(1);
+  }
+  return {static_cast<double>(chains) * kChain / (now_s() - begin)};
+}
+
+std::vector<double> idle_memory(Role role, const Control& control, uint32_t queue_pairs) {
+  SideOptions options;
+  options.memory_bytes = 4096;
+  options.depth = 16;
+  const auto resident_with = [&](uint32_t count) {
+    options.queue_pairs = count;
+    const Side side(control, options);
+    return resident_bytes();
+  };
+  const double before = resident_with(1);
+  const double after = resident_with(queue_pairs);
+  (void)role;
+  return {(after - before) / (queue_pairs - 1)};
+}
+
+}  // namespace verbena::bench

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is measured of the device. Each function is one end of a measurement.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "side.h"
+
+namespace verbena::bench {
+
+// `total_bytes` in messages of `message_bytes`, a fixed number of messages under way, over
+// options.queue_pairs in turn: bytes per second, and the time it took.
+[[nodiscard]] std::vector<double> bandwidth(Role role, const Control& control, SideOptions options,
+                                            transport::SendOp op, uint32_t message_bytes,
+                                            uint64_t total_bytes);
+
+enum class Notice : uint8_t { kPollQueue, kSleepOnChannel, kSpinOnMemory };
+// Ping-pong of 8 bytes; the initiator gives one-way times in microseconds.
+[[nodiscard]] std::vector<double> pingpong(Role role, const Control& control, transport::SendOp op,
+                                           Notice notice, uint32_t rounds);
+
+// 8-byte WRITEs posted in chains, completed a chain at a time: messages per second.
+[[nodiscard]] std::vector<double> small_writes(Role role, const Control& control, uint32_t count);
+
+// Resident bytes per connected, idle queue pair, with queues of 16 entries each way.
+[[nodiscard]] std::vector<double> idle_memory(Role role, const Control& control,
+                                              uint32_t queue_pairs);
+
+}  // namespace verbena::bench

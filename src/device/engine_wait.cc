@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// Threads that sleep on a completion channel and receive meanwhile.
+#include <array>
+#include <cerrno>
+#include <csignal>
+
+#include <poll.h>
+
+#include "device/engine.h"
+
+namespace verbena::device {
+namespace {
+
+// So long a waiter that left is expected back before the helper takes over.
+constexpr Duration kExpectedBack = kMillisecond;
+
+// A read() would go on after handlers installed with SA_RESTART, where poll() never does. Which
+// handler ran is not known: if one of those installed is without, that one.
+[[nodiscard]] bool signals_restart() {
+  for (int number = 1; number < NSIG; ++number) {
+    struct sigaction action{};
+    if (::sigaction(number, nullptr, &action) != 0) continue;
+    const bool handled = (action.sa_flags & SA_SIGINFO) != 0 ||
+                         (action.sa_handler != SIG_DFL && action.sa_handler != SIG_IGN);
+    if (handled && (action.sa_flags & SA_RESTART) == 0) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+bool Engine::waited(Time now) const {
+  return waiter_.load(std::memory_order_relaxed) ||
+         now - waiter_left_.load(std::memory_order_relaxed) < kExpectedBack;
+}
+
+int Engine::wait(CompletionChannel& channel, CompletionQueue*& cq) {
+  if (channel.take(cq)) return 0;
+  {
+    const Quiet quiet(*this);
+    if (endpoint_->owes_acks()) settle(clock());
+  }
+  if (!channel.blocking()) return channel.wait(cq);
+  if (waiter_.exchange(true)) {
+    ++bystanders_;
+    const int error = channel.wait(cq);
+    --bystanders_;
+    return error;
+  }
+  const int error = receive_for(channel, cq);
+  const Time left = clock();
+  waiter_left_.store(left, std::memory_order_relaxed);
+  waiter_.store(false);
+  // Nobody receives until this thread comes back or the helper looks. It looks often enough while
+  // there is traffic; others that wait here cannot be left to that.
+  if (bystanders_.load() != 0) {
+    waiter_left_.store(0, std::memory_order_relaxed);
+    wake_helper();
+  } else if (helper_alarm_.load(std::memory_order_relaxed) > left + kExpectedBack) {
+    wake_helper();
+  }
+  return error;
+}
+
+int Engine::receive_for(CompletionChannel& channel, CompletionQueue*& cq) {
+  std::array<pollfd, 3> set{};
+  nfds_t count = 0;
+  set[count++] = {channel.fd(), POLLIN, 0};
+  for (const link::UdpSockets* const sockets : {host_->ipv4(), host_->ipv6()}) {
+    if (sockets != nullptr) set[count++] = {sockets->receive.get(), POLLIN, 0};
+  }
+  for (;;) {
+    if (::poll(set.data(), count, -1) < 0) {
+      if (errno == EINTR && signals_restart()) continue;
+      return errno;
+    }
+    if (set[0].revents != 0 && channel.take(cq)) return 0;
+    const Quiet quiet(*this);
+    channel.begin_direct();
+    const Time now = clock();
+    batch_time_ = now;
+    if (receive_batch(true) > 0) {
+      last_activity_ = now;
+      settle_received(now);
+    } else {
+      host_->found_empty(now);
+    }
+    if (channel.end_direct(cq)) return 0;
+  }
+}
+
+}  // namespace verbena::device
