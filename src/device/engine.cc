@@ -213,11 +213,12 @@ void Engine::finish() {
   settle(now);
   last_activity_ = now;
   // The helper sleeps until something due; make sure that this is soon enough.
-  // While somebody polls, the helper need only come when that ends.
+  // While somebody polls, the helper need only come when that ends. One that polls and posts is at
+  // work as long as it does either.
   Time deadline = next_deadline();
   if (leased(now)) {
-    deadline = std::max(deadline, last_poll_.load(std::memory_order_relaxed) +
-                                      lease_.load(std::memory_order_relaxed));
+    last_poll_.store(now, std::memory_order_relaxed);
+    deadline = std::max(deadline, now + lease_.load(std::memory_order_relaxed));
   }
   if (deadline < helper_alarm_.load(std::memory_order_relaxed)) {
     helper_alarm_.store(deadline, std::memory_order_relaxed);

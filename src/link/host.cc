@@ -208,6 +208,11 @@ uint8_t Host::State::sender_of(const wire::Gid& source, uint16_t port) {
   return slot_of_port[source.is_ipv4() ? 0 : 1][port & 0x3fff];
 }
 
+bool Host::known(const wire::Gid& destination, Qpn qpn) {
+  state_->look();
+  return state_->local_receiver(destination, static_cast<uint8_t>(qpn.value >> 16));
+}
+
 bool Host::available(const wire::Gid& destination, Qpn qpn) {
   State& s = *state_;
   s.look();

@@ -99,6 +99,7 @@ class Host final : public Credits {
   // fd() becomes readable when there may be room (unless polling). True for remote and for dead
   // destinations.
   [[nodiscard]] bool available(const wire::Gid& destination, Qpn qpn) override;
+  [[nodiscard]] bool known(const wire::Gid& destination, Qpn qpn) override;
   void spend(const wire::Gid& destination, Qpn qpn, uint32_t cost) override;
   // Whether somebody who said no before the last settle() has room now, or is gone; cheap enough to
   // be asked in every poll.

@@ -43,6 +43,10 @@ bool UdpTransmitter::has_room_towards(const transport::Path& path, Qpn qpn) cons
   return credits_ == nullptr || credits_->available(path.destination, qpn);
 }
 
+bool UdpTransmitter::paces(const transport::Path& path, Qpn qpn) const {
+  return credits_ != nullptr && credits_->known(path.destination, qpn);
+}
+
 std::span<uint8_t> UdpTransmitter::staging() {
   return {staging_.data() + staging_slot_ * wire::kMaxMtu, wire::kMaxMtu};
 }
@@ -66,22 +70,19 @@ void UdpTransmitter::add_iovec(Message& message, const uint8_t* data, size_t byt
   ++message.iovecs;
 }
 
-// The message this packet can join, or a new one. Only the newest is open: packets leave in the
-// order they came.
-UdpTransmitter::Message& UdpTransmitter::message_for(const transport::OutPacket& packet,
-                                                     uint32_t packet_bytes, Qpn qpn) {
-  const transport::Path& path = *packet.path;
-  const bool ipv4 = path.destination.is_ipv4();
-  if (!messages_.empty()) {
-    Message& last = messages_.back();
-    const bool same = last.slot == slot_of(qpn) && last.destination == path.destination &&
-                      last.source == path.source && last.traffic_class == path.traffic_class;
-    if (same && !last.closed && gso_[ipv4 ? 1 : 0] && packet_bytes <= last.segment_bytes &&
-        last.segments < kMaxSegments && last.bytes + packet_bytes <= kMaxGsoBytes) {
-      return last;
-    }
-    last.closed = true;
-  }
+// Whether the packet can join the newest message. Only that one is open: packets leave in the order
+// they came.
+bool UdpTransmitter::joins(const transport::Path& path, uint32_t packet_bytes, Qpn qpn) const {
+  if (messages_.empty()) return false;
+  const Message& last = messages_.back();
+  return !last.closed && packet_bytes <= last.segment_bytes && last.segments < kMaxSegments &&
+         last.bytes + packet_bytes <= kMaxGsoBytes && last.slot == slot_of(qpn) &&
+         last.traffic_class == path.traffic_class && last.destination == path.destination &&
+         last.source == path.source && gso_[last.ipv4 ? 1 : 0];
+}
+
+UdpTransmitter::Message& UdpTransmitter::open_message(const transport::Path& path,
+                                                      uint32_t packet_bytes, Qpn qpn, bool ipv4) {
   messages_.push_back({.source = path.source,
                        .destination = path.destination,
                        .interface_index = path.interface_index,
@@ -100,11 +101,15 @@ void UdpTransmitter::send(const transport::OutPacket& packet) {
   const uint32_t packet_bytes =
       header_bytes + packet.payload_bytes + packet.pad_bytes + wire::kIcrcBytes;
   bool copy = packet.copy_first || packet.payload_bytes <= kCopyBelow || tap_ != nullptr;
+  const Qpn qpn(load_be24(packet.headers.data() + 5));
+  bool joining = joins(*packet.path, packet_bytes, qpn);
   // Room for the worst: everything copied, or one iovec for each piece and two around them.
   if (messages_.size() == kMaxMessages || iovecs_.size() + packet.payload.size() + 2 > kMaxIovecs ||
-      arena_used_ + packet_bytes + 8 > arena_.size() || staging_slot_ + 1 >= kStagingSlots) {
+      arena_used_ + packet_bytes + 8 > arena_.size() || staging_slot_ + 1 >= kStagingSlots ||
+      (!joining && gathered_ >= kFlushBytes)) {
+    copy = copy || lies_in_staging(packet);  // which is given out again from the start
     flush();
-    copy = true;  // staging is given out again from the start, and this packet may lie in it
+    joining = false;
   }
   const bool ipv4 = packet.path->destination.is_ipv4();
   const UdpSockets* const sockets = sockets_for(ipv4);
@@ -113,8 +118,8 @@ void UdpTransmitter::send(const transport::OutPacket& packet) {
     counters_.last_error = EAFNOSUPPORT;
     return;
   }
-  const Qpn qpn(load_be24(packet.headers.data() + 5));
-  Message& message = message_for(packet, packet_bytes, qpn);
+  Message& message =
+      joining ? messages_.back() : open_message(*packet.path, packet_bytes, qpn, ipv4);
   const wire::IcrcFlow flow{.source = packet.path->source,
                             .destination = packet.path->destination,
                             .source_port = sockets->source_port,
@@ -135,8 +140,7 @@ void UdpTransmitter::send(const transport::OutPacket& packet) {
     } else {
       crc = wire::icrc_more(crc, piece);
       add_iovec(message, piece.data(), piece.size());
-      const uint8_t* const slot = staging_.data() + staging_slot_ * wire::kMaxMtu;
-      if (piece.data() >= slot && piece.data() < slot + wire::kMaxMtu) ++staging_slot_;
+      if (is_staging(piece.data())) ++staging_slot_;
     }
   }
   uint8_t* const tail = arena(packet.pad_bytes + size_t{wire::kIcrcBytes});
@@ -159,7 +163,6 @@ void UdpTransmitter::send(const transport::OutPacket& packet) {
   ++counters_.packets;
   counters_.bytes += packet_bytes;
   gathered_ += packet_bytes;
-  if (gathered_ >= kFlushBytes) flush();
 }
 
 void UdpTransmitter::fill(const Message& message, mmsghdr& header, Control& control, bool gso) {

@@ -28,6 +28,8 @@ class Credits {
   // Whether some more may be sent now to the process that owns this queue pair number at
   // `destination`.
   [[nodiscard]] virtual bool available(const wire::Gid& destination, Qpn qpn) = 0;
+  // Whether available() knows about that process at all.
+  [[nodiscard]] virtual bool known(const wire::Gid& destination, Qpn qpn) = 0;
   // `cost` is about to lie in that process's receive buffer.
   virtual void spend(const wire::Gid& destination, Qpn qpn, uint32_t cost) = 0;
 };
@@ -68,6 +70,7 @@ class UdpTransmitter final : public transport::PacketSink {
   void send(const transport::OutPacket& packet) override;
   [[nodiscard]] bool has_room() const override { return true; }
   [[nodiscard]] bool has_room_towards(const transport::Path& path, Qpn qpn) const override;
+  [[nodiscard]] bool paces(const transport::Path& path, Qpn qpn) const override;
   [[nodiscard]] std::span<uint8_t> staging() override;
   void flush();
 
@@ -84,7 +87,7 @@ class UdpTransmitter final : public transport::PacketSink {
   static constexpr uint32_t kMaxSegments = 64;
   static constexpr uint32_t kMaxGsoBytes = 65'000;
   // So much leaves at once, though more is coming: the receiver works on it meanwhile.
-  static constexpr uint32_t kFlushBytes = 60'000;
+  static constexpr uint32_t kFlushBytes = 50'000;
 
   struct Message {
     wire::Gid source;
@@ -112,7 +115,17 @@ class UdpTransmitter final : public transport::PacketSink {
     alignas(cmsghdr) std::array<uint8_t, 128> bytes;
   };
 
-  Message& message_for(const transport::OutPacket& packet, uint32_t packet_bytes, Qpn qpn);
+  [[nodiscard]] bool joins(const transport::Path& path, uint32_t packet_bytes, Qpn qpn) const;
+  Message& open_message(const transport::Path& path, uint32_t packet_bytes, Qpn qpn, bool ipv4);
+  // Whether it lies in the room that staging() gave out last.
+  [[nodiscard]] bool is_staging(const uint8_t* p) const {
+    const uint8_t* const slot = staging_.data() + staging_slot_ * wire::kMaxMtu;
+    return p >= slot && p < slot + wire::kMaxMtu;
+  }
+  [[nodiscard]] bool lies_in_staging(const transport::OutPacket& packet) const {
+    return std::ranges::any_of(packet.payload,
+                               [this](const auto piece) { return is_staging(piece.data()); });
+  }
   uint8_t* arena(size_t bytes);
   void add_iovec(Message& message, const uint8_t* data, size_t bytes);
   [[nodiscard]] const UdpSockets* sockets_for(bool ipv4) const { return ipv4 ? ipv4_ : ipv6_; }

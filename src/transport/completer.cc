@@ -43,7 +43,7 @@ void report(QueuePair& qp, const SendWqe& wqe, WcStatus status) {
 }
 
 // Moves una over packets of the head entry; `packets` of it are done.
-void pass(Core& core, QueuePair& qp, const SendWqe& wqe, uint32_t packets) {
+void pass(QueuePair& qp, const SendWqe& wqe, uint32_t packets) {
   SendSide& send = qp.send;
   const uint32_t from = (send.una - wqe.first_psn.value()).value();
   const Psn to = wqe.first_psn + packets;
@@ -51,7 +51,7 @@ void pass(Core& core, QueuePair& qp, const SendWqe& wqe, uint32_t packets) {
   if (wqe.wants_response() && !to.is_after(qp.cursor_psn())) {
     // Requests that were sent (again) since the last return count as out until fully answered.
     const bool segment_done =
-        wqe.op != SendOp::kRead || requester::segment_end(core, qp, wqe, packets - 1) == packets;
+        wqe.op != SendOp::kRead || requester::segment_end(qp, wqe, packets - 1) == packets;
     if (segment_done && send.rd_outstanding > 0) --send.rd_outstanding;
   }
   send.una = to;
@@ -79,10 +79,10 @@ void pull_cursor(Core& core, QueuePair& qp) {
     if (wqe.wants_response()) break;
     const Psn end = wqe.first_psn + wqe.packets;
     if (limit.is_before(end)) {
-      pass(core, qp, wqe, (limit - wqe.first_psn.value()).value());
+      pass(qp, wqe, (limit - wqe.first_psn.value()).value());
       break;
     }
-    pass(core, qp, wqe, wqe.packets);
+    pass(qp, wqe, wqe.packets);
     complete_head(core, qp);
   }
   pull_cursor(core, qp);
@@ -192,7 +192,7 @@ void on_nak(Core& core, QueuePair& qp, const InPacket& packet, uint8_t syndrome,
     fail_head(core, qp, WcStatus::kLocalProtection);
     return true;
   }
-  pass(core, qp, wqe, index + 1);
+  pass(qp, wqe, index + 1);
   if (index + 1 == wqe.packets) complete_head(core, qp);
   pull_cursor(core, qp);
   return true;

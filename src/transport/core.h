@@ -16,15 +16,13 @@
 namespace verbena::transport {
 
 struct Tuning {
-  // In flight towards one peer, as cost (payload + kPacketOverhead each). The default fits what
-  // most machines allow for a receive buffer (212,992 bytes) with room for the kernel's own
-  // bookkeeping.
-  uint32_t max_window_bytes = 160 * 1024;
-  uint32_t initial_window_bytes = 96 * 1024;
-  // And as packets: no more than the peer may be expected to hold.
-  uint32_t max_window_packets = 128;
-  // An AckReq at least every so many packets of a long message.
-  uint32_t ack_every = 16;
+  // The defaults fit what most machines allow for a receive buffer (212,992 bytes) with room for
+  // the kernel's own bookkeeping, and no more packets than a peer may be expected to hold.
+  FlightLimits flight{
+      .max_bytes = 160 * 1024, .initial_bytes = 96 * 1024, .max_packets = 128, .ack_every = 16};
+  // Where the link itself sees to the receiver's buffer (PacketSink::paces).
+  FlightLimits paced{
+      .max_bytes = 1024 * 1024, .initial_bytes = 1024 * 1024, .max_packets = 512, .ack_every = 64};
   // Held packets, for all queue pairs together.
   uint32_t hold_buffers = 256;
   // Packets one queue pair may send before others get their turn.

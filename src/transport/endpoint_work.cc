@@ -49,12 +49,13 @@ void start_receiving(QueuePair& qp) {
   if (qp.type == QpType::kRc) qp.recv.replies.assign(qp.attr.max_dest_rd_atomic, ReadReply{});
 }
 
-void start_sending(QueuePair& qp, const Tuning& tuning) {
+void start_sending(QueuePair& qp, const FlightLimits& limits) {
   SendSide& send = qp.send;
   send.una = send.sent_end = send.assign = qp.attr.sq_psn;
   send.retries_left = qp.attr.retry_count;
   send.rnr_left = qp.attr.rnr_retry;
-  send.window.allowed = tuning.initial_window_bytes;
+  send.window.limits = limits;
+  send.window.allowed = limits.initial_bytes;
 }
 
 }  // namespace
@@ -90,7 +91,10 @@ Result<void, Error> Endpoint::modify_qp(Qpn qpn, const QpAttr& attr, uint32_t ma
   if ((mask & kAttrRetryCount) != 0) qp->send.retries_left = qp->attr.retry_count;
   if ((mask & kAttrRnrRetry) != 0) qp->send.rnr_left = qp->attr.rnr_retry;
   if (from == QpState::kInit && to == QpState::kRtr) start_receiving(*qp);
-  if (from == QpState::kRtr && to == QpState::kRts) start_sending(*qp, tuning_);
+  if (from == QpState::kRtr && to == QpState::kRts) {
+    const bool paced = core_.link.paces(qp->attr.path, qp->attr.dest_qpn);
+    start_sending(*qp, paced ? tuning_.paced : tuning_.flight);
+  }
   if (from == QpState::kRts && to == QpState::kSqd) {
     // Asked for with each transition anew: an attribute that the mask does not name says nothing.
     qp->attr.sqd_notify = (mask & kAttrSqdNotify) != 0 && attr.sqd_notify;

@@ -144,9 +144,9 @@ class Harness {
   static Tuning tuning() {
     Tuning small;
     small.hold_buffers = kHoldBuffers;
-    small.max_window_bytes = 24 * 1024;
-    small.initial_window_bytes = 16 * 1024;
-    small.max_window_packets = 24;
+    small.flight.max_bytes = 24 * 1024;
+    small.flight.initial_bytes = 16 * 1024;
+    small.flight.max_packets = 24;
     small.quantum = 8;
     return small;
   }

@@ -87,7 +87,7 @@ TEST_F(QpStates, AFullReceiveQueueRefusesAndSoDoTooLongLists) {
 
 TEST_F(QpStates, DrainingFinishesWhatWasBegunAndStartsNothing) {
   Tuning tuning;
-  tuning.max_window_packets = 2;
+  tuning.flight.max_packets = 2;
   make(tuning);
   connect();
   send(SendOp::kSend, 1, 3 * 1024);

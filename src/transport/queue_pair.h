@@ -34,7 +34,16 @@ struct QpInit {
 
 // What is in flight, and how much may be. Costs are payload plus a fixed share for headers and the
 // receiver's bookkeeping, so that many small packets count too.
+// How much of one queue pair's may be under way.
+struct FlightLimits {
+  uint32_t max_bytes = 0;  // as cost: payload + kPacketOverhead for each packet
+  uint32_t initial_bytes = 0;
+  uint32_t max_packets = 0;
+  uint32_t ack_every = 0;  // an AckReq at least every so many packets of a long message
+};
+
 struct Window {
+  FlightLimits limits;
   uint64_t sent_cost = 0;    // of everything sent, as if each packet were sent once
   uint64_t acked_cost = 0;   // of everything before `una`
   uint64_t allowed = 0;      // how far sent_cost may run ahead of acked_cost

@@ -29,7 +29,7 @@ class RcRead : public EndpointTest {
   // Small windows, so that a READ needs several segments: 4 packets each with max_rd_atomic 2.
   void connect_with_short_segments(uint8_t max_rd_atomic = 2) {
     Tuning tuning;
-    tuning.max_window_bytes = tuning.initial_window_bytes = 8 * (1024 + kPacketOverhead);
+    tuning.flight.max_bytes = tuning.flight.initial_bytes = 8 * (1024 + kPacketOverhead);
     make(tuning);
     QpAttr attr = defaults();
     attr.max_rd_atomic = max_rd_atomic;

@@ -387,7 +387,7 @@ TEST_F(RcRecovery, AReadRequestLostTowardsAPeerThatDropsWhatIsEarlyTakesAllBehin
 
 TEST_F(RcRecovery, ManyLossesInOneWindowNarrowItAndEachWindowAcknowledgedWidensIt) {
   Tuning tuning;
-  tuning.initial_window_bytes = 20 * (1024 + kPacketOverhead);
+  tuning.flight.initial_bytes = 20 * (1024 + kPacketOverhead);
   make(tuning);
   connect();
   send(SendOp::kWrite, 1, 300 * 1024);

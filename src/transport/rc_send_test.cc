@@ -237,8 +237,8 @@ TEST_F(RcSend, AReservedSyndromeAcknowledgesNothing) {
 
 TEST_F(RcSend, ALongMessageAsksForAcksOnTheWayAndStopsAtTheWindow) {
   Tuning tuning;
-  tuning.ack_every = 4;
-  tuning.initial_window_bytes = 10 * (1024 + kPacketOverhead);
+  tuning.flight.ack_every = 4;
+  tuning.flight.initial_bytes = 10 * (1024 + kPacketOverhead);
   make(tuning);
   connect();
   send(SendOp::kWrite, 1, 64 * 1024);
@@ -254,7 +254,7 @@ TEST_F(RcSend, ALongMessageAsksForAcksOnTheWayAndStopsAtTheWindow) {
 
 TEST_F(RcSend, NoMorePacketsAreOutThanThePeerMayHold) {
   Tuning tuning;
-  tuning.max_window_packets = 5;
+  tuning.flight.max_packets = 5;
   make(tuning);
   connect();
   for (uint64_t i = 0; i < 20; ++i) send(SendOp::kSend, i, 1);

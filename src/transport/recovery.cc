@@ -273,7 +273,7 @@ void on_progress(Core& core, QueuePair& qp, uint64_t acked_cost, Time now) {
     window.grow_credit = 0;
     const uint64_t step =
         window.shrunk ? 2 * (uint64_t{qp.mtu} + kPacketOverhead) : window.allowed / 4;
-    window.allowed = std::min<uint64_t>(window.allowed + step, core.tuning.max_window_bytes);
+    window.allowed = std::min<uint64_t>(window.allowed + step, window.limits.max_bytes);
   }
   restart_timers(core, qp, now);
   arm(core, qp, now);

@@ -141,22 +141,22 @@ void send_atomic(Core& core, QueuePair& qp, const SendWqe& wqe) {
   writer.send(core, qp.attr.path);
 }
 
-[[nodiscard]] bool window_allows(const Core& core, const QueuePair& qp, uint64_t more,
-                                 uint32_t packets) {
+[[nodiscard]] bool window_allows(const QueuePair& qp, uint64_t more, uint32_t packets) {
   const Window& window = qp.send.window;
   const uint64_t in_flight = window.sent_cost - window.acked_cost;
   if (in_flight == 0) return true;  // one packet, or one READ segment, may always be out
   const auto out = static_cast<uint32_t>(distance(qp.send.una, qp.cursor_psn()));
-  return in_flight + more <= window.allowed && out + packets <= core.tuning.max_window_packets;
+  return in_flight + more <= window.allowed && out + packets <= window.limits.max_packets;
 }
 
 // Whether the packet about to go must ask for an acknowledgement: at a message's end, every so
 // often within one, and when the window closes behind it (nothing else would ask before the probe).
-[[nodiscard]] bool wants_ack(const Core& core, const QueuePair& qp, const SendWqe& wqe,
-                             uint32_t packet, uint64_t this_cost) {
-  if (packet + 1 == wqe.packets || qp.send.unrequested + 1 >= core.tuning.ack_every) return true;
+[[nodiscard]] bool wants_ack(const QueuePair& qp, const SendWqe& wqe, uint32_t packet,
+                             uint64_t this_cost) {
+  if (packet + 1 == wqe.packets || qp.send.unrequested + 1 >= qp.send.window.limits.ack_every)
+    return true;
   const uint64_t next_cost = cost(qp, wqe, packet + 1, packet + 2);
-  return !window_allows(core, qp, this_cost + next_cost, 2);
+  return !window_allows(qp, this_cost + next_cost, 2);
 }
 
 enum class Sent : uint8_t { kYes, kMustWait, kFailed };
@@ -165,9 +165,9 @@ enum class Sent : uint8_t { kYes, kMustWait, kFailed };
 [[nodiscard]] Sent send_at_cursor(Core& core, QueuePair& qp, SendWqe& wqe, Time now) {
   SendSide& send = qp.send;
   const uint32_t from = send.cursor_packet;
-  const uint32_t to = wqe.op == SendOp::kRead ? segment_end(core, qp, wqe, from) : from + 1;
+  const uint32_t to = wqe.op == SendOp::kRead ? segment_end(qp, wqe, from) : from + 1;
   const uint64_t weight = cost(qp, wqe, from, to);
-  if (!window_allows(core, qp, weight, to - from)) return Sent::kMustWait;
+  if (!window_allows(qp, weight, to - from)) return Sent::kMustWait;
   const Psn psn = wqe.first_psn + from;
   const bool again = psn.is_before(send.sent_end);
 
@@ -183,7 +183,7 @@ enum class Sent : uint8_t { kYes, kMustWait, kFailed };
     }
     ++send.rd_outstanding;
   } else {
-    ack = wants_ack(core, qp, wqe, from, weight);
+    ack = wants_ack(qp, wqe, from, weight);
     if (!send_data(core, qp, send.cursor, from, ack)) return Sent::kFailed;
   }
 
@@ -281,15 +281,16 @@ uint64_t cost(const QueuePair& qp, const SendWqe& wqe, uint32_t from, uint32_t t
   return end - begin + uint64_t{to - from} * kPacketOverhead;
 }
 
-uint32_t read_segment_packets(const Core& core, const QueuePair& qp) {
-  const uint32_t in_window = std::min(core.tuning.max_window_bytes / (qp.mtu + kPacketOverhead),
-                                      core.tuning.max_window_packets);
+uint32_t read_segment_packets(const QueuePair& qp) {
+  const FlightLimits& limits = qp.send.window.limits;
+  const uint32_t in_window =
+      std::min(limits.max_bytes / (qp.mtu + kPacketOverhead), limits.max_packets);
   const uint32_t in_parallel = std::clamp<uint32_t>(qp.attr.max_rd_atomic, 1, 4);
   return std::max<uint32_t>(in_window / in_parallel, 1);
 }
 
-uint32_t segment_end(const Core& core, const QueuePair& qp, const SendWqe& wqe, uint32_t packet) {
-  const uint32_t segment = read_segment_packets(core, qp);
+uint32_t segment_end(const QueuePair& qp, const SendWqe& wqe, uint32_t packet) {
+  const uint32_t segment = read_segment_packets(qp);
   return std::min((packet / segment + 1) * segment, wqe.packets);
 }
 
@@ -320,7 +321,7 @@ void resend(Core& core, QueuePair& qp, Resend what, Psn from, uint32_t packets) 
     core.count(Counter::kRetransmittedPackets);
     uint32_t sent = 1;
     if (wqe.op == SendOp::kRead) {
-      sent = segment_end(core, qp, wqe, packet) - packet;
+      sent = segment_end(qp, wqe, packet) - packet;
       if (what == Resend::kResponses) {
         sent = std::min(sent, static_cast<uint32_t>(distance(from, end)));
       }

@@ -31,9 +31,8 @@ void resend(Core& core, QueuePair& qp, Resend what, wire::Psn from, uint32_t pac
 // What packets [from, to) of an entry weigh against the window.
 [[nodiscard]] uint64_t cost(const QueuePair& qp, const SendWqe& wqe, uint32_t from, uint32_t to);
 // Packets of one READ segment on this queue pair.
-[[nodiscard]] uint32_t read_segment_packets(const Core& core, const QueuePair& qp);
+[[nodiscard]] uint32_t read_segment_packets(const QueuePair& qp);
 // End of the READ segment that holds packet `packet`.
-[[nodiscard]] uint32_t segment_end(const Core& core, const QueuePair& qp, const SendWqe& wqe,
-                                   uint32_t packet);
+[[nodiscard]] uint32_t segment_end(const QueuePair& qp, const SendWqe& wqe, uint32_t packet);
 
 }  // namespace verbena::transport::requester

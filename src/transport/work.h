@@ -93,6 +93,8 @@ class PacketSink {
   [[nodiscard]] virtual bool has_room_towards(const Path& /*path*/, Qpn /*qpn*/) const {
     return has_room();
   }
+  // Whether has_room_towards() keeps what lies at the receiver within its buffer by itself.
+  [[nodiscard]] virtual bool paces(const Path& /*path*/, Qpn /*qpn*/) const { return false; }
   // Room for one payload (kMaxMtu bytes). What a sent packet's pieces point to stays untouched
   // until the next flush; room that no packet pointed to is given out again.
   [[nodiscard]] virtual std::span<uint8_t> staging() = 0;

@@ -37,11 +37,11 @@ using transport::Mtu;
 [[nodiscard]] transport::Tuning draw_tuning(World& world) {
   transport::Tuning tuning;
   if (world.chance(30)) return tuning;
-  tuning.max_window_bytes = static_cast<uint32_t>(world.draw(8, 512)) * 1024;
-  tuning.initial_window_bytes =
-      static_cast<uint32_t>(world.draw(4 * 1024, tuning.max_window_bytes));
-  tuning.max_window_packets = static_cast<uint32_t>(world.draw(2, 128));
-  tuning.ack_every = static_cast<uint32_t>(world.draw(1, 32));
+  tuning.flight.max_bytes = static_cast<uint32_t>(world.draw(8, 512)) * 1024;
+  tuning.flight.initial_bytes =
+      static_cast<uint32_t>(world.draw(4 * 1024, tuning.flight.max_bytes));
+  tuning.flight.max_packets = static_cast<uint32_t>(world.draw(2, 128));
+  tuning.flight.ack_every = static_cast<uint32_t>(world.draw(1, 32));
   tuning.hold_buffers = static_cast<uint32_t>(world.chance(25)   ? 0
                                               : world.chance(25) ? world.draw(1, 8)
                                                                  : 256);
