@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sixteen processes of one user on one host, all pairs talking, members killed at random: while
+// they work, while they join, several at once. Survivors see the errors the standard gives and go
+// on with the living; who takes the seat is connected with at once; nothing is left behind.
+#include <cstdio>
+#include <optional>
+
+#include <unistd.h>
+
+#include "base/random.h"
+#include "processes/crowd.h"
+
+namespace verbena::processes {
+namespace {
+
+struct Storm {
+  Crowd& crowd;
+  SeededRandom& random;
+  uint64_t kills = 0;
+
+  void kill(uint32_t seat) {
+    crowd.kill(seat);
+    ++kills;
+  }
+  void pause(uint64_t most_us) { ::usleep(static_cast<useconds_t>(random.below(most_us + 1))); }
+
+  // One to three die; each is replaced, and some of those die again while they join.
+  void step() {
+    pause(20'000);
+    std::vector<uint32_t> victims;
+    for (uint64_t left = 1 + random.below(3); left > 0; --left) {
+      const auto seat = static_cast<uint32_t>(random.below(kSeats));
+      if (crowd.pid(seat) <= 0) continue;
+      kill(seat);
+      victims.push_back(seat);
+      if (random.below(2) == 0) pause(2'000);
+    }
+    for (const uint32_t seat : victims) {
+      crowd.start(seat);
+      if (random.below(4) != 0) continue;
+      pause(4'000);
+      kill(seat);
+      crowd.start(seat);
+    }
+  }
+};
+
+TEST(Kills, SurvivorsGoOnAndNewcomersConnect) {
+  const uint64_t seed = number_from("VERBENA_SEED", static_cast<uint64_t>(::getpid()));
+  const uint64_t wanted = number_from("VERBENA_KILLS", kSanitized ? 24 : 200);
+  std::printf("seed %llu (VERBENA_SEED), %llu kills (VERBENA_KILLS)\n",
+              static_cast<unsigned long long>(seed), static_cast<unsigned long long>(wanted));
+  SeededRandom random(seed);
+  MemberOptions options;
+  options.engine = own_engine_options();
+  options.addresses = {wire::Gid::from_ipv4(127, 0, 0, 1)};
+  if (kSanitized) options.timeout = 17;
+  std::optional<Namespace> files;
+  if (is_root()) files.emplace(Namespace::Kind::kMount);
+  const bool own_files = files && files->valid();
+  {
+    Crowd crowd(options, [&](uint32_t) {
+      if (own_files && !files->enter()) ::_exit(1);
+    });
+    for (uint32_t seat = 0; seat < kSeats; ++seat) crowd.start(seat);
+    ASSERT_TRUE(crowd.eventually([&] { return crowd.all_talk(); }));
+
+    Storm storm{crowd, random};
+    while (storm.kills < wanted) {
+      storm.step();
+      ASSERT_TRUE(crowd.eventually([&] { return crowd.all_talk(); }))
+          << "after " << storm.kills << " kills";
+    }
+    // Who is killed last takes the connections of the others along; the rest leave in order.
+    for (const uint32_t seat : {3u, 7u, 11u}) crowd.kill(seat);
+    ASSERT_TRUE(crowd.finish()) << crowd.failure();
+
+    uint64_t deaths = 0;
+    uint64_t rounds = 0;
+    uint32_t overflows = 0;
+    for (const Seat& seat : crowd.board().seats) {
+      deaths += seat.deaths;
+      rounds += seat.rounds;
+      overflows += seat.overflows;
+    }
+    std::printf("%llu kills, %llu rounds, %llu connections ended by retry exceeded\n",
+                static_cast<unsigned long long>(storm.kills),
+                static_cast<unsigned long long>(rounds), static_cast<unsigned long long>(deaths));
+    EXPECT_GE(deaths, storm.kills);  // each had fifteen; some survivors died before they knew
+    EXPECT_EQ(overflows, 0u);
+  }
+  EXPECT_EQ(leftovers(options.engine.host), "");
+  if (own_files) {
+    EXPECT_TRUE(files->list("/tmp").empty()) << files->list("/tmp").front();
+    EXPECT_TRUE(files->list("/dev/shm").empty()) << files->list("/dev/shm").front();
+  }
+}
+
+TEST(Kills, AllKilledAtOnceLeaveNothing) {
+  MemberOptions options;
+  options.engine = own_engine_options();
+  options.addresses = {wire::Gid::from_ipv4(127, 0, 0, 1)};
+  for (int again = 0; again < 2; ++again) {
+    {
+      Crowd crowd(options);
+      for (uint32_t seat = 0; seat < 6; ++seat) crowd.start(seat);
+      ASSERT_TRUE(crowd.eventually([&] { return crowd.all_talk(); }));
+    }
+    EXPECT_EQ(leftovers(options.engine.host), "");
+  }
+}
+
+}  // namespace
+}  // namespace verbena::processes
