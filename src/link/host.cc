@@ -217,7 +217,46 @@ bool Host::available(const wire::Gid& destination, Qpn qpn) {
   State& s = *state_;
   s.look();
   const auto slot = static_cast<uint8_t>(qpn.value >> 16);
-  return !s.local_receiver(destination, slot) || s.ledger->available(slot);
+  if (!s.local_receiver(destination, slot)) return true;
+  if (!s.ledger->available(slot)) return deaf_now(slot);
+  if (s.refusals[slot].since != 0) hears_again(slot);
+  return true;
+}
+
+// Refused again.
+bool Host::deaf_now(uint8_t slot) {
+  State& s = *state_;
+  State::Refusal& refusal = s.refusals[slot];
+  const Time now = monotonic_now();
+  if (refusal.incarnation != s.incarnation[slot]) hears_again(slot);  // that was somebody else
+  // A refusal of long ago says nothing about today.
+  const bool stale = now - refusal.last > kDeafAfter / 4;
+  if (refusal.since == 0 || (stale && !refusal.deaf)) refusal.since = now;
+  refusal.last = now;
+  refusal.incarnation = s.incarnation[slot];
+  if (!refusal.deaf && now - refusal.since >= kDeafAfter) {
+    refusal.deaf = true;
+    ++deaf_;
+  }
+  return refusal.deaf;
+}
+
+void Host::hears_again(uint8_t slot) {
+  State::Refusal& refusal = state_->refusals[slot];
+  if (refusal.deaf) --deaf_;
+  refusal = {};
+}
+
+bool Host::is_deaf(const wire::Gid& destination, Qpn qpn) {
+  State& s = *state_;
+  s.look();
+  const auto slot = static_cast<uint8_t>(qpn.value >> 16);
+  if (!s.refusals[slot].deaf) return false;
+  if (!s.is_member(slot) || s.ledger->available(slot)) {
+    hears_again(slot);
+    return false;
+  }
+  return s.addresses.contains(destination);
 }
 
 void Host::spend(const wire::Gid& destination, Qpn qpn, uint32_t cost) {

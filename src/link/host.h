@@ -104,6 +104,10 @@ class Host final : public Credits {
   // Whether somebody who said no before the last settle() has room now, or is gone; cheap enough to
   // be asked in every poll.
   [[nodiscard]] bool room_again();
+  // available() has said no for kDeafAfter on end: from then on it says yes, and this too. Both
+  // mend themselves when there is room.
+  [[nodiscard]] bool is_deaf(const wire::Gid& destination, Qpn qpn) override;
+  static constexpr Duration kDeafAfter = 500 * kMillisecond;
   // Gives back what available() reserved and spend() did not use. After each flush, at least before
   // sleeping. Until then a no stays a no.
   void settle();
@@ -129,6 +133,8 @@ class Host final : public Credits {
   explicit Host(std::unique_ptr<State> state);
   // Whether it was for somebody else.
   [[nodiscard]] bool pass_on(const Datagram& datagram);
+  [[nodiscard]] bool deaf_now(uint8_t slot);
+  void hears_again(uint8_t slot);
 
   std::unique_ptr<State> state_;
   uint8_t slot_;

@@ -84,6 +84,15 @@ struct Host::State final : PeerEvents {
   // Which member sends from 0xc000 + i, by family.
   std::array<std::array<uint8_t, 0x4000>, kFamilies> slot_of_port{};
 
+  // Receivers that refused us, by slot.
+  struct Refusal {
+    Time since = 0;  // 0: it did not
+    Time last = 0;
+    uint32_t incarnation = 0;
+    bool deaf = false;
+  };
+  std::array<Refusal, kSlots> refusals;
+
   Time repair_at = kNever;
   uint32_t looks_left =
       0;  // a dying process closes its descriptors one by one: we look several times

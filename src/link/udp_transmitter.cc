@@ -118,6 +118,12 @@ void UdpTransmitter::send(const transport::OutPacket& packet) {
     counters_.last_error = EAFNOSUPPORT;
     return;
   }
+  // Not acknowledgements: they are few, and the first thing it needs when it goes on.
+  if (credits_ != nullptr && credits_->anyone_deaf() && packet.payload_bytes != 0 &&
+      credits_->is_deaf(packet.path->destination, qpn)) {
+    ++counters_.to_deaf;
+    return;
+  }
   Message& message =
       joining ? messages_.back() : open_message(*packet.path, packet_bytes, qpn, ipv4);
   const wire::IcrcFlow flow{.source = packet.path->source,

@@ -32,6 +32,14 @@ class Credits {
   [[nodiscard]] virtual bool known(const wire::Gid& destination, Qpn qpn) = 0;
   // `cost` is about to lie in that process's receive buffer.
   virtual void spend(const wire::Gid& destination, Qpn qpn, uint32_t cost) = 0;
+
+  // Whether that process takes nothing (stopped) and did not for long: data for it is lost here, so
+  // that who sends to others as well is not held up. The first is a cheap look, true if anybody is.
+  [[nodiscard]] bool anyone_deaf() const { return deaf_ != 0; }
+  [[nodiscard]] virtual bool is_deaf(const wire::Gid& destination, Qpn qpn) = 0;
+
+ protected:
+  uint32_t deaf_ = 0;
 };
 
 // What a datagram costs its receiver's buffer, at most, as the kernel counts. A packet alone lies
@@ -50,7 +58,8 @@ struct TransmitCounters {
   uint64_t syscalls = 0;
   uint64_t gso_refused = 0;
   uint64_t would_block = 0;
-  uint64_t errors = 0;  // sends the kernel refused; the transport will see a loss
+  uint64_t to_deaf = 0;  // packets not sent: their receiver on this host takes nothing
+  uint64_t errors = 0;   // sends the kernel refused; the transport will see a loss
   int last_error = 0;
 };
 

@@ -96,7 +96,8 @@ struct SendSide {
   uint8_t probes = 0;        // since the last round trip was measured: doubles the wait
   uint8_t retries_left = 0;
   uint8_t rnr_left = 0;
-  Time rnr_until = 0;  // no sending before; 0: not waiting
+  Time rnr_until = 0;    // no sending before; 0: not waiting
+  bool refused = false;  // the link had no room when the requester last had something to send
   Time probe_at = kNever;
   Time timeout_at = kNever;
   bool drained_notified = true;  // SQ_DRAINED is not owed

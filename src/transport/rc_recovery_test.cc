@@ -172,6 +172,42 @@ TEST_F(RcRecovery, ATimeoutSpendsARetryAndGoesBack) {
   EXPECT_FALSE(endpoint_->next_deadline() < now_);
 }
 
+TEST_F(RcRecovery, WhatTheLinkNeverTakesRunsOutOfRetriesAsIfLost) {
+  connect(with(14, 2));
+  link_.room = 0;
+  send(SendOp::kSend, 1, 10);
+  send(SendOp::kRead, 2, 10);
+  for (int i = 0; i < 2; ++i) wait(kTimeout);
+  wait(kTimeout - 1);
+  EXPECT_EQ(sends(), "");
+  wait(1);
+  EXPECT_EQ(sends(), "1 transport retries exceeded, 2 flushed");
+  EXPECT_EQ(count(Counter::kTimeout), 3u);
+  EXPECT_EQ(state(), QpState::kErr);
+  EXPECT_EQ(said(), "");
+}
+
+TEST_F(RcRecovery, WhatTheLinkTakesLateCompletesAndHasAllItsRetriesAgain) {
+  without_probes();
+  connect(with(14, 2));
+  link_.room = 0;
+  send(SendOp::kSend, 1, 10);
+  for (int i = 0; i < 2; ++i) wait(kTimeout);
+  link_.room = RecordingLink::kUnlimited;
+  endpoint_->advance(now_);
+  EXPECT_EQ(said(), "SEND_ONLY 0 (10) A");
+  wait(kTimeout - 1);  // the timeout runs from when it was sent
+  EXPECT_EQ(said(), "");
+  ack(0);
+  EXPECT_EQ(sends(), "1 success");
+  EXPECT_EQ(endpoint_->next_deadline(), kNever);
+  send(SendOp::kSend, 2, 10);
+  for (int i = 0; i < 2; ++i) wait(kTimeout);
+  EXPECT_EQ(sends(), "");
+  wait(kTimeout);
+  EXPECT_EQ(sends(), "2 transport retries exceeded");
+}
+
 TEST_F(RcRecovery, RetriesRunOutAfterTheFirstAndEachRetry) {
   without_probes();
   connect(with(14, 2));

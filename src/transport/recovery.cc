@@ -19,6 +19,8 @@ constexpr int32_t kMaxSpacing = 1 << 16;
 constexpr uint8_t kMaxProbeDoublings = 8;
 constexpr Duration kMaxProbeWait = 500 * kMillisecond;
 
+// What the link refuses to take (its receiver on this host is stopped) is not in flight, and yet
+// the timeout runs, as if it had been sent and lost: the peer does not answer either way.
 [[nodiscard]] bool in_flight(const QueuePair& qp) { return qp.send.una != qp.send.sent_end; }
 
 [[nodiscard]] Duration probe_wait(const Core& core, const QueuePair& qp) {
@@ -227,9 +229,13 @@ void arm(Core& core, QueuePair& qp, Time now) {
     return;
   }
   if (!in_flight(qp)) {
-    send.timeout_at = kNever;
     send.probe_at = kNever;
-    core.timers.set(qp, kNever);
+    if (!send.refused) {
+      send.timeout_at = kNever;
+    } else if (send.timeout_at == kNever && qp.attr.timeout != 0) {
+      send.timeout_at = now + ack_timeout(qp.attr.timeout);
+    }
+    core.timers.set(qp, send.timeout_at);
     return;
   }
   if (send.probe_at == kNever) restart_timers(core, qp, now);
@@ -246,7 +252,7 @@ void on_timer(Core& core, QueuePair& qp, Time now) {
       restart_timers(core, qp, now);
       requester::pump(core, qp, now);
     }
-  } else if (in_flight(qp)) {
+  } else if (in_flight(qp) || send.refused) {
     if (now >= send.timeout_at) {
       on_timeout(core, qp, now);
     } else if (now >= send.probe_at) {

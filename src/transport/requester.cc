@@ -211,6 +211,7 @@ void pump_reliable(Core& core, QueuePair& qp, Time now) {
   SendSide& send = qp.send;
   if (send.rnr_until != 0) return;
   uint32_t budget = core.tuning.quantum;
+  send.refused = false;
   while (send.cursor < qp.sq.tail()) {
     SendWqe& wqe = qp.sq.at(send.cursor);
     if (!wqe.started && !start(core, qp, wqe)) break;
@@ -219,7 +220,8 @@ void pump_reliable(Core& core, QueuePair& qp, Time now) {
       ++send.cursor;
       continue;
     }
-    if (budget == 0 || !core.link.has_room_towards(qp.attr.path, qp.attr.dest_qpn)) {
+    send.refused = budget > 0 && !core.link.has_room_towards(qp.attr.path, qp.attr.dest_qpn);
+    if (budget == 0 || send.refused) {
       core.make_runnable(qp);
       break;
     }
