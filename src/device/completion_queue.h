@@ -51,6 +51,9 @@ class CompletionQueue final : public transport::CompletionQueue {
   [[nodiscard]] bool empty() const {
     return published_.load(std::memory_order_acquire) == consumed_.load(std::memory_order_relaxed);
   }
+  // Around fork: no other thread is polling.
+  void before_fork() { consumer_.lock(); }
+  void after_fork() { consumer_.unlock(); }
   [[nodiscard]] uint32_t entries() const { return entries_; }
   [[nodiscard]] CompletionChannel* channel() const { return channel_; }
   [[nodiscard]] bool overflowed() const { return overflowed_.load(std::memory_order_relaxed); }

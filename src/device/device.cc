@@ -13,6 +13,7 @@ namespace {
 struct Shared {
   std::mutex mutex;
   std::weak_ptr<Device> device;
+  std::shared_ptr<Device> forking;  // held while its process forks
 };
 Shared& shared() {
   static auto* const instance = new Shared;
@@ -21,12 +22,24 @@ Shared& shared() {
 
 // fork: the child has none of our descriptors and no helper; what it inherited is unusable, and
 // harmless.
-void before_fork() { shared().mutex.lock(); }
-void after_fork_in_parent() { shared().mutex.unlock(); }
-void after_fork_in_child() {
-  if (const auto device = shared().device.lock()) device->engine().abandon_in_child();
-  shared().device.reset();
-  shared().mutex.unlock();
+void prepare_fork() {
+  Shared& process = shared();
+  process.mutex.lock();
+  process.forking = process.device.lock();
+  if (process.forking != nullptr) process.forking->before_fork();
+}
+void resume_parent() {
+  Shared& process = shared();
+  const std::shared_ptr<Device> device = std::move(process.forking);
+  if (device != nullptr) device->after_fork_in_parent();
+  process.mutex.unlock();
+}
+void start_child() {
+  Shared& process = shared();
+  const std::shared_ptr<Device> device = std::move(process.forking);
+  if (device != nullptr) device->after_fork_in_child();
+  process.device.reset();
+  process.mutex.unlock();
 }
 
 }  // namespace
@@ -35,8 +48,7 @@ Result<std::shared_ptr<Device>, std::string> Device::acquire(const EngineOptions
   Shared& process = shared();
   const std::lock_guard lock(process.mutex);
   if (auto device = process.device.lock()) return device;
-  static const int kRegistered =
-      ::pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+  static const int kRegistered = ::pthread_atfork(prepare_fork, resume_parent, start_child);
   (void)kRegistered;
   std::shared_ptr<Device> device(new Device);
   device->gids_.refresh();
@@ -58,6 +70,21 @@ Result<std::shared_ptr<Device>, std::string> Device::acquire(const EngineOptions
 }
 
 Device::~Device() = default;
+
+void Device::before_fork() {
+  engine_->before_fork();
+  for (const auto& [cq, context] : cqs_) cq->before_fork();
+}
+
+void Device::after_fork_in_parent() {
+  for (const auto& [cq, context] : cqs_) cq->after_fork();
+  engine_->after_fork_in_parent();
+}
+
+void Device::after_fork_in_child() {
+  for (const auto& [cq, context] : cqs_) cq->after_fork();
+  engine_->abandon_in_child();
+}
 
 Outcome<transport::Path> Device::resolve(const AddressVector& vector) const {
   const auto source = gids_.at(vector.source_index);

@@ -92,7 +92,16 @@ class Device final : public EventRouter {
   [[nodiscard]] Engine& engine() { return *engine_; }
   [[nodiscard]] GidTable& gids() { return gids_; }
   [[nodiscard]] const DeviceLimits& limits() const { return limits_; }
-  // Where packets to this vector go; EINVAL for an index that is empty.
+  // Around fork, so that the child finds nothing half done. In the child the device is abandoned:
+  // it has none of the parent's descriptors, and what is called does nothing.
+  void before_fork();
+  void after_fork_in_parent();
+  void after_fork_in_child();
+
+  // Why only this host can be reached (the port is another's), for a person; empty: all can.
+  [[nodiscard]] const std::string& notice() const { return engine_->host().this_host_only(); }
+  // Where packets to this vector go; EINVAL for an index that is empty, ENETUNREACH for another
+  // host while only this one is served.
   [[nodiscard]] Outcome<transport::Path> resolve(const AddressVector& vector) const;
 
  private:

@@ -115,6 +115,7 @@ void Engine::abandon_in_child() {
   wake_.reset();
   epoll_all_.reset();
   epoll_control_.reset();
+  mutex_.unlock();
 }
 
 const link::TransmitCounters& Engine::transmit_counters() const { return transmitter_->counters(); }

@@ -127,7 +127,9 @@ class Engine final : public transport::EventSink,
   // Captures and faults; nullptr: none. They outlive the engine, or are taken out first.
   void set_taps(link::TransmitTap* transmit, link::ReceiveFilter* receive);
 
-  // In a forked child: the parent's sockets and thread are not ours.
+  // Around fork. In the child the parent's sockets and thread are not ours.
+  void before_fork() { mutex_.lock(); }
+  void after_fork_in_parent() { mutex_.unlock(); }
   void abandon_in_child();
 
   [[nodiscard]] static Time clock();

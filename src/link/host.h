@@ -124,8 +124,8 @@ class Host final : public Credits {
   [[nodiscard]] uint32_t members() const;  // alive, ourselves included
   [[nodiscard]] const HostCounters& counters() const;
 
-  // In a forked child: closes every descriptor, touches nothing shared. Nothing but the destructor
-  // may follow.
+  // In a forked child: closes every descriptor, touches nothing shared. From then on it is alone:
+  // nothing is received, and what is sent goes nowhere.
   void abandon_in_child();
 
  private:

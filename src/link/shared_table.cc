@@ -32,14 +32,17 @@ TableMapping::~TableMapping() {
 
 void TableMapping::abandon() {
   fd_.reset();
-  table_ = nullptr;
+  // What the child inherited is of no use, but what it still calls must find something to read. At
+  // the same address: others refer to it.
+  void* const at = ::mmap(table_, sizeof(SharedTable), PROT_READ | PROT_WRITE,
+                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
+  if (at == MAP_FAILED) table_ = nullptr;
 }
 
 Result<TableMapping, TableMapping::Error> TableMapping::map(UniqueFd fd) {
   void* const at =
       ::mmap(nullptr, sizeof(SharedTable), PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
   if (at == MAP_FAILED) return fail(Error::kSystem);
-  (void)::madvise(at, sizeof(SharedTable), MADV_DONTFORK);
   (void)::madvise(at, sizeof(SharedTable), MADV_DONTDUMP);
   TableMapping mapping;
   mapping.fd_ = std::move(fd);

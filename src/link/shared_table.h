@@ -145,7 +145,7 @@ class TableMapping {
 
   [[nodiscard]] SharedTable& table() const { return *table_; }
   [[nodiscard]] int fd() const { return fd_.get(); }
-  // In a forked child, which has no mapping (MADV_DONTFORK).
+  // In a forked child: a table of nobody takes its place.
   void abandon();
 
  private:
