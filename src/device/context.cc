@@ -17,6 +17,16 @@ namespace {
 
 }  // namespace
 
+Context::Context(std::shared_ptr<Device> device) : device_(std::move(device)) {
+  const Engine::Locked locked(device_->engine());
+  device_->contexts_.push_back(this);
+}
+
+Context::~Context() {
+  const Engine::Locked locked(device_->engine());
+  std::erase(device_->contexts_, this);
+}
+
 Outcome<std::unique_ptr<Pd>> Context::alloc_pd() {
   const Engine::Quiet locked(device_->engine());
   const auto id = locked.memory().allocate_pd();

@@ -51,7 +51,6 @@ Result<std::shared_ptr<Device>, std::string> Device::acquire(const EngineOptions
   static const int kRegistered = ::pthread_atfork(prepare_fork, resume_parent, start_child);
   (void)kRegistered;
   std::shared_ptr<Device> device(new Device);
-  device->gids_.refresh();
   EngineOptions with_limits = options;
   const DeviceLimits& limits = device->limits_;
   with_limits.limits = {.max_qps = limits.max_qp,
@@ -65,6 +64,7 @@ Result<std::shared_ptr<Device>, std::string> Device::acquire(const EngineOptions
   auto engine = Engine::start(with_limits, *device);
   if (!engine) return fail(engine.error().what);
   device->engine_ = std::move(*engine);
+  device->gids_.refresh();  // after the link has asked for notices: none is missed
   process.device = device;
   return device;
 }
@@ -116,6 +116,13 @@ void Device::on_srq_event(transport::Event event, SrqId srq) {
 void Device::on_cq_overflow(CompletionQueue& cq) {
   const auto place = cqs_.find(&cq);
   if (place != cqs_.end()) place->second->events().raise({EventType::kCqError, cq.cookie});
+void Device::on_addresses_changed() {
+  if (!gids_.refresh()) return;
+  for (Context* const context : contexts_) {
+    context->events().raise({EventType::kGidChange, nullptr});
+  }
+}
+
 }
 
 }  // namespace verbena::device

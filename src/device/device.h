@@ -13,6 +13,7 @@
 #include <span>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
 #include "base/result.h"
 #include "device/completion_channel.h"
@@ -110,6 +111,7 @@ class Device final : public EventRouter {
   void on_qp_event(transport::Event event, Qpn qpn) override;
   void on_srq_event(transport::Event event, SrqId srq) override;
   void on_cq_overflow(CompletionQueue& cq) override;
+  void on_addresses_changed() override;
 
   DeviceLimits limits_;
   GidTable gids_;
@@ -117,13 +119,17 @@ class Device final : public EventRouter {
   // By number, for events; touched under the engine's lock.
   std::unordered_map<uint32_t, Qp*> qps_;
   std::unordered_map<uint32_t, Srq*> srqs_;
-  std::unordered_map<const CompletionQueue*, Context*> cqs_;
+  std::unordered_map<CompletionQueue*, Context*> cqs_;
+  std::vector<Context*> contexts_;
   std::unique_ptr<Engine> engine_;  // last: its thread uses the rest
 };
 
 class Context {
  public:
-  explicit Context(std::shared_ptr<Device> device) : device_(std::move(device)) {}
+  explicit Context(std::shared_ptr<Device> device);
+  ~Context();
+  Context(const Context&) = delete;
+  Context& operator=(const Context&) = delete;
 
   [[nodiscard]] Device& device() { return *device_; }
   [[nodiscard]] EventQueue& events() { return events_; }

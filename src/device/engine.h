@@ -71,6 +71,8 @@ class EventRouter {
   virtual void on_srq_event(transport::Event event, SrqId srq) = 0;
   virtual void on_cq_overflow(CompletionQueue& cq) = 0;
 };
+  // The host's addresses or interfaces may have changed.
+  virtual void on_addresses_changed() = 0;
 
 class Engine final : public transport::EventSink,
                      public link::DatagramHandler,
@@ -226,6 +228,7 @@ class Engine final : public transport::EventSink,
   bool bulk_ = false;
 
   UniqueFd wake_;           // eventfd
+  uint32_t seen_address_changes_ = 0;
   UniqueFd epoll_all_;      // wake, host, sockets
   UniqueFd epoll_control_;  // wake, host
   std::thread helper_;

@@ -62,6 +62,10 @@ Time Engine::helper_pass(Time now) {
   }
   batch_time_ = now;
   host_->on_ready(*this);
+  if (const uint32_t changes = host_->address_changes(); changes != seen_address_changes_) {
+    seen_address_changes_ = changes;
+    router_.on_addresses_changed();
+  }
   size_t got = 0;
   if (!served) {
     const uint64_t packets_before = receiver_.counters().packets;

@@ -33,6 +33,7 @@ int EventQueue::wait(AsyncEvent& event) {
 }
 
 void EventQueue::forget(const void* element) {
+  if (element == nullptr) return;  // those are the port's
   const std::lock_guard lock(mutex_);
   std::erase_if(events_, [element](const AsyncEvent& event) { return event.element == element; });
 }

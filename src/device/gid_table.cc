@@ -87,25 +87,32 @@ bool GidTable::refresh() {
   for (GidEntry& entry : entries_) {
     if (entry.gid.is_zero()) continue;
     const auto same = std::ranges::find(found, entry.gid, &GidEntry::gid);
-    if (same == found.end()) {
-      entry = {};
-      changed = true;
-    } else {
-      changed |= entry.mtu_bytes != same->mtu_bytes;
-      entry = *same;
-    }
+    changed |= same == found.end();
+    entry = same == found.end() ? GidEntry{} : *same;
   }
   for (const GidEntry& entry : found) {
     if (std::ranges::find(entries_, entry.gid, &GidEntry::gid) != entries_.end()) continue;
-    changed = true;
-    if (entries_.size() < kMaxEntries) {
-      entries_.push_back(entry);
-    } else if (const auto hole = std::ranges::find(entries_, wire::Gid{}, &GidEntry::gid);
-               hole != entries_.end()) {
-      *hole = entry;
-    }
+    changed |= place(entry);
   }
   return changed;
+}
+
+bool GidTable::place(const GidEntry& entry) {
+  const auto free = [this](size_t i) { return entries_[i].gid.is_zero(); };
+  size_t index = 0;
+  while (index < entries_.size() && !(free(index) && last_[index] == entry.gid)) ++index;
+  if (index == kMaxEntries) {
+    index = 0;
+    while (index < entries_.size() && !free(index)) ++index;
+    if (index == kMaxEntries) return false;
+  }
+  if (index == entries_.size()) {
+    entries_.emplace_back();
+    last_.emplace_back();
+  }
+  entries_[index] = entry;
+  last_[index] = entry.gid;
+  return true;
 }
 
 std::vector<GidEntry> GidTable::entries() const {
@@ -120,10 +127,11 @@ std::optional<GidEntry> GidTable::at(uint32_t index) const {
 }
 
 std::optional<uint32_t> GidTable::find(const wire::Gid& gid) const {
+  if (gid.is_zero()) return std::nullopt;
   const std::lock_guard lock(mutex_);
-  const auto place = std::ranges::find(entries_, gid, &GidEntry::gid);
-  if (place == entries_.end()) return std::nullopt;
-  return static_cast<uint32_t>(place - entries_.begin());
+  const auto found = std::ranges::find(entries_, gid, &GidEntry::gid);
+  if (found == entries_.end()) return std::nullopt;
+  return static_cast<uint32_t>(found - entries_.begin());
 }
 
 Mtu GidTable::active_mtu() const {

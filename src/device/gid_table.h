@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The port's GID table: one entry for each address of the host, loopback included. An address keeps
-// its index for as long as it exists; the place of one that went is reused last. Refreshed from the
-// interfaces on demand.
+// its index for as long as it exists, and finds it again when it comes back; the place of one that
+// went is reused last. The device refreshes it when the kernel says that something changed.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@ class GidTable {
  public:
   static constexpr size_t kMaxEntries = 256;
 
-  // Reads the host's interfaces; true when the table changed.
+  // Reads the host's interfaces; true when an address came or went.
   bool refresh();
 
   [[nodiscard]] std::vector<GidEntry> entries() const;
@@ -37,8 +37,12 @@ class GidTable {
   [[nodiscard]] transport::Mtu active_mtu() const;
 
  private:
+  // Where it was, else at the end, else in a gap; false when all places are taken.
+  bool place(const GidEntry& entry);
+
   mutable std::mutex mutex_;
   std::vector<GidEntry> entries_;
+  std::vector<wire::Gid> last_;  // by index: what was there last
 };
 
 // The largest path MTU whose packets fit an interface of so many bytes.

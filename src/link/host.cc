@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <optional>
+#include <vector>
 
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -222,6 +224,8 @@ bool Host::available(const wire::Gid& destination, Qpn qpn) {
   if (s.refusals[slot].since != 0) hears_again(slot);
   return true;
 }
+uint32_t Host::address_changes() const { return state_->addresses.changes(); }
+
 
 // Refused again.
 bool Host::deaf_now(uint8_t slot) {

@@ -130,6 +130,8 @@ class Host final : public Credits {
 
  private:
   struct State;
+  // Rises, within on_ready(), when the host's addresses or interfaces may have changed.
+  [[nodiscard]] uint32_t address_changes() const;
   explicit Host(std::unique_ptr<State> state);
   // Whether it was for somebody else.
   [[nodiscard]] bool pass_on(const Datagram& datagram);

@@ -3,6 +3,10 @@
 // when there is none. Under the group's lock.
 #pragma once
 
+#include <cstdint>
+#include <string>
+#include <vector>
+
 #include "base/random.h"
 #include "base/result.h"
 #include "link/host.h"

@@ -20,7 +20,7 @@ namespace {
   if (!fd.valid()) return fd;
   sockaddr_nl address{};
   address.nl_family = AF_NETLINK;
-  address.nl_groups = RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR;
+  address.nl_groups = RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR | RTMGRP_LINK;
   if (::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)
     fd.reset();
   return fd;
@@ -76,6 +76,7 @@ void LocalAddresses::on_ready() {
   while (::recv(notices_.get(), notice.data(), notice.size(), MSG_DONTWAIT) > 0 ||
          errno == ENOBUFS) {}
   refresh();
+  ++notices_read_;
 }
 
 }  // namespace verbena::link

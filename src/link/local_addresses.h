@@ -24,6 +24,8 @@ class LocalAddresses {
   [[nodiscard]] int fd() const { return notices_.get(); }
   void on_ready();
   [[nodiscard]] std::span<const wire::Gid> all() const { return addresses_; }
+  // Rises when addresses or interfaces may have changed.
+  [[nodiscard]] uint32_t changes() const { return notices_read_; }
   void abandon() { notices_.reset(); }
 
  private:
@@ -34,6 +36,7 @@ class LocalAddresses {
   std::vector<wire::Gid> addresses_;  // sorted
   wire::Gid last_;
   bool last_is_local_ = false;
+  uint32_t notices_read_ = 0;
 };
 
 }  // namespace verbena::link

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+// The GID table follows the host: addresses that come and go are seen without asking, with an event
+// on every context; an address keeps its index, and has it again when it comes back; one that
+// appeared after the start serves connections. And an idle process uses no CPU for it.
+#include <functional>
+#include <stdexcept>
+#include <string>
+
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "processes/actor.h"
+#include "processes/crowd.h"
+
+namespace verbena::processes {
+namespace {
+
+void need(bool condition, const char* what) {
+  if (!condition) throw std::runtime_error(what);
+}
+
+// Whether a GID_CHANGE comes in time, and the change with it. Others may come before: a kernel
+// gives interfaces addresses of their own.
+[[nodiscard]] bool told(device::Context& context, const std::function<bool()>& changed) {
+  for (;;) {
+    pollfd waiting{context.events().fd(), POLLIN, 0};
+    if (::poll(&waiting, 1, static_cast<int>(kPatience / kMillisecond)) != 1) return false;
+    device::AsyncEvent event;
+    if (context.events().wait(event) != 0 || event.element != nullptr ||
+        event.type != device::EventType::kGidChange) {
+      return false;
+    }
+    if (changed()) return true;
+  }
+}
+
+[[nodiscard]] Duration cpu_used() {
+  rusage usage{};
+  ::getrusage(RUSAGE_SELF, &usage);
+  return (Duration{usage.ru_utime.tv_sec} + usage.ru_stime.tv_sec) * kSecond +
+         (Duration{usage.ru_utime.tv_usec} + usage.ru_stime.tv_usec) * kMicrosecond;
+}
+
+class Addresses : public ::testing::Test {
+ protected:
+  Addresses() : stage_(make_stage()) {}
+  ~Addresses() override { drop_stage(stage_); }
+  Stage* stage_;
+};
+
+TEST_F(Addresses, AreFollowedAndServed) {
+  if (!is_root()) GTEST_SKIP() << "two hosts (network namespaces) take root";
+  const Namespace first(Namespace::Kind::kNetwork);
+  const Namespace second(Namespace::Kind::kNetwork);
+  if (!first.valid() || !second.valid() || !join_hosts(first, second)) {
+    GTEST_SKIP() << "network namespaces are not to be had here";
+  }
+  const wire::Gid late = wire::Gid::from_ipv4(10, 77, 0, 11);
+  const wire::Gid between = wire::Gid::from_ipv4(10, 77, 0, 12);
+  const wire::Gid other = wire::Gid::from_ipv4(10, 77, 0, 2);
+  PartyOptions options;
+  options.engine = own_engine_options();
+
+  Actor watcher(*stage_, [&](Stage& stage) {
+    need(first.enter(), "setns");
+    options.address = late;
+    Party party(options);
+    device::Context second_context(device::Device::acquire(options.engine).value());
+    device::GidTable& gids = party.context().device().gids();
+    const auto known = gids.entries();
+    need(!gids.find(late), "the address is there too early");
+    stage.cards[0] = party.card();
+    stage.steps[0] = 1;
+
+    const auto is_there = [&] { return gids.find(late).has_value(); };
+    need(told(party.context(), is_there), "no event for a new address");
+    need(told(second_context, is_there), "no event for a new address on another context");
+    const auto index = gids.find(late);
+    for (uint32_t i = 0; i < known.size(); ++i) {
+      need(gids.at(i)->gid == known[i].gid, "an index moved");
+    }
+    need(wait_until([&] { return stage.steps[1] >= 1; }), "the other is not there");
+    party.connect(stage.cards[1], other);
+    stage.steps[0] = 2;
+    need(wait_until([&] { return stage.steps[1] >= 2; }), "the other is not connected");
+    need(party.echo(0, 9000, 4), "the new address does not serve");
+
+    stage.steps[0] = 3;  // the address goes; another comes; it comes back
+    need(told(party.context(), [&] { return !gids.find(late); }), "no event when it went");
+    need(!gids.at(*index), "its place is not empty");
+    stage.steps[0] = 4;
+    need(told(party.context(), [&] { return gids.find(between).has_value(); }),
+         "no event for another address");
+    stage.steps[0] = 5;
+    need(told(party.context(), is_there), "no event for an address that came back");
+    need(gids.find(late) == index, "an address that came back has another index");
+    stage.steps[0] = 6;  // the interface goes down
+    need(wait_until([&] { return !gids.find(late); }), "an interface that is down is shown");
+  });
+  Actor peer(*stage_, [&](Stage& stage) {
+    need(second.enter(), "setns");
+    options.address = other;
+    Party party(options);
+    stage.cards[1] = party.card();
+    stage.steps[1] = 1;
+    need(wait_until([&] { return stage.steps[0] >= 2; }), "the other is not connected");
+    party.connect(stage.cards[0], late);
+    stage.steps[1] = 2;
+    (void)wait_until([&] { return stage.steps[0] >= 3; });
+  });
+  const auto step = [&](uint32_t number) {
+    return wait_until([&] { return stage_->steps[0] >= number; });
+  };
+  ASSERT_TRUE(step(1)) << stage_->words.data();
+  ASSERT_EQ(first.run("ip addr add 10.77.0.11/24 dev verb0"), 0);
+  ASSERT_TRUE(step(3)) << stage_->words.data();
+  ASSERT_EQ(first.run("ip addr del 10.77.0.11/24 dev verb0"), 0);
+  ASSERT_TRUE(step(4)) << stage_->words.data();
+  ASSERT_EQ(first.run("ip addr add 10.77.0.12/24 dev verb0"), 0);
+  ASSERT_TRUE(step(5)) << stage_->words.data();
+  ASSERT_EQ(first.run("ip addr add 10.77.0.11/24 dev verb0"), 0);
+  ASSERT_TRUE(step(6)) << stage_->words.data();
+  ASSERT_EQ(first.run("ip link set verb0 down"), 0);
+  EXPECT_EQ(watcher.join(), 0) << stage_->words.data();
+  EXPECT_EQ(peer.join(), 0) << stage_->words.data();
+}
+
+TEST_F(Addresses, AnIdleProcessSleeps) {
+  PartyOptions options;
+  options.engine = own_engine_options();
+  Actor idle(*stage_, [&](Stage& stage) {
+    const Party party(options);
+    ::usleep(100'000);  // what the start caused has settled
+    const Duration before = cpu_used();
+    ::usleep(1'000'000);
+    stage.numbers[0] = static_cast<uint64_t>(cpu_used() - before);
+  });
+  EXPECT_EQ(idle.join(), 0) << stage_->words.data();
+  EXPECT_LT(stage_->numbers[0], static_cast<uint64_t>(10 * kMillisecond));  // of a second
+}
+
+}  // namespace
+}  // namespace verbena::processes
