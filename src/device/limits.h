@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
+#include <vector>
 
 #include "device/gid_table.h"
 #include "transport/endpoint.h"
@@ -23,5 +25,13 @@ struct DeviceLimits {
   uint32_t max_rd_atomic = 128;
   uint32_t max_gids = static_cast<uint32_t>(GidTable::kMaxEntries);
 };
+
+struct LimitRow {
+  std::string_view name;
+  uint64_t value = 0;
+};
+
+// All of them, by name, for a command that prints them.
+[[nodiscard]] std::vector<LimitRow> rows_of(const DeviceLimits& limits);
 
 }  // namespace verbena::device
