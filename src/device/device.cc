@@ -90,6 +90,9 @@ Outcome<transport::Path> Device::resolve(const AddressVector& vector) const {
   const auto source = gids_.at(vector.source_index);
   if (!source || vector.destination.is_zero()) return fail(EINVAL);
   if (source->gid.is_ipv4() != vector.destination.is_ipv4()) return fail(EINVAL);
+  if (!notice().empty() && !source->loopback && !gids_.find(vector.destination)) {
+    return fail(ENETUNREACH);
+  }
   const bool link_local = !vector.destination.is_ipv4() && vector.destination.bytes[0] == 0xfe &&
                           (vector.destination.bytes[1] & 0xc0) == 0x80;
   return transport::Path{.source = source->gid,
@@ -113,9 +116,6 @@ void Device::on_srq_event(transport::Event event, SrqId srq) {
   place->second->context->events().raise({static_cast<EventType>(event), place->second->cookie});
 }
 
-void Device::on_cq_overflow(CompletionQueue& cq) {
-  const auto place = cqs_.find(&cq);
-  if (place != cqs_.end()) place->second->events().raise({EventType::kCqError, cq.cookie});
 void Device::on_addresses_changed() {
   if (!gids_.refresh()) return;
   for (Context* const context : contexts_) {
@@ -123,6 +123,9 @@ void Device::on_addresses_changed() {
   }
 }
 
+void Device::on_cq_overflow(CompletionQueue& cq) {
+  const auto place = cqs_.find(&cq);
+  if (place != cqs_.end()) place->second->events().raise({EventType::kCqError, cq.cookie});
 }
 
 }  // namespace verbena::device

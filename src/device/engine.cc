@@ -65,22 +65,21 @@ Time Engine::clock() {
   return Time{now.tv_sec} * kSecond + now.tv_nsec;
 }
 
-Engine::Engine(const EngineOptions& options, EventRouter& router)
-    : router_(router),
-      random_(std::make_unique<KernelRandom>()),
-      port_(options.host.udp.port),
-      lease_(kFullLease) {}
+Engine::Engine(EventRouter& router)
+    : router_(router), random_(std::make_unique<KernelRandom>()), lease_(kFullLease) {}
 
 Result<std::unique_ptr<Engine>, link::HostError> Engine::start(const EngineOptions& options,
                                                                EventRouter& router) {
-  std::unique_ptr<Engine> engine(new Engine(options, router));
+  std::unique_ptr<Engine> engine(new Engine(router));
   auto host = link::Host::join(options.host, *engine->random_);
   if (!host) return fail(host.error());
   engine->host_ = std::move(*host);
   link::Host& member = *engine->host_;
+  engine->port_ = member.port();
+  engine->this_host_only_ = !member.this_host_only().empty();
   engine->memory_ = std::make_unique<memory::Domain>(*engine->random_, options.memory);
-  engine->transmitter_ = std::make_unique<link::UdpTransmitter>(member.ipv4(), member.ipv6(),
-                                                                options.host.udp.port, &member);
+  engine->transmitter_ =
+      std::make_unique<link::UdpTransmitter>(member.ipv4(), member.ipv6(), member.port(), &member);
   engine->endpoint_ =
       std::make_unique<transport::Endpoint>(*engine->memory_, *engine->transmitter_, *engine,
                                             *engine->random_, options.limits, options.tuning);
@@ -139,6 +138,10 @@ void Engine::on_consumed(const wire::Gid& source, uint16_t source_port, uint32_t
 }
 
 void Engine::on_datagram(const link::Datagram& datagram) {
+  if (this_host_only_ && !host_->is_local(datagram.source)) {
+    ++counters_.not_this_host;
+    return;
+  }
   if (!host_->route(datagram)) return;  // another member's
   if (filter_ == nullptr) return accept(datagram);
   filter_->pass(datagram, batch_time_, inner_);

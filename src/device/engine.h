@@ -58,6 +58,7 @@ struct EngineOptions {
 struct EngineCounters {
   uint64_t parse_errors[static_cast<size_t>(wire::ParseError::kCount)] = {};
   uint64_t bad_icrc = 0;
+  uint64_t not_this_host = 0;  // from elsewhere, while only this host is served
   uint64_t helper_wakeups = 0;
   uint64_t poller_batches = 0;
   uint64_t helper_batches = 0;
@@ -70,9 +71,9 @@ class EventRouter {
   virtual void on_qp_event(transport::Event event, Qpn qpn) = 0;
   virtual void on_srq_event(transport::Event event, SrqId srq) = 0;
   virtual void on_cq_overflow(CompletionQueue& cq) = 0;
-};
   // The host's addresses or interfaces may have changed.
   virtual void on_addresses_changed() = 0;
+};
 
 class Engine final : public transport::EventSink,
                      public link::DatagramHandler,
@@ -137,7 +138,7 @@ class Engine final : public transport::EventSink,
   [[nodiscard]] static Time clock();
 
  private:
-  Engine(const EngineOptions& options, EventRouter& router);
+  explicit Engine(EventRouter& router);
 
   // transport::EventSink, under the lock
   void qp_event(transport::Event event, Qpn qpn) override { router_.on_qp_event(event, qpn); }
@@ -204,7 +205,8 @@ class Engine final : public transport::EventSink,
   std::vector<CompletionQueue*> to_publish_;
   EngineCounters counters_;
   Time batch_time_ = 0;
-  const uint16_t port_;
+  uint16_t port_ = 0;
+  bool this_host_only_ = false;
   bool use_ipv4_ = false;
   bool use_ipv6_ = false;
   uint32_t poll_round_ = 0;
@@ -226,9 +228,9 @@ class Engine final : public transport::EventSink,
   bool polling_ = false;     // as the host was told
   // Bulk comes in so quickly that sleeping between two batches costs more than it saves.
   bool bulk_ = false;
+  uint32_t seen_address_changes_ = 0;
 
   UniqueFd wake_;           // eventfd
-  uint32_t seen_address_changes_ = 0;
   UniqueFd epoll_all_;      // wake, host, sockets
   UniqueFd epoll_control_;  // wake, host
   std::thread helper_;

@@ -95,11 +95,45 @@ Host::State::State(const HostOptions& given, TableMapping taken)
 
 Host::Host(std::unique_ptr<State> state) : state_(std::move(state)), slot_(state_->self) {}
 
+// Every process of the user must come to the same port, also when the first one became free
+// meanwhile: members that are there decide, and one newcomer at a time looks.
 Result<std::unique_ptr<Host>, HostError> Host::join(const HostOptions& options,
                                                     RandomSource& random) {
   if (options.group.size() > GroupNames::kMaxGroupBytes) {
     return fail(system_error("the group's name is too long", ENAMETOOLONG));
   }
+  if (!options.this_host_if_taken) return join_on_port(options, random);
+  const GroupNames names(options.group, options.udp.port);
+  const auto choosing = GroupLock::take_choice(names, kJoinLockBound);
+  if (!choosing) return fail(lock_error(names));
+  HostOptions candidate = options;
+  const std::vector<uint16_t> ports = candidate_ports(options.udp.port);
+  const auto joined = [&](Result<std::unique_ptr<Host>, HostError> host) {
+    if (host && candidate.udp.port != options.udp.port) {
+      (*host)->state_->this_host_only =
+          this_host_only_because(options.udp.port, candidate.udp.port);
+    }
+    return host;
+  };
+  for (const uint16_t port : ports) {
+    candidate.udp.port = port;
+    if (has_members(GroupNames(options.group, port)))
+      return joined(join_on_port(candidate, random));
+  }
+  std::optional<HostError> why;
+  for (const uint16_t port : ports) {
+    candidate.udp.port = port;
+    auto host = join_on_port(candidate, random);
+    if (host || host.error().kind != HostError::Kind::kPortTakenByOther) {
+      return joined(std::move(host));
+    }
+    if (!why) why = host.error();
+  }
+  return fail(*why);
+}
+
+Result<std::unique_ptr<Host>, HostError> Host::join_on_port(const HostOptions& options,
+                                                            RandomSource& random) {
   const GroupNames names(options.group, options.udp.port);
   const auto lock = GroupLock::take(names, kJoinLockBound);
   if (!lock) return fail(lock_error(names));
@@ -175,12 +209,17 @@ void Host::abandon_in_child() {
 
 const UdpSockets* Host::ipv4() const { return state_->sockets(Family::kIpv4); }
 const UdpSockets* Host::ipv6() const { return state_->sockets(Family::kIpv6); }
+uint16_t Host::port() const { return state_->options.udp.port; }
+const std::string& Host::this_host_only() const { return state_->this_host_only; }
+bool Host::is_local(const wire::Gid& address) { return state_->addresses.contains(address); }
 int Host::fd() const { return state_->epoll.get(); }
 
 uint32_t Host::members() const {
   state_->look();
   return state_->member_count;
 }
+
+uint32_t Host::address_changes() const { return state_->addresses.changes(); }
 
 const HostCounters& Host::counters() const {
   state_->counters.credits_reclaimed = state_->ledger->reclaimed();
@@ -224,8 +263,6 @@ bool Host::available(const wire::Gid& destination, Qpn qpn) {
   if (s.refusals[slot].since != 0) hears_again(slot);
   return true;
 }
-uint32_t Host::address_changes() const { return state_->addresses.changes(); }
-
 
 // Refused again.
 bool Host::deaf_now(uint8_t slot) {

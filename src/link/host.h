@@ -40,6 +40,9 @@ struct HostOptions {
   // A dead member's slot is not given out again for this long, unless all free ones rest: then the
   // one that has rested longest is.
   Duration slot_rest = 10 * kSecond;
+  // Where the port is another's (the kernel's rdma_rxe, another user): serve this host only, on a
+  // port of our own, rather than not at all.
+  bool this_host_if_taken = true;
 };
 
 struct HostError {
@@ -75,6 +78,11 @@ class Host final : public Credits {
   ~Host() override;
 
   [[nodiscard]] uint8_t slot() const { return slot_; }
+  // The RoCE port, or the one that serves this host only.
+  [[nodiscard]] uint16_t port() const;
+  // Why only members of this host can be reached; empty: all can.
+  [[nodiscard]] const std::string& this_host_only() const;
+  [[nodiscard]] bool is_local(const wire::Gid& address);
   // nullptr where the family is not there.
   [[nodiscard]] const UdpSockets* ipv4() const;
   [[nodiscard]] const UdpSockets* ipv6() const;
@@ -122,6 +130,8 @@ class Host final : public Credits {
   void set_polling(bool polling);
 
   [[nodiscard]] uint32_t members() const;  // alive, ourselves included
+  // Rises, within on_ready(), when the host's addresses or interfaces may have changed.
+  [[nodiscard]] uint32_t address_changes() const;
   [[nodiscard]] const HostCounters& counters() const;
 
   // In a forked child: closes every descriptor, touches nothing shared. From then on it is alone:
@@ -130,9 +140,9 @@ class Host final : public Credits {
 
  private:
   struct State;
-  // Rises, within on_ready(), when the host's addresses or interfaces may have changed.
-  [[nodiscard]] uint32_t address_changes() const;
   explicit Host(std::unique_ptr<State> state);
+  [[nodiscard]] static Result<std::unique_ptr<Host>, HostError> join_on_port(
+      const HostOptions& options, RandomSource& random);
   // Whether it was for somebody else.
   [[nodiscard]] bool pass_on(const Datagram& datagram);
   [[nodiscard]] bool deaf_now(uint8_t slot);

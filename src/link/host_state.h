@@ -76,6 +76,7 @@ struct Host::State final : PeerEvents {
   HostCounters counters;
   DatagramHandler* handler = nullptr;  // during on_ready()
   bool abandoned = false;
+  std::string this_host_only;  // why
 
   // Our view of the table as of seen_generation.
   uint32_t seen_generation = 0;

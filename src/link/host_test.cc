@@ -170,6 +170,7 @@ TEST_F(HostTest, TwoMountNamespacesShare) {
 TEST_F(HostTest, AnotherUserIsToldWhoHasThePort) {
   if (::geteuid() != 0) GTEST_SKIP() << "needs root";
   const Member ours = start_joined();
+  options_.this_host_if_taken = false;
   const Member theirs = start(serve_until_told, [] {
     if (::setgroups(0, nullptr) != 0 || ::setuid(65534) != 0) ::_exit(1);
   });

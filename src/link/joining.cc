@@ -20,6 +20,8 @@ namespace verbena::link {
 namespace {
 
 constexpr Duration kAnswerBound = 2 * kSecond;
+constexpr uint16_t kOtherPortsFrom = 10'000;
+constexpr uint16_t kOtherPorts = 4;
 constexpr Duration kTryProcAfter = 100 * kMillisecond;
 
 struct Asked {
@@ -137,6 +139,19 @@ void add_owners(const char* path, uint16_t port, std::vector<unsigned>& uids) {
   }
 }
 
+// Who has the port; empty when nobody is seen to.
+[[nodiscard]] std::string holder_of(uint16_t port) {
+  std::vector<unsigned> uids;
+  add_owners("/proc/net/udp", port, uids);
+  add_owners("/proc/net/udp6", port, uids);
+  if (uids.empty()) return {};
+  for (const unsigned uid : uids) {
+    if (uid == ::geteuid()) continue;
+    return uid == 0 ? "root, or the kernel's rdma_rxe" : "user " + std::to_string(uid);
+  }
+  return "another program, or the kernel's rdma_rxe";
+}
+
 }  // namespace
 
 Result<TableMapping, HostError> obtain_table(const GroupNames& names, RandomSource& random) {
@@ -153,19 +168,38 @@ Result<TableMapping, HostError> obtain_table(const GroupNames& names, RandomSour
                         std::string("memfd for the shared table: ") + std::strerror(errno), errno});
 }
 
-HostError port_taken(uint16_t port, int code) {
-  std::vector<unsigned> uids;
-  add_owners("/proc/net/udp", port, uids);
-  add_owners("/proc/net/udp6", port, uids);
-  std::string who = "another program, or the kernel's rdma_rxe";
-  for (const unsigned uid : uids) {
-    if (uid == ::geteuid()) continue;
-    who = uid == 0 ? "root, or the kernel's rdma_rxe" : "user " + std::to_string(uid);
-    break;
+bool has_members(const GroupNames& names) {
+  for (size_t slot = kFirstSlot; slot <= kLastSlot; ++slot) {
+    // Not by trying to bind the name: without the group's lock that would look like a member.
+    const auto fd = connect_to(names.member(static_cast<uint8_t>(slot)));
+    if (fd ? identify_peer(fd->get()).same_user : fd.error() == EAGAIN) return true;
   }
+  return false;
+}
+
+std::vector<uint16_t> candidate_ports(uint16_t port) {
+  std::vector<uint16_t> ports{port};
+  for (uint16_t i = 0; i < kOtherPorts; ++i) {
+    // Senders have 0xc000 and above.
+    ports.push_back(static_cast<uint16_t>(1024 + (port + kOtherPortsFrom + i - 1024) % 48'000));
+  }
+  return ports;
+}
+
+std::string this_host_only_because(uint16_t taken, uint16_t instead) {
+  const std::string who = holder_of(taken);
+  return "UDP port " + std::to_string(taken) + " is held by " +
+         (who.empty() ? "nobody now, but was taken when this user's first process started" : who) +
+         ". Only processes of this user on this host can be reached, on port " +
+         std::to_string(instead);
+}
+
+HostError port_taken(uint16_t port, int code) {
+  const std::string who = holder_of(port);
   return {
       HostError::Kind::kPortTakenByOther,
-      "UDP port " + std::to_string(port) + " is held by " + who +
+      "UDP port " + std::to_string(port) + " is held by " +
+          (who.empty() ? "another program, or the kernel's rdma_rxe" : who) +
           ". Processes of one user share it; another user needs another network namespace or port",
       code};
 }

@@ -18,6 +18,12 @@ namespace verbena::link {
 [[nodiscard]] Result<TableMapping, HostError> obtain_table(const GroupNames& names,
                                                            RandomSource& random);
 
+// The port itself, then those that serve this host only when it is taken.
+[[nodiscard]] std::vector<uint16_t> candidate_ports(uint16_t port);
+[[nodiscard]] bool has_members(const GroupNames& names);
+// For a person: what cannot be done, and why.
+[[nodiscard]] std::string this_host_only_because(uint16_t taken, uint16_t instead);
+
 // What to tell a person when the port cannot be bound: who has it, and what to do.
 [[nodiscard]] HostError port_taken(uint16_t port, int code);
 

@@ -85,21 +85,33 @@ PeerIdentity identify_peer(int fd) {
   return {credentials.pid, credentials.uid == ::geteuid()};
 }
 
-std::optional<GroupLock> GroupLock::try_take(const GroupNames& names) {
-  auto fd = listen_on(names.lock(), 16);
+std::optional<GroupLock> GroupLock::try_name(const std::string& name) {
+  auto fd = listen_on(name, 16);
   if (!fd) return std::nullopt;
   return GroupLock(std::move(*fd));
 }
 
-std::optional<GroupLock> GroupLock::take(const GroupNames& names, Duration bound) {
+std::optional<GroupLock> GroupLock::take_name(const std::string& name, Duration bound) {
   const Time deadline = monotonic_now() + bound;
   Duration wait = 100 * kMicrosecond;
   for (;;) {
-    if (auto lock = try_take(names)) return lock;
+    if (auto lock = try_name(name)) return lock;
     if (monotonic_now() >= deadline) return std::nullopt;
     sleep_for(wait);
     wait = std::min<Duration>(wait * 2, 5 * kMillisecond);
   }
+}
+
+std::optional<GroupLock> GroupLock::try_take(const GroupNames& names) {
+  return try_name(names.lock());
+}
+
+std::optional<GroupLock> GroupLock::take(const GroupNames& names, Duration bound) {
+  return take_name(names.lock(), bound);
+}
+
+std::optional<GroupLock> GroupLock::take_choice(const GroupNames& names, Duration bound) {
+  return take_name(names.choice(), bound);
 }
 
 std::optional<pid_t> GroupLock::holder(const GroupNames& names) {

@@ -24,6 +24,8 @@ class GroupNames {
 
   [[nodiscard]] const std::string& prefix() const { return prefix_; }
   [[nodiscard]] std::string lock() const { return prefix_ + ".lock"; }
+  // Held by the newcomer that looks for a port.
+  [[nodiscard]] std::string choice() const { return prefix_ + ".choice"; }
   [[nodiscard]] std::string member(uint8_t slot) const {
     return prefix_ + "." + std::to_string(slot);
   }
@@ -53,11 +55,16 @@ class GroupLock {
   [[nodiscard]] static std::optional<GroupLock> try_take(const GroupNames& names);
   // Waits at most `bound`.
   [[nodiscard]] static std::optional<GroupLock> take(const GroupNames& names, Duration bound);
+  // Another lock, of names.choice(), taken before the group's.
+  [[nodiscard]] static std::optional<GroupLock> take_choice(const GroupNames& names,
+                                                            Duration bound);
   // Who holds it just now, if that can be seen.
   [[nodiscard]] static std::optional<pid_t> holder(const GroupNames& names);
 
  private:
   explicit GroupLock(UniqueFd fd) : fd_(std::move(fd)) {}
+  [[nodiscard]] static std::optional<GroupLock> try_name(const std::string& name);
+  [[nodiscard]] static std::optional<GroupLock> take_name(const std::string& name, Duration bound);
   UniqueFd fd_;
 };
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "processes/actor.h"
 
+#include <cstdio>
 #include <cstring>
 #include <stdexcept>
 
@@ -32,6 +33,7 @@ Actor::Actor(Stage& stage, const std::function<void(Stage&)>& part) {
   try {
     part(stage);
   } catch (const std::exception& problem) {
+    std::fprintf(stderr, "process %d: %s\n", ::getpid(), problem.what());
     std::strncpy(stage.words.data(), problem.what(), stage.words.size() - 1);
     ::_exit(1);
   }

@@ -54,7 +54,7 @@ TEST(Kills, SurvivorsGoOnAndNewcomersConnect) {
   MemberOptions options;
   options.engine = own_engine_options();
   options.addresses = {wire::Gid::from_ipv4(127, 0, 0, 1)};
-  if (kSanitized) options.timeout = 17;
+  if (kSanitized) options.timeout = 18;
   std::optional<Namespace> files;
   if (is_root()) files.emplace(Namespace::Kind::kMount);
   const bool own_files = files && files->valid();

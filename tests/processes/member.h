@@ -17,7 +17,7 @@ namespace verbena::processes {
 struct MemberOptions {
   device::EngineOptions engine;
   std::vector<wire::Gid> addresses;  // by host
-  uint8_t timeout = 15;              // 134 ms
+  uint8_t timeout = 17;              // 0.5 s: a busy machine is not a dead one
   uint8_t retries = 7;
 };
 

@@ -2,6 +2,7 @@
 #include "processes/party.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <cstring>
 #include <stdexcept>
 #include <string>
@@ -121,7 +122,7 @@ void Party::post(uint32_t qp, SendOp op, uint32_t offset, uint32_t bytes) {
   request.wr_id = qp;
   request.op = op;
   request.list = list;
-  request.remote_addr = RemoteAddr(peer_.memory + offset);
+  request.remote_addr = RemoteAddr(peer_.memory + options_.bytes / 2 + offset);
   request.rkey = RKey(peer_.rkey);
   must(context_.post_send(*qps_[qp], request), "post_send");
 }
@@ -157,6 +158,11 @@ bool Party::echo(uint32_t qp, uint32_t bytes, uint8_t pattern) {
   std::fill_n(memory_.data(), bytes, static_cast<uint8_t>(~pattern));
   post(qp, SendOp::kRead, 0, bytes);
   const auto read = next();
+  for (const auto& done : {wrote, read}) {
+    if (!done || done->status != transport::WcStatus::kSuccess) {
+      std::fprintf(stderr, "echo: %s\n", done ? to_string(done->status) : "no completion");
+    }
+  }
   return wrote && wrote->status == transport::WcStatus::kSuccess && read &&
          read->status == transport::WcStatus::kSuccess &&
          std::all_of(memory_.data(), memory_.data() + bytes,

@@ -45,7 +45,8 @@ class Party {
   [[nodiscard]] uint8_t* memory() { return memory_.data(); }
   [[nodiscard]] device::Context& context() { return context_; }
 
-  // Between equal offsets here and there; the number of the queue pair is the wr_id.
+  // Between the lower half of the memory here and the upper half there, so that both ends may do so
+  // at once. The number of the queue pair is the wr_id.
   void post(uint32_t qp, transport::SendOp op, uint32_t offset, uint32_t bytes);
   // A datagram to queue pair 0 of the other.
   void post_datagram(const Card& peer, const wire::Gid& address, uint32_t bytes);
