@@ -55,6 +55,7 @@ TEST(Kills, SurvivorsGoOnAndNewcomersConnect) {
   options.engine = own_engine_options();
   options.addresses = {wire::Gid::from_ipv4(127, 0, 0, 1)};
   if (kSanitized) options.timeout = 18;
+  options.pause = 10 * kMillisecond;  // so that starting a process, not talking, takes the time
   std::optional<Namespace> files;
   if (is_root()) files.emplace(Namespace::Kind::kMount);
   const bool own_files = files && files->valid();

@@ -16,6 +16,7 @@
 
 #include "base/random.h"
 #include "device/device.h"
+#include "link/shared_table.h"
 
 namespace verbena::processes {
 namespace {
@@ -59,6 +60,7 @@ struct Connection {
   uint32_t remote_rkey = 0;
   uint64_t remote_block = 0;
   uint32_t round = 0;
+  Time next_round = 0;
   uint32_t length = 0;
   bool in_round = false;
   bool verified = false;
@@ -298,8 +300,10 @@ class Member {
   }
 
   void start_round(Connection& c) {
-    if (c.in_round || self_.finish != 0) return;
+    const Time now = link::monotonic_now();
+    if (c.in_round || self_.finish != 0 || now < c.next_round) return;
     c.in_round = true;
+    c.next_round = now + options_.pause;
     c.verified = false;
     ++c.round;
     c.length = 1 + static_cast<uint32_t>(random_.below(kMaxBytes));

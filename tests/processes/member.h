@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/time.h"
 #include "device/engine.h"
 #include "processes/board.h"
 #include "wire/gid.h"
@@ -19,6 +20,7 @@ struct MemberOptions {
   std::vector<wire::Gid> addresses;  // by host
   uint8_t timeout = 17;              // 0.5 s: a busy machine is not a dead one
   uint8_t retries = 7;
+  Duration pause = 0;  // at least, between the starts of two rounds of a connection
 };
 
 // The process's life; returns when told to leave. What goes wrong is written to the board and ends
