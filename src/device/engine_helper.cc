@@ -51,6 +51,7 @@ void ask_for_short_slice() {
 // One look at everything; gives the moment by which another is needed.
 Time Engine::helper_pass(Time now) {
   const std::lock_guard lock(mutex_);
+  ++counters_.helper_wakeups;
   const Time polled = last_poll_.load(std::memory_order_relaxed);
   const Duration lease = lease_.load(std::memory_order_relaxed);
   const bool by_poller = leased(now);
@@ -152,7 +153,6 @@ void Engine::helper_main() {
   ::pthread_setname_np(::pthread_self(), "verbena");
   ask_for_short_slice();
   while (!stopping_.load(std::memory_order_relaxed)) {
-    ++counters_.helper_wakeups;
     const Time until = helper_pass(clock());
     if (bulk_) {
       helper_spin();
