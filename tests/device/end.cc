@@ -5,6 +5,8 @@
 #include <cstring>
 
 #include <netinet/in.h>
+#include <poll.h>
+#include <sched.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -31,6 +33,12 @@ using transport::QpType;
     }
     if (i == 6'000) throw Broken("no free port");
   }
+}
+
+template <typename T>
+[[nodiscard]] T take(Outcome<T> outcome, const char* what) {
+  must(outcome ? 0 : outcome.error(), what);
+  return std::move(*outcome);
 }
 
 }  // namespace
@@ -70,16 +78,23 @@ End::End(const PairOptions& setup, Control control, bool with_faults)
                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (at == MAP_FAILED) throw Broken("no memory");
   memory_ = static_cast<uint8_t*>(at);
-  pd_ = *context_.alloc_pd();
+  pd_ = take(context_.alloc_pd(), "alloc_pd");
   if (setup.channel) channel_ = std::make_unique<CompletionChannel>();
-  send_cq_ = *context_.create_cq(setup.depth * setup.queue_pairs, channel_.get());
-  recv_cq_ = *context_.create_cq(setup.depth * setup.queue_pairs, channel_.get());
-  auto mr = context_.reg_mr(*pd_, memory_, mapped_bytes_, reinterpret_cast<uint64_t>(memory_),
-                            memory::kLocalWrite | memory::kMwBind | kAllRemote);
-  must(mr ? 0 : mr.error(), "reg_mr");
-  mr_ = std::move(*mr);
+  const uint32_t entries =
+      setup.cq_entries != 0 ? setup.cq_entries : setup.depth * setup.queue_pairs;
+  send_cq_ = take(context_.create_cq(entries, channel_.get()), "create_cq");
+  recv_cq_ = take(context_.create_cq(entries, channel_.get()), "create_cq");
+  send_cq_->cookie = send_cq_.get();
+  recv_cq_->cookie = recv_cq_.get();
+  mr_ = take(context_.reg_mr(*pd_, memory_, mapped_bytes_, reinterpret_cast<uint64_t>(memory_),
+                             memory::kLocalWrite | memory::kMwBind | kAllRemote),
+             "reg_mr");
+  if (setup.shared_receives) {
+    srq_ = take(context_.create_srq(*pd_, setup.depth, 4, &srq_), "create_srq");
+  }
   QpRequest request;
   request.type = setup.type;
+  request.srq = srq_.get();
   request.send_cq = send_cq_.get();
   request.recv_cq = recv_cq_.get();
   request.send = {setup.depth, 4, 64};
@@ -87,9 +102,8 @@ End::End(const PairOptions& setup, Control control, bool with_faults)
   request.max_recv_sge = 4;
   request.signal_all = setup.signal_all;
   for (uint32_t i = 0; i < setup.queue_pairs; ++i) {
-    auto qp = context_.create_qp(*pd_, request);
-    must(qp ? 0 : qp.error(), "create_qp");
-    qps_.push_back(std::move(*qp));
+    qps_.push_back(take(context_.create_qp(*pd_, request), "create_qp"));
+    qps_.back()->request.cookie = qps_.back().get();
   }
   const link::FaultRates& rates = setup.faults;
   if (with_faults && (rates.loss_ppm | rates.duplicate_ppm | rates.reorder_ppm | rates.delay_ppm |
@@ -122,6 +136,7 @@ End::End(const PairOptions& setup, Control control, bool with_faults)
 End::~End() {
   if (filter_) engine().set_taps(nullptr, nullptr);
   for (const auto& qp : qps_) (void)context_.destroy_qp(*qp);
+  if (srq_) (void)context_.destroy_srq(*srq_);
   (void)context_.dereg_mr(*mr_);
   (void)context_.destroy_cq(*send_cq_);
   (void)context_.destroy_cq(*recv_cq_);
@@ -163,7 +178,9 @@ void End::post(uint32_t qp, const Post& post) { must(try_post(qp, post), "post_s
 
 void End::post_recv(uint32_t qp, uint64_t offset, uint32_t n, uint64_t wr_id) {
   const std::array<memory::Sge, 1> list{sge(offset, n)};
-  must(context_.post_recv(*qps_[qp], {wr_id, list}), "post_recv");
+  must(srq_ ? context_.post_srq_recv(*srq_, {wr_id, list})
+            : context_.post_recv(*qps_[qp], {wr_id, list}),
+       "post_recv");
 }
 
 transport::Completion End::next(CompletionQueue& cq) {
@@ -214,6 +231,18 @@ void End::to_error(uint32_t qp) {
   must(context_.modify_qp(*qps_[qp], attr, transport::kAttrState), "to error");
 }
 
+bool End::readable(int fd, std::chrono::milliseconds patience) {
+  pollfd entry{fd, POLLIN, 0};
+  return ::poll(&entry, 1, static_cast<int>(patience.count())) == 1;
+}
+
+AsyncEvent End::next_event() {
+  if (!readable(context_.events().fd(), kPatience)) throw Broken("no asynchronous event");
+  AsyncEvent event;
+  must(context_.events().wait(event), "waiting for an event");
+  return event;
+}
+
 void End::connect_datagrams(Qp& qp) {
   transport::QpAttr attr;
   attr.qkey = kQkey;
@@ -246,6 +275,8 @@ void End::connect(uint32_t index) {
   attr.retry_count = setup_.retry_count;
   attr.rnr_retry = setup_.rnr_retry;
   const bool rc = setup_.type == QpType::kRc;
+  attr.state = QpState::kReset;
+  must(context_.modify_qp(qp, attr, transport::kAttrState), "RESET");
   attr.state = QpState::kInit;
   must(context_.modify_qp(qp, attr,
                           transport::kAttrState | transport::kAttrPkeyIndex | transport::kAttrPort |

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -31,8 +32,10 @@ struct PairOptions {
   uint32_t queue_pairs = 1;
   uint32_t first_psn = 0;
   uint64_t memory_bytes = 4 << 20;
-  uint32_t depth = 64;  // of each queue
+  uint32_t depth = 64;      // of each queue
+  uint32_t cq_entries = 0;  // 0: enough for all queues
   bool channel = false;
+  bool shared_receives = false;  // a shared receive queue
   bool signal_all = true;
   uint8_t timeout = 14;
   uint8_t retry_count = 7;
@@ -71,6 +74,7 @@ class End {
   [[nodiscard]] CompletionChannel* channel() { return channel_.get(); }
   [[nodiscard]] CompletionQueue& send_cq() { return *send_cq_; }
   [[nodiscard]] CompletionQueue& recv_cq() { return *recv_cq_; }
+  [[nodiscard]] Srq& srq() { return *srq_; }
   [[nodiscard]] const transport::Path& path() const { return path_; }
   [[nodiscard]] uint64_t remote_addr(uint64_t offset) const { return remote_.addr + offset; }
   [[nodiscard]] RKey remote_rkey() const { return RKey(remote_.rkey); }
@@ -98,8 +102,13 @@ class End {
   [[nodiscard]] uint32_t overflow();
   [[nodiscard]] transport::QpState state(uint32_t qp);
   void to_error(uint32_t qp);
+  // The next asynchronous event; its element is the object's address (for a queue pair, of its
+  // Qp).
+  [[nodiscard]] AsyncEvent next_event();
+  // Whether the descriptor of a channel or an event queue becomes readable in time.
+  [[nodiscard]] static bool readable(int fd, std::chrono::milliseconds patience);
 
-  // From RESET to connected with the other end's queue pair of the same index.
+  // From any state, through RESET, to connected with the other end's queue pair of the same index.
   void connect(uint32_t index);
   void barrier() { control_.barrier(); }
 
@@ -120,6 +129,7 @@ class End {
   std::unique_ptr<CompletionQueue> send_cq_;
   std::unique_ptr<CompletionQueue> recv_cq_;
   std::unique_ptr<Mr> mr_;
+  std::unique_ptr<Srq> srq_;
   std::vector<std::unique_ptr<Qp>> qps_;
   transport::Path path_;
   Remote remote_;

@@ -146,35 +146,34 @@ TEST_P(Lossy, AllCompletesInOrderAndAtomicsOnce) {
       [&](End& far) { storm_far(far, rounds); });
 }
 
-// Corruption only over IPv6: there the ICRC is checked exactly. Over IPv4 the unknown identification
-// field leaves one corrupted packet in 65,536 unseen.
+// Corruption only over IPv6: there the ICRC is checked exactly. Over IPv4 the unknown
+// identification field leaves one corrupted packet in 65,536 unseen.
 INSTANTIATE_TEST_SUITE_P(
     Faults, Lossy,
-    ::testing::Values(
-        Case{"loss", false, false, Mtu::k1024, {.loss_ppm = 20'000}},
-        Case{"heavy loss", true, false, Mtu::k4096, {.loss_ppm = 80'000}},
-        Case{"duplication", false, true, Mtu::k1024, {.duplicate_ppm = 100'000}},
-        Case{"reordering", false, false, Mtu::k512, {.reorder_ppm = 50'000}},
-        Case{"corruption", false, true, Mtu::k2048, {.corrupt_ppm = 20'000}},
-        Case{"delay", true, true, Mtu::k4096, {.delay_ppm = 5'000}},
-        Case{"everything, two processes",
-             false,
-             true,
-             Mtu::k256,
-             {.loss_ppm = 10'000,
-              .duplicate_ppm = 10'000,
-              .reorder_ppm = 10'000,
-              .delay_ppm = 500,
-              .corrupt_ppm = 10'000}},
-        Case{"everything, one process",
-             true,
-             true,
-             Mtu::k4096,
-             {.loss_ppm = 10'000,
-              .duplicate_ppm = 10'000,
-              .reorder_ppm = 10'000,
-              .delay_ppm = 500,
-              .corrupt_ppm = 10'000}}),
+    ::testing::Values(Case{"loss", false, false, Mtu::k1024, {.loss_ppm = 20'000}},
+                      Case{"heavy loss", true, false, Mtu::k4096, {.loss_ppm = 80'000}},
+                      Case{"duplication", false, true, Mtu::k1024, {.duplicate_ppm = 100'000}},
+                      Case{"reordering", false, false, Mtu::k512, {.reorder_ppm = 50'000}},
+                      Case{"corruption", false, true, Mtu::k2048, {.corrupt_ppm = 20'000}},
+                      Case{"delay", true, true, Mtu::k4096, {.delay_ppm = 5'000}},
+                      Case{"everything, two processes",
+                           false,
+                           true,
+                           Mtu::k256,
+                           {.loss_ppm = 10'000,
+                            .duplicate_ppm = 10'000,
+                            .reorder_ppm = 10'000,
+                            .delay_ppm = 500,
+                            .corrupt_ppm = 10'000}},
+                      Case{"everything, one process",
+                           true,
+                           true,
+                           Mtu::k4096,
+                           {.loss_ppm = 10'000,
+                            .duplicate_ppm = 10'000,
+                            .reorder_ppm = 10'000,
+                            .delay_ppm = 500,
+                            .corrupt_ppm = 10'000}}),
     [](const auto& which) {
       std::string name = which.param.name;
       std::erase_if(name, [](char letter) { return std::isalnum(letter) == 0; });
