@@ -219,6 +219,11 @@ uint32_t End::overflow() {
   return engine().receive_counters().overflow;
 }
 
+void End::order() {
+  if (!kThreadSanitizer) return;
+  const Engine::Locked locked(engine());
+}
+
 QpState End::state(uint32_t qp) {
   const auto attr = context_.query_qp(*qps_[qp]);
   must(attr ? 0 : attr.error(), "query_qp");

@@ -174,7 +174,7 @@ void act(End& near, const Step& step, RKey window) {
 void walk_near(End& near, const std::vector<Step>& list) {
   for (const Step& step : list) {
     SCOPED_TRACE(step.name());
-    const auto window = near.control().hear<RKey>();
+    const auto window = near.hear<RKey>();
     act(near, step, window);
     near.barrier();
   }
@@ -184,7 +184,7 @@ void walk_far(End& far, const std::vector<Step>& list) {
   for (const Step& step : list) {
     SCOPED_TRACE(step.name());
     const RKey window = prepare(far, step);
-    far.control().tell(window);
+    far.tell(window);
     // Unreliable: the near end's completion says nothing about us, an empty message behind it does.
     far.barrier();
     check_far(far, step, window);
@@ -364,7 +364,7 @@ TEST_P(UcMatrix, EveryOperationOfEverySize) {
       [&](End& near) {
         for (const Step& step : list) {
           SCOPED_TRACE(step.name());
-          (void)near.control().hear<RKey>();
+          (void)near.hear<RKey>();
           act(near, step, {});
           near.post(step.qp, {.wr_id = kMarker});
           (void)near.sent();
@@ -376,7 +376,7 @@ TEST_P(UcMatrix, EveryOperationOfEverySize) {
           SCOPED_TRACE(step.name());
           (void)prepare(far, step);
           far.post_recv(step.qp, 0, 0, kMarker);
-          far.control().tell(RKey());
+          far.tell(RKey());
           far.barrier();
           if (step.op != SendOp::kWrite) check_receive(far, step, {});
           EXPECT_EQ(far.received().wr_id, kMarker);

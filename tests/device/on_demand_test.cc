@@ -76,7 +76,7 @@ class Sweep {
     must(near_.context().post_send(near_.qp(0), request), "post_send");
     const WcStatus status = near_.next(near_.send_cq()).status;
     if (status != WcStatus::kSuccess) {
-      near_.control().tell('!');
+      near_.tell('!');
       near_.connect(0);
       near_.barrier();
     }
@@ -90,7 +90,7 @@ class Sweep {
 
 // The far half: mends the connection until told that it is over.
 void mend(End& far) {
-  while (far.control().hear<char>() == '!') {
+  while (far.hear<char>() == '!') {
     EXPECT_EQ(far.state(0), QpState::kErr);
     far.connect(0);
     far.barrier();
@@ -108,7 +108,7 @@ TEST(OnDemand, WhatIsThereIsServedAndTheRestRefused) {
   run_pair(
       {},
       [](End& near) {
-        const Key key = near.control().hear<Key>();
+        const Key key = near.hear<Key>();
         const uint64_t stride = kSpaceBytes / kIslands;
         const auto island = [&](uint32_t i) { return key.addr + stride * i + 8 * key.page; };
         Sweep sweep(near, key);
@@ -139,12 +139,12 @@ TEST(OnDemand, WhatIsThereIsServedAndTheRestRefused) {
           EXPECT_TRUE(status == WcStatus::kRemoteAccess || status == WcStatus::kSuccess)
               << to_string(status);
         }
-        near.control().tell('.');
+        near.tell('.');
       },
       [](End& far) {
         const Archipelago space;
         const auto mr = on_demand(far, space.base(), kSpaceBytes);
-        far.control().tell(Key{reinterpret_cast<uint64_t>(space.base()), mr->rkey, space.page()});
+        far.tell(Key{reinterpret_cast<uint64_t>(space.base()), mr->rkey, space.page()});
         mend(far);
         EXPECT_EQ(far.context().dereg_mr(*mr), 0);
       });
@@ -156,7 +156,7 @@ TEST(OnDemand, TheProcessMayBeSwept) {
   run_pair(
       {},
       [](End& near) {
-        const Key key = near.control().hear<Key>();
+        const Key key = near.hear<Key>();
         Sweep sweep(near, key);
         SeededRandom random(12);
         EXPECT_EQ(sweep.go(SendOp::kRead, near.remote_addr(0), 4096), WcStatus::kSuccess);
@@ -170,7 +170,7 @@ TEST(OnDemand, TheProcessMayBeSwept) {
           EXPECT_TRUE(status == WcStatus::kRemoteAccess || status == WcStatus::kSuccess)
               << to_string(status);
         }
-        near.control().tell('.');
+        near.tell('.');
       },
       [](End& far) {
         const uint64_t length = far.context().device().limits().max_mr_bytes;
@@ -181,7 +181,7 @@ TEST(OnDemand, TheProcessMayBeSwept) {
         auto mr = far.context().reg_mr(far.pd(), at, length, start,
                                        memory::kOnDemand | memory::kRemoteRead);
         must(mr ? 0 : mr.error(), "reg_mr");
-        far.control().tell(Key{start, (*mr)->rkey, 0});
+        far.tell(Key{start, (*mr)->rkey, 0});
         mend(far);
         EXPECT_EQ(far.context().dereg_mr(**mr), 0);
       });

@@ -57,7 +57,7 @@ void shoot(End& near, const std::vector<Shot>& list) {
                   .bytes = list[i].bytes,
                   .remote = kBase + list[i].offset});
     // The target says when it has looked.
-    (void)near.control().hear<char>();
+    (void)near.hear<char>();
     (void)near.sent();
   }
 }
@@ -80,7 +80,7 @@ void watch(End& far, const std::vector<Shot>& list) {
     }
     // What is not the next mark, wherever the next one ends.
     std::ranges::fill(far.bytes(kBase, kLongest + 64), uint8_t{0});
-    far.control().tell('.');
+    far.tell('.');
   }
 }
 
