@@ -40,7 +40,6 @@ class Bench {
     if (wanted("latency")) latencies();
     if (wanted("small")) small_messages();
     if (wanted("queues")) many_queue_pairs();
-    if (wanted("one")) one();
     if (wanted("loss")) losses();
     if (wanted("memory")) memory();
     if (wanted("icrc")) sampled_capture();
@@ -217,10 +216,6 @@ class Bench {
                   SendOp::kWrite, 64u << 10, bytes(1u << 30));
   }
 
-  void one() {
-    against_first({{"1 queue pair", {.mtu = Mtu::k1024, .queue_pairs = 1}}}, SendOp::kWrite,
-                  1u << 20, bytes(1u << 30));
-  }
   void losses() {
     report_.heading("WRITE of 1 MiB at MTU 4096 with loss of what arrives, at both ends");
     against_first({{"no loss", {}},
@@ -279,8 +274,7 @@ int main(int argc, char** argv) {
   app.add_option("--only", settings.only,
                  "of: bandwidth, latency, small, queues, loss, memory, icrc")
       ->delimiter(',')
-      ->check(CLI::IsMember(
-          {"bandwidth", "latency", "small", "queues", "loss", "memory", "icrc", "one"}));
+      ->check(CLI::IsMember({"bandwidth", "latency", "small", "queues", "loss", "memory", "icrc"}));
   app.add_flag("--alone", settings.alone, "leave the peers out, for a profile of the device");
   app.add_option("--json", settings.json, "write the figures to this file, too");
   CLI11_PARSE(app, argc, argv);

@@ -59,7 +59,9 @@ Side::Side(const Control& control, const SideOptions& options)
   const uint64_t addr = reinterpret_cast<uint64_t>(memory_);
   control_.tell(&addr, sizeof addr);
   control_.tell(&mr_->rkey.value, 4);
-  for (const auto& qp : qps_) control_.tell(&qp->qpn.value, 4);
+  std::vector<uint32_t> own;
+  for (const auto& qp : qps_) own.push_back(qp->qpn.value);
+  control_.tell(own.data(), 4 * own.size());
   control_.hear(&remote_.addr, sizeof remote_.addr);
   control_.hear(&remote_.rkey, 4);
   remote_.qpns.resize(qps_.size());

@@ -41,6 +41,9 @@ constexpr uint32_t kLeastPacket = 16;  // BTH and ICRC
 [[nodiscard]] uint32_t packet_size(const wire::IcrcFlow& flow, std::span<const uint8_t> batch,
                                    uint16_t id) {
   if (right(flow, batch, id)) return static_cast<uint32_t>(batch.size());
+  for (uint32_t small = kLeastPacket; small <= 64; small += 4) {
+    if (small < batch.size() && right(flow, batch.first(small), id)) return small;
+  }
   for (const uint32_t mtu : {256u, 512u, 1024u, 2048u, 4096u}) {
     for (uint32_t headers = kLeastPacket; headers <= 44; headers += 4) {
       if (mtu + headers < batch.size() && right(flow, batch.first(mtu + headers), id)) {

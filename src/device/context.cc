@@ -110,7 +110,10 @@ int Context::resize_cq(CompletionQueue& cq, uint32_t entries) {
 }
 
 uint32_t Context::poll_cq(CompletionQueue& cq, std::span<transport::Completion> out) {
-  if (const uint32_t got = cq.poll(out); got != 0) return got;
+  if (const uint32_t got = cq.poll(out); got != 0) {
+    device_->engine().still_polling();
+    return got;
+  }
   device_->engine().poll();
   return cq.poll(out);
 }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cerrno>
 
+#include <sched.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/random.h>
@@ -182,6 +183,11 @@ size_t Engine::receive_batch(bool all_families) {
 
 void Engine::lock() {
   constexpr int kSpins = 100;
+  // A program that does nothing but call in would keep the lock from the helper for ever.
+  constexpr int kGiveWay = 1000;
+  for (int i = 0; i < kGiveWay && helper_wants_lock_.load(std::memory_order_relaxed); ++i) {
+    ::sched_yield();
+  }
   for (int i = 0; i < kSpins; ++i) {
     if (mutex_.try_lock()) return;
     cpu_relax();
@@ -217,17 +223,19 @@ void Engine::finish() {
   settle(now);
   last_activity_ = now;
   // The helper sleeps until something due; make sure that this is soon enough.
-  // While somebody polls, the helper need only come when that ends. One that polls and posts is at
-  // work as long as it does either.
+  // While somebody polls, the helper need only come when that ends.
   Time deadline = next_deadline();
   if (leased(now)) {
-    last_poll_.store(now, std::memory_order_relaxed);
-    deadline = std::max(deadline, now + lease_.load(std::memory_order_relaxed));
+    deadline = std::max(deadline, last_poll_.load(std::memory_order_relaxed) +
+                                      lease_.load(std::memory_order_relaxed));
   }
-  if (deadline < helper_alarm_.load(std::memory_order_relaxed)) {
-    helper_alarm_.store(deadline, std::memory_order_relaxed);
-    wake_helper();
-  }
+  have_helper_by(deadline);
+}
+
+void Engine::have_helper_by(Time deadline) {
+  if (deadline >= helper_alarm_.load(std::memory_order_relaxed)) return;
+  helper_alarm_.store(deadline, std::memory_order_relaxed);
+  wake_helper();
 }
 
 void Engine::settle_received(Time now) {
@@ -248,8 +256,14 @@ void Engine::armed() {
   }
 }
 
+void Engine::still_polling() {
+  const Time now = clock();
+  if (leased(now)) last_poll_.store(now, std::memory_order_relaxed);
+}
+
 void Engine::poll() {
   const Duration lease = lease_.load(std::memory_order_relaxed);
+  if (helper_wants_lock_.load(std::memory_order_relaxed)) return;
   const std::unique_lock lock(mutex_, std::try_to_lock);
   if (!lock.owns_lock()) return;
   const Time now = clock();
@@ -287,6 +301,9 @@ void Engine::poll() {
   } else {
     settle_received(now);
   }
+  // Should this program not come back: timers, and ACKs that are held.
+  const Time lease_end = now + lease;
+  have_helper_by(endpoint_->owes_acks() ? lease_end : std::max(next_deadline(), lease_end));
 }
 
 }  // namespace verbena::device

@@ -108,6 +108,8 @@ class Engine final : public transport::EventSink,
 
   // Receives once on behalf of a poller whose queue is empty; never waits for the lock.
   void poll();
+  // A poller found completions without it: it will be back.
+  void still_polling();
   // Waits for an event of the channel, receiving meanwhile. 0, or an errno: EAGAIN, EINTR.
   [[nodiscard]] int wait(CompletionChannel& channel, CompletionQueue*& cq);
   // A completion queue was armed: its program is about to sleep and needs the helper.
@@ -172,6 +174,8 @@ class Engine final : public transport::EventSink,
   void settle_received(Time now);
   void finish();
   void wake_helper();
+  // The helper looks by then, or somebody else does first.
+  void have_helper_by(Time deadline);
 
   // Spins a little before it sleeps: the lock is held for microseconds.
   void lock();
@@ -220,6 +224,7 @@ class Engine final : public transport::EventSink,
   std::atomic<Time> waiter_left_{0};
   std::atomic<Time> helper_alarm_{0};  // when the helper wakes by itself; kNever: only when told
   std::atomic<bool> helper_watching_{false};
+  std::atomic<bool> helper_wants_lock_{false};
   std::atomic<bool> stopping_{false};
   uint32_t steady_polls_ = 0;
   Time last_activity_ = 0;

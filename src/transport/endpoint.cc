@@ -73,11 +73,14 @@ Result<QpAttr, Error> Endpoint::query_qp(Qpn qpn) const {
   return qp->attr;
 }
 
+void Endpoint::keep_promises(QueuePair& qp) {
+  if (qp.recv.ack_due && qp.can_receive()) responder::flush_ack(core_, qp);
+}
+
 Result<void, Error> Endpoint::destroy_qp(Qpn qpn) {
   QueuePair* const raw = qps_.find(qpn.value);
   if (raw == nullptr) return fail(Error::kNoSuchQp);
-  // What the peer was promised goes out before the queue pair is gone.
-  if (raw->recv.ack_due && raw->can_receive()) responder::flush_ack(core_, *raw);
+  keep_promises(*raw);
   reset(core_, *raw);
   std::erase(ack_list_, raw);
   std::erase(run_list_, raw);

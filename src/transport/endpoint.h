@@ -79,6 +79,8 @@ class Endpoint {
   [[nodiscard]] bool request_fits(const QueuePair& qp, const SendRequest& request,
                                   uint64_t length) const;
   void run(Time now);
+  // What the peer is owed goes out before the queue pair stops.
+  void keep_promises(QueuePair& qp);
 
   memory::Domain& memory_;
   RandomSource& random_;
