@@ -26,8 +26,8 @@ namespace verbena::link {
 
 // What may lie in a receive buffer at once, as datagram_cost() counts, for what
 // getsockopt(SO_RCVBUF) says. Up to a quarter of the buffer is still charged after it was read; a
-// little is left for acknowledgements, for which nobody asks.
-[[nodiscard]] constexpr uint32_t receive_budget(uint32_t so_rcvbuf) { return so_rcvbuf / 100 * 70; }
+// little is left for what nobody asks for.
+[[nodiscard]] constexpr uint32_t receive_budget(uint32_t so_rcvbuf) { return so_rcvbuf / 100 * 66; }
 
 class CreditLedger {
  public:

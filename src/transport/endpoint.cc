@@ -186,11 +186,19 @@ void Endpoint::finish_but_acks(Time now) {
 
 void Endpoint::finish_batch(Time now) {
   finish_but_acks(now);
-  for (QueuePair* const qp : ack_list_) {
+  // An ACK whose receiver has no room stays owed, and grows by what comes in meanwhile.
+  acks_refused_ = false;
+  std::erase_if(ack_list_, [this](QueuePair* const qp) {
+    if (qp->can_receive()) {
+      if (!core_.link.has_room_towards(qp->attr.path, qp->attr.dest_qpn)) {
+        acks_refused_ = true;
+        return false;
+      }
+      responder::flush_ack(core_, *qp);
+    }
     qp->recv.in_ack_list = false;
-    if (qp->can_receive()) responder::flush_ack(core_, *qp);
-  }
-  ack_list_.clear();
+    return true;
+  });
 }
 
 void Endpoint::advance(Time now) {
@@ -198,6 +206,8 @@ void Endpoint::advance(Time now) {
   finish_batch(now);
 }
 
-Time Endpoint::next_deadline() const { return run_list_.empty() ? timers_.next() : 0; }
+Time Endpoint::next_deadline() const {
+  return run_list_.empty() && !acks_refused_ ? timers_.next() : 0;
+}
 
 }  // namespace verbena::transport

@@ -89,6 +89,7 @@ class Endpoint {
   Counters counters_;
   HoldPool hold_pool_;
   TimerHeap<QueuePair> timers_;
+  bool acks_refused_ = false;  // by the last finish_batch(): their receivers had no room
   std::vector<QueuePair*> ack_list_;
   std::vector<QueuePair*> run_list_;
   std::vector<QueuePair*> run_now_;

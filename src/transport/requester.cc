@@ -320,6 +320,8 @@ void resend(Core& core, QueuePair& qp, Resend what, Psn from, uint32_t packets) 
       from = wqe.first_psn + wqe.packets;
       continue;
     }
+    // A receiver without room has not lost it; the timers come back to what is left here.
+    if (!core.link.has_room_towards(qp.attr.path, qp.attr.dest_qpn)) return;
     core.count(Counter::kRetransmittedPackets);
     uint32_t sent = 1;
     if (wqe.op == SendOp::kRead) {

@@ -89,7 +89,8 @@ class PacketSink {
   // Whether there is room for another packet now; when not, the owner calls Endpoint::advance
   // later.
   [[nodiscard]] virtual bool has_room() const = 0;
-  // The same, where the receiver may be the one that has none: asked before data, not before ACKs.
+  // The same, where the receiver may be the one that has none: asked before all but
+  // NAKs.
   [[nodiscard]] virtual bool has_room_towards(const Path& /*path*/, Qpn /*qpn*/) const {
     return has_room();
   }
