@@ -163,8 +163,9 @@ uint32_t IcrcSeries::id_in_state(uint16_t ipv4_id) {
   // Those of the packets of one GSO send.
   static constexpr auto kSmall = [] {
     std::array<uint32_t, 64> table{};
-    for (uint16_t id = 0; id < table.size(); ++id) {
-      table[id] = Crc32Algebra::multiply(std::byteswap(id), Crc32Algebra::power(id_exponent(0)));
+    for (size_t i = 0; i < table.size(); ++i) {
+      const auto id = static_cast<uint16_t>(i);
+      table[i] = Crc32Algebra::multiply(std::byteswap(id), Crc32Algebra::power(id_exponent(0)));
     }
     return table;
   }();
