@@ -62,10 +62,14 @@ Side::Side(const Control& control, const SideOptions& options)
   std::vector<uint32_t> own;
   for (const auto& qp : qps_) own.push_back(qp->qpn.value);
   control_.tell(own.data(), 4 * own.size());
+  first_psn_ = context_.device().engine().draw_psn();
+  const uint32_t psn = first_psn_.value();
+  control_.tell(&psn, 4);
   control_.hear(&remote_.addr, sizeof remote_.addr);
   control_.hear(&remote_.rkey, 4);
   remote_.qpns.resize(qps_.size());
   control_.hear(remote_.qpns.data(), 4 * remote_.qpns.size());
+  control_.hear(&remote_.first_psn, 4);
 
   wire::Gid loopback = wire::Gid::from_ipv4(127, 0, 0, 1);
   if (options.ipv6) {
@@ -97,6 +101,8 @@ void Side::connect(uint32_t index, uint32_t remote_qpn, const transport::Path& p
   attr.path = path;
   attr.mtu = options_.mtu;
   attr.dest_qpn = Qpn(remote_qpn);
+  attr.sq_psn = first_psn_;
+  attr.rq_psn = wire::Psn(remote_.first_psn);
   attr.max_rd_atomic = attr.max_dest_rd_atomic = 16;
   attr.min_rnr_timer = 12;
   attr.timeout = 14;

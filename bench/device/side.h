@@ -30,6 +30,7 @@ struct Remote {
   uint64_t addr = 0;
   uint32_t rkey = 0;
   std::vector<uint32_t> qpns;
+  uint32_t first_psn = 0;  // of all its queue pairs
 };
 
 class Side {
@@ -75,6 +76,7 @@ class Side {
   std::array<transport::Completion, 32> completions_;  // polled, not yet looked at
   uint32_t next_ = 0;
   uint32_t got_ = 0;
+  wire::Psn first_psn_;
   Remote remote_;
   std::unique_ptr<SeededRandom> random_;
   std::unique_ptr<link::RandomFaults> faults_;

@@ -132,6 +132,11 @@ Qpn Engine::draw_qpn() {
   return Qpn((uint32_t{host_->slot()} << 16) | low);
 }
 
+wire::Psn Engine::draw_psn() {
+  const Quiet quiet(*this);
+  return wire::Psn(static_cast<uint32_t>(random_->next()));
+}
+
 void Engine::note_family(bool ipv4) { (ipv4 ? use_ipv4_ : use_ipv6_) = true; }
 
 void Engine::on_consumed(const wire::Gid& source, uint16_t source_port, uint32_t cost) {

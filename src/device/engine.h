@@ -119,6 +119,8 @@ class Engine final : public transport::EventSink,
 
   // A queue pair number that belongs to this process: its slot and 16 random bits.
   [[nodiscard]] Qpn draw_qpn();
+  // A first packet sequence number that nobody can guess. Takes the lock.
+  [[nodiscard]] wire::Psn draw_psn();
   [[nodiscard]] uint8_t slot() const { return host_->slot(); }
   // Address families in use; both are looked at, the other one less often.
   void note_family(bool ipv4);

@@ -105,7 +105,7 @@ class Agent {
     const auto index = context_.device().gids().find(self);
     if (!index) throw std::runtime_error("no such address on this host: " + text_of(self));
     gid_index_ = *index;
-    psn_ = request.value("psn", 0x123456u);
+    psn_ = request.value("psn", context_.device().engine().draw_psn().value());
     if (type_ == transport::QpType::kUd) start_datagrams();
     return {{"qpn", qp_->qpn.value},   {"psn", psn_},
             {"gid", text_of(self)},    {"addr", reinterpret_cast<uint64_t>(memory_.data())},
