@@ -93,6 +93,8 @@ void Capture::pass(const Datagram& datagram, Time /*now*/, DatagramHandler& next
   next.on_datagram(datagram);
 }
 
+bool Capture::flush() { return std::fflush(file_) == 0 && std::ferror(file_) == 0; }
+
 Time Capture::release(Time /*now*/, DatagramHandler& /*next*/) { return kNever; }
 
 }  // namespace verbena::link

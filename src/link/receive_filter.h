@@ -59,6 +59,8 @@ class Capture final : public TransmitTap, public ReceiveFilter {
   void pass(const Datagram& datagram, Time now, DatagramHandler& next) override;
   [[nodiscard]] Time release(Time now, DatagramHandler& next) override;
   [[nodiscard]] uint64_t frames() const { return frames_; }
+  // Whether all of them have reached the file; if not, errno says why.
+  [[nodiscard]] bool flush();
 
  private:
   Capture(FILE* file, uint16_t port, uint64_t max_frames);
