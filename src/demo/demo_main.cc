@@ -1,73 +1,76 @@
 // SPDX-License-Identifier: Apache-2.0
-// verbena-demo: tells one simulated run with faults, packet by packet, and leaves a capture of it.
+// verbena-demo: shows the device at work between two processes, or tells a simulated run, and
+// leaves a capture of it.
 #include <cerrno>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
-#include <string>
-#include <string_view>
 
 #include <unistd.h>
 
+#include "demo/options.h"
+#include "demo/report.h"
 #include "demo/story.h"
 
+namespace verbena::demo {
 namespace {
 
-constexpr const char* kHelp = R"(verbena-demo [--seed N] [--pcap FILE]
-
-Two simulated hosts exchange RDMA operations over a network that loses, doubles, corrupts and swaps some
-packets. Every packet is told as it is sent, with what becomes of it, and every completion. The packets
-are written to a capture that Wireshark and tshark open (filter: infiniband).
-
-  --seed N      another run: other keys, numbers and data (1)
-  --pcap FILE   where the capture goes (verbena-demo.pcap)
-  --help        this
-)";
-
-int complain(const std::string& what) {
-  std::fprintf(stderr, "verbena-demo: %s\nSee verbena-demo --help.\n", what.c_str());
-  return 2;
-}
-
-}  // namespace
-
-int main(int argc, char** argv) {
-  verbena::demo::StoryOptions options;
-  std::string path = "verbena-demo.pcap";
-  for (int i = 1; i < argc; ++i) {
-    const std::string_view argument = argv[i];
-    if (argument == "--help" || argument == "-h") {
-      std::fputs(kHelp, stdout);
-      return 0;
-    }
-    if (argument != "--seed" && argument != "--pcap") {
-      return complain("unknown option '" + std::string(argument) + "'");
-    }
-    if (++i == argc) return complain(std::string(argument) + " wants a value");
-    if (argument == "--pcap") {
-      path = argv[i];
-      continue;
-    }
-    char* end = nullptr;
-    errno = 0;
-    options.seed = std::strtoull(argv[i], &end, 10);
-    if (errno != 0 || end == argv[i] || *end != '\0' || *argv[i] == '-') {
-      return complain(std::string("--seed wants a whole number, not '") + argv[i] + "'");
-    }
-  }
-  options.colors = ::isatty(STDOUT_FILENO) == 1;
-  const verbena::demo::StoryResult story = verbena::demo::tell_story(options);
+int tell(const Options& options) {
+  const StoryResult story =
+      tell_story({.seed = options.seed, .colors = ::isatty(STDOUT_FILENO) == 1});
   std::fputs(story.text.c_str(), stdout);
 
-  std::FILE* const file = std::fopen(path.c_str(), "wbe");
+  const char* const path = options.pcap.c_str();
+  std::FILE* const file = std::fopen(path, "wbe");
   const bool written = file != nullptr && std::fwrite(story.capture.data(), 1, story.capture.size(),
                                                       file) == story.capture.size();
   if ((file != nullptr && std::fclose(file) != 0) || !written) {
-    std::fprintf(stderr, "verbena-demo: cannot write the capture %s: %s\n", path.c_str(),
+    std::fprintf(stderr, "verbena-demo: cannot write the capture %s: %s\n", path,
                  std::strerror(errno));
     return 1;
   }
-  std::printf("\nThe packets are in %s; open it with Wireshark, or: tshark -r %s\n", path.c_str(),
-              path.c_str());
+  std::printf("\nThe packets are in %s; open it with Wireshark, or: tshark -r %s\n", path, path);
   return story.good ? 0 : 1;
+}
+
+int show(const Options& options) {
+  LiveOptions live;
+  live.seed = options.seed;
+  live.pcap = options.pcap;
+  live.burst = options.burst;
+  live.end.ipv6 = options.ipv6;
+  if (!options.json) {
+    std::printf("Two processes, an initiator and a target, over UDP on %s, path MTU %u.\n\n",
+                options.ipv6 ? "::1" : "127.0.0.1", kMtuBytes);
+  }
+  const LiveResult result = run_live(live);
+  if (options.json) {
+    std::fputs(json_of(live, result).c_str(), stdout);
+  } else if (result.problem.empty()) {
+    std::fputs(table_of(live, result, ::isatty(STDOUT_FILENO) == 1).c_str(), stdout);
+  }
+  if (!result.problem.empty()) {
+    std::fprintf(stderr, "verbena-demo: %s\n", result.problem.c_str());
+  }
+  return result.good() ? 0 : 1;
+}
+
+int run(std::span<const char* const> arguments) {
+  const auto options = parse_options(arguments);
+  if (!options) {
+    std::fprintf(stderr, "verbena-demo: %s\nSee verbena-demo --help.\n", options.error().c_str());
+    return 2;
+  }
+  if (options->help) {
+    std::fputs(kHelp, stdout);
+    return 0;
+  }
+  return options->simulated ? tell(*options) : show(*options);
+}
+
+}  // namespace
+}  // namespace verbena::demo
+
+int main(int argc, char** argv) {
+  return verbena::demo::run(
+      std::span<const char* const>(argv, static_cast<size_t>(argc)).subspan(1));
 }
