@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <nlohmann/json.hpp>
 #include <set>
 
 #include <gtest/gtest.h>
@@ -69,6 +70,9 @@ void check_run(bool ipv6) {
     EXPECT_GT(row.rate.messages, 0u) << row.operation->name;
     EXPECT_GT(row.rate.seconds, 0) << row.operation->name;
   }
+  const auto json = nlohmann::json::parse(json_of(run.options, run.result));
+  EXPECT_EQ(json.at("good"), true);
+  EXPECT_EQ(json.at("operations").size(), operations().size());
   if (run.result.port != kRocePort) GTEST_SKIP() << "the capture: " << run.result.notice;
   using wire::Op;
   using wire::opcode_byte;
@@ -89,6 +93,18 @@ TEST(Live, EveryOperationOverIpv4) { check_run(false); }
 TEST(Live, EveryOperationOverIpv6) {
   if (!std::filesystem::exists("/proc/net/if_inet6")) GTEST_SKIP() << "no IPv6 here";
   check_run(true);
+}
+
+TEST(Live, SaysThatTheCaptureCannotBeWritten) {
+  // One that does not open, and one that opens and takes nothing.
+  for (const char* const path : {"/nonexistent/x.pcap", "/dev/full"}) {
+    LiveOptions options;
+    options.pcap = path;
+    options.burst = {};
+    const LiveResult result = run_live(options);
+    EXPECT_NE(result.problem.find(path), std::string::npos) << result.problem;
+    EXPECT_FALSE(result.good());
+  }
 }
 
 TEST(Live, FindsWrongDataInEveryOperation) {

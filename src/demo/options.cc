@@ -17,6 +17,25 @@ constexpr uint64_t kLongestBurstMs = 10'000;
   return value;
 }
 
+// An option with a value; gives what is wrong with it, or nothing.
+[[nodiscard]] std::string set(Options& options, const std::string& option,
+                              const std::string& value) {
+  if (option == "--pcap") {
+    options.pcap = value;
+    return "";
+  }
+  const auto number = number_in(value);
+  if (!number) return option + " wants a whole number, not '" + value + "'";
+  if (option == "--seed") {
+    options.seed = *number;
+  } else if (*number > kLongestBurstMs) {
+    return option + " is at most " + std::to_string(kLongestBurstMs);
+  } else {
+    options.burst = std::chrono::milliseconds(*number);
+  }
+  return "";
+}
+
 }  // namespace
 
 const char* const kHelp = R"(verbena-demo [--ipv6] [--burst-ms N] [--seed N] [--pcap FILE] [--json]
@@ -65,20 +84,8 @@ Result<Options, std::string> parse_options(std::span<const char* const> argument
       options.ipv6 = true;
     } else if (argument == "--seed" || argument == "--pcap" || argument == "--burst-ms") {
       if (++i == arguments.size()) return fail(argument + " wants a value");
-      const std::string value = arguments[i];
-      if (argument == "--pcap") {
-        options.pcap = value;
-        continue;
-      }
-      const auto number = number_in(value);
-      if (!number) return fail(argument + " wants a whole number, not '" + value + "'");
-      if (argument == "--seed") {
-        options.seed = *number;
-      } else if (*number > kLongestBurstMs) {
-        return fail("--burst-ms is at most " + std::to_string(kLongestBurstMs));
-      } else {
-        options.burst = std::chrono::milliseconds(*number);
-      }
+      std::string wrong = set(options, argument, arguments[i]);
+      if (!wrong.empty()) return fail(std::move(wrong));
     } else {
       return fail("unknown option '" + argument + "'");
     }

@@ -91,7 +91,7 @@ std::string run_processes(const Role& target, const Role& initiator) {
   ours.close();
   // Stuck, perhaps, where it does not see that we have gone.
   if (!problem.empty() && !other_gone) ::kill(pid, SIGKILL);
-  const std::string theirs_problem = why_gone(pid, words);
+  std::string theirs_problem = why_gone(pid, words);
   if (problem.empty() || (other_gone && !theirs_problem.empty())) return theirs_problem;
   return problem;
 }

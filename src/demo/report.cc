@@ -34,7 +34,7 @@ void say_row(std::string& text, const LiveRow& row, bool colors) {
   if (operation.sizes.size() > 1) sizes += " to " + std::to_string(operation.sizes.back());
   const bool good = row.verdict.wrong == 0;
   const char* const color = !colors ? "" : good ? "\033[32m" : "\033[31m";
-  say(text, "%-24s %10s %9u  %s%-8s%s", operation.name, sizes.c_str(), operation.messages(), color,
+  say(text, "%-23s %11s %9u  %s%-8s%s", operation.name, sizes.c_str(), operation.messages(), color,
       good ? "yes" : "NO", colors ? "\033[0m" : "");
   if (row.rate.messages != 0) {
     say(text, " %8u %11.0f %9.1f", operation.burst_bytes, row.rate.per_second(),
@@ -53,7 +53,7 @@ std::string table_of(const LiveOptions& options, const LiveResult& result, bool 
   const char* const plain = colors ? "\033[0m" : "";
   std::string text;
   if (!result.notice.empty()) say(text, "Note: %s\n\n", result.notice.c_str());
-  say(text, "%s%-24s %10s %9s  %-8s %8s %11s %9s%s\n", bold, "operation", "bytes", "messages",
+  say(text, "%s%-23s %11s %9s  %-8s %8s %11s %9s%s\n", bold, "operation", "bytes", "messages",
       "verified", "timed at", "messages/s", "MB/s", plain);
   for (const LiveRow& row : result.rows) say_row(text, row, colors);
   say(text, "\n%s%s%s\n", bold,
