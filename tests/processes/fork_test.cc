@@ -130,6 +130,7 @@ TEST_F(Forks, AChildThatOpensTheDeviceAnewWorks) {
         Party own(options_);
         meet(own, stage, 1, 0);
         status = own.echo(0, 9000, 3) ? 0 : 2;
+        (void)reached(0, 3);  // the parent has its answers from us
       } catch (const std::exception& problem) {
         std::strncpy(stage.words.data(), problem.what(), stage.words.size() - 1);
       }
@@ -137,7 +138,9 @@ TEST_F(Forks, AChildThatOpensTheDeviceAnewWorks) {
       ::_exit(status);
     }
     meet(party, stage, 0, 1);
-    if (!party.echo(0, 9000, 5)) throw std::runtime_error("the parent's device is broken");
+    const bool right = party.echo(0, 9000, 5);
+    stage.steps[0] = 3;
+    if (!right) throw std::runtime_error("the parent's device is broken");
     int status = 0;
     ::waitpid(child, &status, 0);
     stage.numbers[0] = static_cast<uint64_t>(WEXITSTATUS(status));
