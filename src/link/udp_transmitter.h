@@ -92,7 +92,7 @@ class UdpTransmitter final : public transport::PacketSink {
   static constexpr size_t kArenaBytes = 256 * 1024;
   static constexpr size_t kStagingSlots = 64;
   static constexpr uint32_t kCopyBelow =
-      512;  // payloads this small are copied next to their headers
+      1024;  // payloads this small are copied next to their headers
   static constexpr uint32_t kMaxSegments = 64;
   static constexpr uint32_t kMaxGsoBytes = 65'000;
   // So much leaves at once, though more is coming: the receiver works on it meanwhile.
