@@ -115,6 +115,7 @@ void Engine::abandon_in_child() {
   wake_.reset();
   epoll_all_.reset();
   epoll_control_.reset();
+  lock_wanted_.store(0);
   mutex_.unlock();
 }
 
@@ -190,7 +191,7 @@ void Engine::lock() {
   constexpr int kSpins = 100;
   // A program that does nothing but call in would keep the lock from the helper for ever.
   constexpr int kGiveWay = 1000;
-  for (int i = 0; i < kGiveWay && helper_wants_lock_.load(std::memory_order_relaxed); ++i) {
+  for (int i = 0; i < kGiveWay && lock_wanted_.load(std::memory_order_relaxed) != 0; ++i) {
     ::sched_yield();
   }
   for (int i = 0; i < kSpins; ++i) {
@@ -268,7 +269,7 @@ void Engine::still_polling() {
 
 void Engine::poll() {
   const Duration lease = lease_.load(std::memory_order_relaxed);
-  if (helper_wants_lock_.load(std::memory_order_relaxed)) return;
+  if (lock_wanted_.load(std::memory_order_relaxed) != 0) return;
   const std::unique_lock lock(mutex_, std::try_to_lock);
   if (!lock.owns_lock()) return;
   const Time now = clock();

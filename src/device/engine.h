@@ -135,7 +135,7 @@ class Engine final : public transport::EventSink,
   void set_taps(link::TransmitTap* transmit, link::ReceiveFilter* receive);
 
   // Around fork. In the child the parent's sockets and thread are not ours.
-  void before_fork() { mutex_.lock(); }
+  void before_fork() { lock_first(); }
   void after_fork_in_parent() { mutex_.unlock(); }
   void abandon_in_child();
 
@@ -181,6 +181,12 @@ class Engine final : public transport::EventSink,
 
   // Spins a little before it sleeps: the lock is held for microseconds.
   void lock();
+  // For whoever must not be kept waiting by a program that does nothing but call in.
+  void lock_first() {
+    ++lock_wanted_;
+    mutex_.lock();
+    --lock_wanted_;
+  }
   // A poller receives.
   [[nodiscard]] bool leased(Time now) const {
     return !sleeper_.load(std::memory_order_relaxed) &&
@@ -226,7 +232,7 @@ class Engine final : public transport::EventSink,
   std::atomic<Time> waiter_left_{0};
   std::atomic<Time> helper_alarm_{0};  // when the helper wakes by itself; kNever: only when told
   std::atomic<bool> helper_watching_{false};
-  std::atomic<bool> helper_wants_lock_{false};
+  std::atomic<uint32_t> lock_wanted_{0};  // by the helper, or to fork: others give way
   std::atomic<bool> stopping_{false};
   uint32_t steady_polls_ = 0;
   Time last_activity_ = 0;

@@ -50,9 +50,8 @@ void ask_for_short_slice() {
 
 // One look at everything; gives the moment by which another is needed.
 Time Engine::helper_pass(Time now) {
-  helper_wants_lock_.store(true, std::memory_order_relaxed);
-  const std::lock_guard lock(mutex_);
-  helper_wants_lock_.store(false, std::memory_order_relaxed);
+  lock_first();
+  const std::lock_guard lock(mutex_, std::adopt_lock);
   ++counters_.helper_wakeups;
   const Time polled = last_poll_.load(std::memory_order_relaxed);
   const Duration lease = lease_.load(std::memory_order_relaxed);

@@ -9,8 +9,9 @@
 // nobody asked credits for (acknowledgements) can, and the budget leaves room for them. What a
 // sender reserved and did not use goes back with settle().
 //
-// Lost costs come back: a dead member's at once (refresh), others when the receiver's socket is
-// empty and the sender has been quiet for kQuiet. Lock-free; one thread of the process at a time.
+// Lost costs come back: a dead member's when the receiver's socket is next empty, others when the
+// receiver's socket is empty and the sender has been quiet for kQuiet. Lock-free; one thread of the
+// process at a time.
 #pragma once
 
 #include <algorithm>
@@ -83,6 +84,7 @@ class CreditLedger {
     if (returned_ >= return_at_) give_back();
   }
   void found_empty(Time now) {
+    if (buried_ > 0) free_buried();
     if (returned_ > 0) give_back();
     if (now >= next_check_) check_leftovers(now);
   }
@@ -125,6 +127,8 @@ class CreditLedger {
   void wake_refused();
   void check_leftovers(Time now);
   void reclaim(uint8_t from, uint64_t cost);
+  void bury(uint8_t from, uint64_t cost);
+  void free_buried();
 
   SharedTable& table_;
   uint8_t self_;
@@ -141,6 +145,7 @@ class CreditLedger {
   std::vector<uint8_t> to_wake_;
   Time next_check_ = 0;
   int64_t stale_outstanding_ = 0;  // as of the last check, when every pair was even
+  uint64_t buried_ = 0;            // of dead members, until our sockets have been empty once
   uint64_t reclaimed_ = 0;
 };
 
