@@ -153,10 +153,10 @@ TEST_F(HostTest, GroupsAreIndependent) {
   options_.udp.port = static_cast<uint16_t>(options_.udp.port + 6'000);
   const Member there = start_joined();
   expect_delivery({there});
-  EXPECT_EQ(there.report->members, 1U);
+  EXPECT_TRUE(wait_until([&] { return there.report->members == 1; }));
   options_ = first;
   expect_delivery({here});
-  EXPECT_EQ(here.report->members, 1U);
+  EXPECT_TRUE(wait_until([&] { return here.report->members == 1; }));
 }
 
 TEST_F(HostTest, TwoMountNamespacesShare) {
