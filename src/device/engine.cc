@@ -18,10 +18,6 @@
 namespace verbena::device {
 namespace {
 
-constexpr Duration kFullLease = 500 * kMicrosecond;
-// Polls that quickly one after the other are those of a program that does nothing else.
-constexpr Duration kSteadyGap = 20 * kMicrosecond;
-constexpr uint32_t kSteadyPolls = 2000;
 // How often the other address family's socket is looked at.
 constexpr uint32_t kOtherFamilyEvery = 16;
 
@@ -66,8 +62,7 @@ Time Engine::clock() {
   return Time{now.tv_sec} * kSecond + now.tv_nsec;
 }
 
-Engine::Engine(EventRouter& router)
-    : router_(router), random_(std::make_unique<KernelRandom>()), lease_(kFullLease) {}
+Engine::Engine(EventRouter& router) : router_(router), random_(std::make_unique<KernelRandom>()) {}
 
 Result<std::unique_ptr<Engine>, link::HostError> Engine::start(const EngineOptions& options,
                                                                EventRouter& router) {
@@ -231,9 +226,9 @@ void Engine::finish() {
   // The helper sleeps until something due; make sure that this is soon enough.
   // While somebody polls, the helper need only come when that ends.
   Time deadline = next_deadline();
-  if (leased(now)) {
-    deadline = std::max(deadline, last_poll_.load(std::memory_order_relaxed) +
-                                      lease_.load(std::memory_order_relaxed));
+  if (!sleeper_.load(std::memory_order_relaxed)) {
+    lease_.on_post(now);
+    if (lease_.held(now)) deadline = std::max(deadline, lease_.end());
   }
   have_helper_by(deadline);
 }
@@ -257,36 +252,27 @@ void Engine::armed() {
   sleeper_.store(true, std::memory_order_relaxed);
   // The helper must watch the sockets from now on, unless a thread in wait() does.
   if (!helper_watching_.load(std::memory_order_relaxed) && !waited(clock())) {
-    last_poll_.store(0, std::memory_order_relaxed);
+    lease_.give_up();
     wake_helper();
   }
 }
 
 void Engine::still_polling() {
-  const Time now = clock();
-  if (leased(now)) last_poll_.store(now, std::memory_order_relaxed);
+  if (!sleeper_.load(std::memory_order_relaxed)) lease_.extend(clock());
 }
 
 void Engine::poll() {
-  const Duration lease = lease_.load(std::memory_order_relaxed);
   if (lock_wanted_.load(std::memory_order_relaxed) != 0) return;
   const std::unique_lock lock(mutex_, std::try_to_lock);
   if (!lock.owns_lock()) return;
   const Time now = clock();
-  const Time before = last_poll_.load(std::memory_order_relaxed);
-  // Without a lease the helper receives; a program that keeps polling gets it back.
-  steady_polls_ = now - before < kSteadyGap ? steady_polls_ + 1 : 0;
   if (!sleeper_.load(std::memory_order_relaxed)) {
-    last_poll_.store(now, std::memory_order_relaxed);
+    const bool may_receive = lease_.on_poll(now);
     if (!polling_) {
       polling_ = true;
       host_->set_polling(true);
     }
-    if (steady_polls_ >= kSteadyPolls && lease < kFullLease) {
-      steady_polls_ = 0;
-      lease_.store(std::max<Duration>(lease * 2, 20 * kMicrosecond), std::memory_order_relaxed);
-    }
-    if (lease == 0) return;
+    if (!may_receive) return;
   }
   batch_time_ = now;
   const bool held = endpoint_->owes_acks();
@@ -307,8 +293,9 @@ void Engine::poll() {
   } else {
     settle_received(now);
   }
+  if (!sleeper_.load(std::memory_order_relaxed)) lease_.on_batch(clock());
   // Should this program not come back: timers, and ACKs that are held.
-  const Time lease_end = now + lease;
+  const Time lease_end = std::max(lease_.end(), now);
   have_helper_by(endpoint_->owes_acks() ? lease_end : std::max(next_deadline(), lease_end));
 }
 

@@ -7,11 +7,8 @@
 // something works inside `Locked`, whose end sends what was produced, publishes completions and
 // sees to the helper's alarm.
 //
-// Who receives: a poller that finds its queue empty receives by itself and thereby takes a lease;
-// while the lease lasts the helper leaves the sockets alone. A lease that ran out with packets
-// waiting (the program polls, then spins on memory) shortens the next, down to none; steady polling
-// lengthens it again. From the moment a completion queue is armed until its event nobody takes a
-// lease: its program is about to sleep.
+// Who receives: a poller, while it has the lease (poll_lease.h). From the moment a completion queue
+// is armed until its event nobody takes it: its program is about to sleep.
 //
 // A thread that sleeps on a completion channel through wait() receives as well: it sleeps on the
 // sockets and on its channel together, so that a packet wakes the thread that wants it and not the
@@ -37,6 +34,7 @@
 #include "device/completion_channel.h"
 #include "device/completion_queue.h"
 #include "device/event_queue.h"
+#include "device/poll_lease.h"
 #include "link/host.h"
 #include "link/receive_filter.h"
 #include "link/udp_receiver.h"
@@ -189,9 +187,7 @@ class Engine final : public transport::EventSink,
   }
   // A poller receives.
   [[nodiscard]] bool leased(Time now) const {
-    return !sleeper_.load(std::memory_order_relaxed) &&
-           now - last_poll_.load(std::memory_order_relaxed) <
-               lease_.load(std::memory_order_relaxed);
+    return !sleeper_.load(std::memory_order_relaxed) && lease_.held(now);
   }
   // A thread in wait() receives, or has just left and is expected back.
   [[nodiscard]] bool waited(Time now) const;
@@ -224,8 +220,7 @@ class Engine final : public transport::EventSink,
   uint32_t poll_round_ = 0;
 
   // Between pollers and the helper; relaxed: hints that the next pass corrects.
-  std::atomic<Time> last_poll_{0};
-  std::atomic<Duration> lease_;
+  PollLease lease_;
   std::atomic<bool> sleeper_{false};  // a queue was armed since the last completion was published
   std::atomic<bool> waiter_{false};   // a thread in wait() receives
   std::atomic<uint32_t> bystanders_{0};  // other threads in wait()
@@ -234,7 +229,6 @@ class Engine final : public transport::EventSink,
   std::atomic<bool> helper_watching_{false};
   std::atomic<uint32_t> lock_wanted_{0};  // by the helper, or to fork: others give way
   std::atomic<bool> stopping_{false};
-  uint32_t steady_polls_ = 0;
   Time last_activity_ = 0;
   Duration stall_wait_ = 0;  // the helper's pause while a receiver has no room
   bool stalled_ = false;     // the last settle() had something to send, and no receiver had room

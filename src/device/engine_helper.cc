@@ -53,8 +53,6 @@ Time Engine::helper_pass(Time now) {
   lock_first();
   const std::lock_guard lock(mutex_, std::adopt_lock);
   ++counters_.helper_wakeups;
-  const Time polled = last_poll_.load(std::memory_order_relaxed);
-  const Duration lease = lease_.load(std::memory_order_relaxed);
   const bool by_poller = leased(now);
   const bool by_waiter = waited(now);
   const bool served = by_poller || by_waiter;
@@ -83,17 +81,14 @@ Time Engine::helper_pass(Time now) {
       ++counters_.helper_batches;
       last_activity_ = now;
       bulk_ = receiver_.counters().packets - packets_before >= kBulkPackets;
-      // Packets lay waiting though somebody had polled just now: that poller is busy elsewhere.
-      if (lease != 0 && polled != 0 && now - polled < 4 * lease) {
-        lease_.store(lease / 2 < 20 * kMicrosecond ? 0 : lease / 2, std::memory_order_relaxed);
-      }
+      lease_.on_late(now);
     }
   }
   settle(now);
   helper_watching_.store(!served, std::memory_order_relaxed);
   Time until = next_deadline();
   // A poller sees to its own timers.
-  if (by_poller) until = polled + lease;
+  if (by_poller) until = lease_.end();
   // A waiter that left and does not come back is noticed.
   if (by_waiter && !waiter_.load(std::memory_order_relaxed)) until = std::min(until, now + kTick);
   if (until != kNever) until = std::max(until, now);
