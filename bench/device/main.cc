@@ -25,6 +25,7 @@ struct Settings {
   uint32_t rounds = 5;
   double scale = 1;  // of the work in each measurement
   std::vector<std::string> only;
+  std::string match;
   std::string json;
   bool alone = false;
 };
@@ -70,26 +71,30 @@ class Bench {
     if (!measured.values.empty()) into.push_back(measured.values.front());
   }
 
+  struct Case {
+    SendOp op;
+    Mtu mtu;
+    uint32_t message;
+  };
+  [[nodiscard]] static std::string describe(const Case& c) {
+    return fmt::format("{} of {} KiB, MTU {}", c.op == SendOp::kRead ? "READ" : "WRITE",
+                       c.message >> 10, transport::mtu_bytes(c.mtu));
+  }
+
   void bandwidths() {
-    struct Case {
-      SendOp op;
-      Mtu mtu;
-      uint32_t message;
-    };
     std::vector<Case> cases;
     for (const SendOp op : {SendOp::kWrite, SendOp::kRead}) {
       for (const Mtu mtu : {Mtu::k1024, Mtu::k4096}) {
         for (const uint32_t message : {64u << 10, 1u << 20}) cases.push_back({op, mtu, message});
       }
     }
+    std::erase_if(cases, [&](const Case& c) { return !describe(c).contains(settings_.match); });
     constexpr Goal kGoal{.aim = 1.0, .must = 0.6};
     std::vector<Row> against_tcp;
     std::vector<Row> against_udp;
     std::vector<Row> cpu;
     for (const Case& c : cases) {
-      const std::string name =
-          fmt::format("{} of {} KiB, MTU {}", c.op == SendOp::kRead ? "READ" : "WRITE",
-                      c.message >> 10, transport::mtu_bytes(c.mtu));
+      const std::string name = describe(c);
       against_tcp.push_back({name, "GB/s", 1e9, "GB/s iperf3 TCP", kGoal, {}, {}});
       against_udp.push_back({name, "GB/s", 1e9, "GB/s UDP GSO", {}, {}, {}});
       cpu.push_back({name, "s/GiB", 1, "s/GiB iperf3 TCP", {}, {}, {}});
@@ -275,6 +280,7 @@ int main(int argc, char** argv) {
                  "of: bandwidth, latency, small, queues, loss, memory, icrc")
       ->delimiter(',')
       ->check(CLI::IsMember({"bandwidth", "latency", "small", "queues", "loss", "memory", "icrc"}));
+  app.add_option("--match", settings.match, "of the bandwidths, those with this in their name");
   app.add_flag("--alone", settings.alone, "leave the peers out, for a profile of the device");
   app.add_option("--json", settings.json, "write the figures to this file, too");
   CLI11_PARSE(app, argc, argv);
