@@ -24,6 +24,9 @@ inline constexpr uint32_t kCrc32Start = 0xffffffff;       // state before the fi
 
 // The state after `bytes`.
 [[nodiscard]] uint32_t crc32_update(uint32_t state, std::span<const uint8_t> bytes);
+// The same, in one pass with copying them to `to`: the state is of what lies there afterwards, even
+// if others change `bytes` meanwhile.
+[[nodiscard]] uint32_t crc32_copy(uint32_t state, uint8_t* to, std::span<const uint8_t> bytes);
 [[nodiscard]] constexpr uint32_t crc32_finish(uint32_t state) { return ~state; }
 // The CRC of one whole message.
 [[nodiscard]] uint32_t crc32(std::span<const uint8_t> bytes);

@@ -55,12 +55,6 @@ constexpr auto kPastB = [] {
   return table;
 }();
 
-[[nodiscard]] inline uint64_t load(const uint8_t* p) {
-  uint64_t value;
-  std::memcpy(&value, p, sizeof value);
-  return value;
-}
-
 [[nodiscard]] inline uint64x2_t load_lane(const uint8_t* p) {
   return vreinterpretq_u64_u8(vld1q_u8(p));
 }
@@ -81,18 +75,46 @@ constexpr auto kPastB = [] {
   return __crc32d(0, vgetq_lane_u64(product, 0));
 }
 
+// What is read of [from, ...) is stored at [to, ...) on the way, if kCopy.
+template <bool kCopy>
+class Reader {
+ public:
+  Reader(const uint8_t* from, uint8_t* to) : from_(from), to_(to) {}
+  [[nodiscard]] uint64x2_t lane(const uint8_t* p) const {
+    const uint64x2_t value = load_lane(p);
+    if constexpr (kCopy) vst1q_u8(to(p), vreinterpretq_u8_u64(value));
+    return value;
+  }
+  template <typename Word>
+  [[nodiscard]] Word word(const uint8_t* p) const {
+    Word value;
+    std::memcpy(&value, p, sizeof value);
+    if constexpr (kCopy) std::memcpy(to(p), &value, sizeof value);
+    return value;
+  }
+
+ private:
+  [[nodiscard]] uint8_t* to(const uint8_t* p) const { return to_ + (p - from_); }
+  const uint8_t* from_;
+  uint8_t* to_;
+};
+
 // A block of `steps` steps at p.
-[[nodiscard]] uint32_t update_block(uint32_t state, const uint8_t* p, size_t steps) {
+template <bool kCopy>
+[[nodiscard]] uint32_t update_block(uint32_t state, const uint8_t* p, size_t steps,
+                                    Reader<kCopy> read) {
   uint64x2_t lanes[kLanes];
-  for (size_t i = 0; i < kLanes; ++i) lanes[i] = load_lane(p + 16 * i);
+  for (size_t i = 0; i < kLanes; ++i) lanes[i] = read.lane(p + 16 * i);
   lanes[0] = veorq_u64(lanes[0], vsetq_lane_u64(state, vdupq_n_u64(0), 0));
   p += kStepA;
   const uint8_t* b = p + steps * kStepA;
   uint32_t state_b = 0;
   const poly64x2_t next_step = constants(kNextStep);
   for (size_t step = 0; step < steps; ++step) {
-    for (size_t i = 0; i < kLanes; ++i) lanes[i] = fold(lanes[i], next_step, load_lane(p + 16 * i));
-    for (size_t i = 0; i < kStepB; i += 8) state_b = __crc32d(state_b, load(b + i));
+    for (size_t i = 0; i < kLanes; ++i) lanes[i] = fold(lanes[i], next_step, read.lane(p + 16 * i));
+    for (size_t i = 0; i < kStepB; i += 8) {
+      state_b = __crc32d(state_b, read.template word<uint64_t>(b + i));
+    }
     p += kStepA;
     b += kStepB;
   }
@@ -101,6 +123,24 @@ constexpr auto kPastB = [] {
   const uint64x2_t all = lanes[kLanes - 1];
   const uint32_t state_a = __crc32d(__crc32d(0, vgetq_lane_u64(all, 0)), vgetq_lane_u64(all, 1));
   return move(state_a, kPastB[steps]) ^ state_b;
+}
+
+template <bool kCopy>
+[[nodiscard]] uint32_t update(uint32_t state, const uint8_t* p, size_t bytes, Reader<kCopy> read) {
+  while (bytes >= kStepA + kLeastSteps * (kStepA + kStepB)) {
+    const size_t steps = std::min((bytes - kStepA) / (kStepA + kStepB), kMaxSteps);
+    state = update_block(state, p, steps, read);
+    const size_t done = kStepA + steps * (kStepA + kStepB);
+    p += done;
+    bytes -= done;
+  }
+  for (; bytes >= 8; bytes -= 8, p += 8) state = __crc32d(state, read.template word<uint64_t>(p));
+  if ((bytes & 4) != 0) {
+    state = __crc32w(state, read.template word<uint32_t>(p));
+    p += 4;
+  }
+  for (bytes &= 3; bytes > 0; --bytes, ++p) state = __crc32b(state, read.template word<uint8_t>(p));
+  return state;
 }
 
 }  // namespace
@@ -112,22 +152,11 @@ bool has_crc32_arm64() {
 }
 
 uint32_t crc32_update_arm64(uint32_t state, const uint8_t* p, size_t bytes) {
-  while (bytes >= kStepA + kLeastSteps * (kStepA + kStepB)) {
-    const size_t steps = std::min((bytes - kStepA) / (kStepA + kStepB), kMaxSteps);
-    state = update_block(state, p, steps);
-    const size_t done = kStepA + steps * (kStepA + kStepB);
-    p += done;
-    bytes -= done;
-  }
-  for (; bytes >= 8; bytes -= 8, p += 8) state = __crc32d(state, load(p));
-  if ((bytes & 4) != 0) {
-    uint32_t word;
-    std::memcpy(&word, p, sizeof word);
-    state = __crc32w(state, word);
-    p += 4;
-  }
-  for (bytes &= 3; bytes > 0; --bytes, ++p) state = __crc32b(state, *p);
-  return state;
+  return update(state, p, bytes, Reader<false>(p, nullptr));
+}
+
+uint32_t crc32_copy_arm64(uint32_t state, uint8_t* to, const uint8_t* p, size_t bytes) {
+  return update(state, p, bytes, Reader<true>(p, to));
 }
 
 }  // namespace verbena

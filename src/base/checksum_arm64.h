@@ -13,5 +13,8 @@ namespace verbena {
 [[nodiscard]] bool has_crc32_arm64();
 // The state after `bytes`.
 [[nodiscard]] uint32_t crc32_update_arm64(uint32_t state, const uint8_t* p, size_t bytes);
+// The same, and copies: each byte is read once.
+[[nodiscard]] uint32_t crc32_copy_arm64(uint32_t state, uint8_t* to, const uint8_t* p,
+                                        size_t bytes);
 
 }  // namespace verbena

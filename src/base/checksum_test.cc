@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/checksum.h"
 
+#include <algorithm>
 #include <string_view>
 #include <vector>
 
@@ -68,6 +69,22 @@ TEST(Crc32, PiecesFeedTheSameState) {
       done += piece;
     }
     ASSERT_EQ(crc32_finish(state), crc32(bytes));
+  }
+}
+
+TEST(Crc32, CopiesWhatItCounts) {
+  SeededRandom random(4);
+  const std::vector<uint8_t> bytes = random_bytes(random, 20'000);
+  std::vector<uint8_t> copy(bytes.size() + 16);
+  for (size_t length = 0; length < 12'000; length += 1 + random.below(length / 16 + 1)) {
+    const size_t from = random.below(16);
+    const size_t to = random.below(16);
+    std::ranges::fill(copy, 0xee);
+    const auto piece = std::span(bytes).subspan(from, length);
+    ASSERT_EQ(crc32_copy(kCrc32Start, copy.data() + to, piece), crc32_update(kCrc32Start, piece))
+        << length;
+    ASSERT_TRUE(std::ranges::equal(piece, std::span(copy).subspan(to, length))) << length;
+    ASSERT_EQ(copy[to + length], 0xee) << length;
   }
 }
 

@@ -97,19 +97,19 @@ void CreditLedger::stop_waiting(uint8_t slot) {
   table_.inboxes[slot].wake[self_ / 64].fetch_and(~bit, memory_order_relaxed);
 }
 
-bool CreditLedger::try_acquire(uint8_t slot) {
+bool CreditLedger::try_acquire(uint8_t slot, int64_t wanted) {
   Outgoing& out = outgoing_[slot];
   Inbox& inbox = table_.inboxes[slot];
   CreditPair& shared = pair(slot, self_);
   const int64_t budget = table_.slots[slot].budget.load(memory_order_relaxed);
-  const int64_t need = kMaxPacketCost - out.grant;
+  const int64_t need = std::max<int64_t>(kMaxPacketCost - out.grant, 1);
   // Others wait: nobody keeps more than its share.
   const uint32_t others = others_waiting(slot);
   const auto own = static_cast<int64_t>(out.granted - shared.consumed.load(memory_order_acquire));
   const int64_t share = others == 0 ? budget : std::max(budget / (1 + others), kMaxPacketCost);
   const int64_t room = std::min(budget - inbox.outstanding.load(memory_order_seq_cst), share - own);
   if (room < need) return false;
-  const int64_t take = std::clamp(kChunk - out.grant, need, room);
+  const int64_t take = std::clamp(std::max(wanted, kChunk) - out.grant, need, room);
   if (inbox.outstanding.fetch_add(take, memory_order_seq_cst) + take > budget) {
     inbox.outstanding.fetch_sub(take, memory_order_seq_cst);
     return false;
@@ -121,10 +121,10 @@ bool CreditLedger::try_acquire(uint8_t slot) {
   return true;
 }
 
-bool CreditLedger::acquire(uint8_t slot) {
-  if (!try_acquire(slot)) {
+bool CreditLedger::acquire(uint8_t slot, int64_t wanted) {
+  if (!try_acquire(slot, wanted)) {
     start_waiting(slot);
-    if (!try_acquire(slot)) {
+    if (!try_acquire(slot, wanted)) {
       outgoing_[slot].refused = true;
       refused_.push_back(slot);
       return false;

@@ -48,6 +48,16 @@ class CreditLedger {
   [[nodiscard]] bool available(uint8_t slot) {
     return outgoing_[slot].grant >= kMaxPacketCost || (!outgoing_[slot].refused && acquire(slot));
   }
+  // What may be spent now: at least `cost`, if there is room for it; 0: not even a packet.
+  [[nodiscard]] int64_t reserve(uint8_t slot, int64_t cost) {
+    const Outgoing& out = outgoing_[slot];
+    if (out.grant < kMaxPacketCost) {
+      if (out.refused || !acquire(slot, cost)) return 0;
+    } else if (out.grant < cost) {
+      (void)try_acquire(slot, cost);
+    }
+    return out.grant;
+  }
   // Whether somebody who said no before the last settle() has room for a batch now, or is gone; a
   // look that does not disturb them.
   [[nodiscard]] bool room_again() const;
@@ -115,8 +125,8 @@ class CreditLedger {
   [[nodiscard]] CreditPair& pair(uint8_t receiver, uint8_t sender) const {
     return table_.credits[receiver][sender];
   }
-  [[nodiscard]] bool acquire(uint8_t slot);
-  [[nodiscard]] bool try_acquire(uint8_t slot);
+  [[nodiscard]] bool acquire(uint8_t slot, int64_t wanted = kChunk);
+  [[nodiscard]] bool try_acquire(uint8_t slot, int64_t wanted);
   void start_waiting(uint8_t slot);
   void stop_waiting(uint8_t slot);
   [[nodiscard]] uint32_t others_waiting(uint8_t slot) const;

@@ -264,6 +264,19 @@ bool Host::available(const wire::Gid& destination, Qpn qpn) {
   return true;
 }
 
+uint32_t Host::packets_available(const wire::Gid& destination, Qpn qpn, uint32_t packet_bytes,
+                                 uint32_t wanted) {
+  State& s = *state_;
+  s.look();
+  const auto slot = static_cast<uint8_t>(qpn.value >> 16);
+  if (!s.local_receiver(destination, slot)) return wanted;
+  // What a datagram costs beyond its packets' bytes, at most.
+  const int64_t beyond = packet_bytes + 2 * int64_t{kDatagramOverhead};
+  const int64_t may = s.ledger->reserve(slot, beyond + int64_t{wanted} * packet_bytes);
+  if (may == 0) return deaf_now(slot) ? wanted : 0;
+  return static_cast<uint32_t>(std::clamp<int64_t>((may - beyond) / packet_bytes, 1, wanted));
+}
+
 // Refused again.
 bool Host::deaf_now(uint8_t slot) {
   State& s = *state_;

@@ -107,6 +107,8 @@ class Host final : public Credits {
   // fd() becomes readable when there may be room (unless polling). True for remote and for dead
   // destinations.
   [[nodiscard]] bool available(const wire::Gid& destination, Qpn qpn) override;
+  [[nodiscard]] uint32_t packets_available(const wire::Gid& destination, Qpn qpn,
+                                           uint32_t packet_bytes, uint32_t wanted) override;
   [[nodiscard]] bool known(const wire::Gid& destination, Qpn qpn) override;
   void spend(const wire::Gid& destination, Qpn qpn, uint32_t cost) override;
   // Whether somebody who said no before the last settle() has room now, or is gone; cheap enough to

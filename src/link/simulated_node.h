@@ -79,6 +79,11 @@ class SimulatedNode final : public FrameReceiver,
   void receive(std::span<const uint8_t> frame);
   void send(const transport::OutPacket& packet) override;
   [[nodiscard]] bool has_room() const override { return network_.has_room(port_, now_); }
+  // A few at once, so that runs are run.
+  [[nodiscard]] uint32_t room_for(const transport::Path&, Qpn, uint32_t,
+                                  uint32_t wanted) const override {
+    return has_room() ? std::min(wanted, 4u) : 0;
+  }
   [[nodiscard]] std::span<uint8_t> staging() override { return staging_; }
   void qp_event(transport::Event event, Qpn qpn) override {
     notices_.push_back({.kind = Notice::Kind::kQpEvent, .event = event, .qpn = qpn});

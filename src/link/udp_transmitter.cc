@@ -43,6 +43,18 @@ bool UdpTransmitter::has_room_towards(const transport::Path& path, Qpn qpn) cons
   return credits_ == nullptr || credits_->available(path.destination, qpn);
 }
 
+uint32_t UdpTransmitter::room_for(const transport::Path& path, Qpn qpn, uint32_t packet_bytes,
+                                  uint32_t wanted) const {
+  uint32_t room = gso_[path.destination.is_ipv4() ? 1 : 0] ? fits(0, 0, packet_bytes) : 1;
+  if (joins(path, packet_bytes, qpn, wanted)) {
+    room = fits(messages_.back().segments, messages_.back().bytes, packet_bytes);
+  }
+  room = std::min(room, wanted);
+  return credits_ == nullptr
+             ? room
+             : credits_->packets_available(path.destination, qpn, packet_bytes, room);
+}
+
 bool UdpTransmitter::paces(const transport::Path& path, Qpn qpn) const {
   return credits_ != nullptr && credits_->known(path.destination, qpn);
 }
@@ -70,12 +82,15 @@ void UdpTransmitter::add_iovec(Message& message, const uint8_t* data, size_t byt
   ++message.iovecs;
 }
 
-// Whether the packet can join the newest message. Only that one is open: packets leave in the order
-// they came.
-bool UdpTransmitter::joins(const transport::Path& path, uint32_t packet_bytes, Qpn qpn) const {
+// Whether such packets can join the newest message. Only that one is open: packets leave in the
+// order they came. A shorter one ends it.
+bool UdpTransmitter::joins(const transport::Path& path, uint32_t packet_bytes, Qpn qpn,
+                           uint32_t packets) const {
   if (messages_.empty()) return false;
   const Message& last = messages_.back();
-  return !last.closed && packet_bytes <= last.segment_bytes && last.segments < kMaxSegments &&
+  const bool length_fits =
+      packets == 1 ? packet_bytes <= last.segment_bytes : packet_bytes == last.segment_bytes;
+  return !last.closed && length_fits && last.segments < kMaxSegments &&
          last.bytes + packet_bytes <= kMaxGsoBytes && last.slot == slot_of(qpn) &&
          last.traffic_class == path.traffic_class && last.destination == path.destination &&
          last.source == path.source && gso_[last.ipv4 ? 1 : 0];
@@ -96,36 +111,65 @@ UdpTransmitter::Message& UdpTransmitter::open_message(const transport::Path& pat
   return messages_.back();
 }
 
+void UdpTransmitter::no_such_family() {
+  ++counters_.errors;
+  counters_.last_error = EAFNOSUPPORT;
+}
+
+bool UdpTransmitter::goes_to_deaf(const transport::Path& path, Qpn qpn, uint32_t packets) {
+  if (credits_ == nullptr || !credits_->anyone_deaf()) return false;
+  if (!credits_->is_deaf(path.destination, qpn)) return false;
+  counters_.to_deaf += packets;
+  return true;
+}
+
+UdpTransmitter::Message& UdpTransmitter::message_for(const transport::Path& path, Qpn qpn,
+                                                     uint32_t packet_bytes, uint32_t packets,
+                                                     size_t iovecs, size_t arena) {
+  bool joining = joins(path, packet_bytes, qpn, packets);
+  if (messages_.size() == kMaxMessages || iovecs_.size() + iovecs > kMaxIovecs ||
+      arena_used_ + arena > arena_.size() || staging_slot_ + 1 >= kStagingSlots ||
+      (!joining && gathered_ >= kFlushBytes)) {
+    flush();
+    joining = false;
+  }
+  return joining ? messages_.back()
+                 : open_message(path, packet_bytes, qpn, path.destination.is_ipv4());
+}
+
+// Packets of this length were added.
+void UdpTransmitter::account(Message& message, uint32_t packet_bytes, uint32_t packets) {
+  message.bytes += packets * packet_bytes;
+  message.segments += packets;
+  if (packet_bytes < message.segment_bytes) message.closed = true;
+  if (credits_ != nullptr) {
+    const uint32_t cost = datagram_cost(message.bytes, message.segment_bytes);
+    credits_->spend(message.destination, message.qpn, cost - message.cost);
+    message.cost = cost;
+  }
+  counters_.packets += packets;
+  counters_.bytes += packets * packet_bytes;
+  gathered_ += packets * packet_bytes;
+}
+
 void UdpTransmitter::send(const transport::OutPacket& packet) {
   const auto header_bytes = static_cast<uint32_t>(packet.headers.size());
   const uint32_t packet_bytes =
       header_bytes + packet.payload_bytes + packet.pad_bytes + wire::kIcrcBytes;
-  bool copy = packet.copy_first || packet.payload_bytes <= kCopyBelow || tap_ != nullptr;
   const Qpn qpn(load_be24(packet.headers.data() + 5));
-  bool joining = joins(*packet.path, packet_bytes, qpn);
-  // Room for the worst: everything copied, or one iovec for each piece and two around them.
-  if (messages_.size() == kMaxMessages || iovecs_.size() + packet.payload.size() + 2 > kMaxIovecs ||
-      arena_used_ + packet_bytes + 8 > arena_.size() || staging_slot_ + 1 >= kStagingSlots ||
-      (!joining && gathered_ >= kFlushBytes)) {
-    copy = copy || lies_in_staging(packet);  // which is given out again from the start
-    flush();
-    joining = false;
-  }
   const bool ipv4 = packet.path->destination.is_ipv4();
   const UdpSockets* const sockets = sockets_for(ipv4);
-  if (sockets == nullptr) {
-    ++counters_.errors;
-    counters_.last_error = EAFNOSUPPORT;
-    return;
-  }
+  if (sockets == nullptr) return no_such_family();
   // Not acknowledgements: they are few, and the first thing it needs when it goes on.
-  if (credits_ != nullptr && credits_->anyone_deaf() && packet.payload_bytes != 0 &&
-      credits_->is_deaf(packet.path->destination, qpn)) {
-    ++counters_.to_deaf;
-    return;
-  }
-  Message& message =
-      joining ? messages_.back() : open_message(*packet.path, packet_bytes, qpn, ipv4);
+  if (packet.payload_bytes != 0 && goes_to_deaf(*packet.path, qpn, 1)) return;
+  const bool staged = lies_in_staging(packet);
+  const uint64_t flushes = flushes_;
+  // Room for the worst: everything copied, or one iovec for each piece and two around them.
+  Message& message = message_for(*packet.path, qpn, packet_bytes, 1, packet.payload.size() + 2,
+                                 size_t{packet_bytes} + 8);
+  const bool copy = packet.copy_first || packet.payload_bytes <= kCopyBelow || tap_ != nullptr ||
+                    // Flushed: the staging room is given out again from the start.
+                    (staged && flushes != flushes_);
   const wire::IcrcFlow flow{.source = packet.path->source,
                             .destination = packet.path->destination,
                             .source_port = sockets->source_port,
@@ -140,8 +184,7 @@ void UdpTransmitter::send(const transport::OutPacket& packet) {
   for (const auto piece : packet.payload) {
     if (copy) {
       uint8_t* const to = arena(piece.size());
-      std::memcpy(to, piece.data(), piece.size());
-      crc = wire::icrc_more(crc, {to, piece.size()});
+      crc = wire::icrc_copy(crc, to, piece);
       add_iovec(message, to, piece.size());
     } else {
       crc = wire::icrc_more(crc, piece);
@@ -157,18 +200,55 @@ void UdpTransmitter::send(const transport::OutPacket& packet) {
   if (tap_ != nullptr) {
     tap_->on_transmit(flow, packet.path->traffic_class, {head, packet_bytes});
   }
+  account(message, packet_bytes, 1);
+}
 
-  if (credits_ != nullptr) {
-    const uint32_t cost = datagram_cost(message.bytes + packet_bytes, message.segment_bytes);
-    credits_->spend(packet.path->destination, qpn, cost - message.cost);
-    message.cost = cost;
+void UdpTransmitter::send_run(const transport::OutRun& run) {
+  constexpr uint32_t kAround = wire::Bth::kBytes + wire::kIcrcBytes;
+  const uint32_t payload_bytes = run.packet_payload();
+  const uint32_t packet_bytes = payload_bytes + kAround;
+  const UdpSockets* const sockets = sockets_for(run.path->destination.is_ipv4());
+  if (sockets == nullptr) return no_such_family();
+  if (goes_to_deaf(*run.path, run.first.dest_qp, run.packets)) return;
+  const bool copy = run.copy_first || payload_bytes <= kCopyBelow || tap_ != nullptr;
+  Message& message = message_for(*run.path, run.first.dest_qp, packet_bytes, run.packets,
+                                 size_t{2} * run.packets + 1,
+                                 size_t{run.packets} * (copy ? packet_bytes : kAround) + 8);
+  VERBENA_CHECK(run.packets <= fits(message.segments, message.bytes, packet_bytes));
+  wire::IcrcFlow flow{.source = run.path->source,
+                      .destination = run.path->destination,
+                      .source_port = sockets->source_port,
+                      .destination_port = port_};
+  icrcs_.aim(flow, packet_bytes);
+  wire::Bth bth = run.first;
+  bth.ack_request = false;
+  const uint8_t* payload = run.payload.data();
+  for (uint32_t left = run.packets; left > 0; --left, payload += payload_bytes) {
+    flow.ipv4_id = static_cast<uint16_t>(message.segments + run.packets - left);
+    if (left == 1) bth.ack_request = run.first.ack_request;
+    uint8_t* const head = arena(wire::Bth::kBytes);
+    bth.write(head);
+    bth.psn = bth.psn.next();
+    uint32_t crc = wire::icrc_bth(icrcs_.begin(flow.ipv4_id), {head, wire::Bth::kBytes});
+    if (copy) {
+      crc = wire::icrc_copy(crc, arena(payload_bytes), {payload, payload_bytes});
+    } else {
+      crc = wire::icrc_more(crc, {payload, payload_bytes});
+      add_iovec(message, head, wire::Bth::kBytes);
+      add_iovec(message, payload, payload_bytes);
+    }
+    uint8_t* const tail = arena(wire::kIcrcBytes);
+    wire::store_icrc(tail, wire::icrc_end(crc));
+    if (copy) {
+      add_iovec(message, head, packet_bytes);
+    } else {
+      add_iovec(message, tail, wire::kIcrcBytes);
+    }
+    if (tap_ != nullptr) {
+      tap_->on_transmit(flow, run.path->traffic_class, {head, packet_bytes});
+    }
   }
-  message.bytes += packet_bytes;
-  ++message.segments;
-  if (packet_bytes < message.segment_bytes) message.closed = true;
-  ++counters_.packets;
-  counters_.bytes += packet_bytes;
-  gathered_ += packet_bytes;
+  account(message, packet_bytes, run.packets);
 }
 
 void UdpTransmitter::fill(const Message& message, mmsghdr& header, Control& control, bool gso) {
@@ -318,6 +398,7 @@ void UdpTransmitter::flush() {
   arena_used_ = 0;
   gathered_ = 0;
   staging_slot_ = 0;
+  ++flushes_;
 }
 
 }  // namespace verbena::link

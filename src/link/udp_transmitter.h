@@ -28,6 +28,9 @@ class Credits {
   // Whether some more may be sent now to the process that owns this queue pair number at
   // `destination`.
   [[nodiscard]] virtual bool available(const wire::Gid& destination, Qpn qpn) = 0;
+  // How many packets of this length, in one datagram, of `wanted`.
+  [[nodiscard]] virtual uint32_t packets_available(const wire::Gid& destination, Qpn qpn,
+                                                   uint32_t packet_bytes, uint32_t wanted) = 0;
   // Whether available() knows about that process at all.
   [[nodiscard]] virtual bool known(const wire::Gid& destination, Qpn qpn) = 0;
   // `cost` is about to lie in that process's receive buffer.
@@ -79,6 +82,9 @@ class UdpTransmitter final : public transport::PacketSink {
   void send(const transport::OutPacket& packet) override;
   [[nodiscard]] bool has_room() const override { return true; }
   [[nodiscard]] bool has_room_towards(const transport::Path& path, Qpn qpn) const override;
+  [[nodiscard]] uint32_t room_for(const transport::Path& path, Qpn qpn, uint32_t packet_bytes,
+                                  uint32_t wanted) const override;
+  void send_run(const transport::OutRun& run) override;
   [[nodiscard]] bool paces(const transport::Path& path, Qpn qpn) const override;
   [[nodiscard]] std::span<uint8_t> staging() override;
   void flush();
@@ -124,7 +130,20 @@ class UdpTransmitter final : public transport::PacketSink {
     alignas(cmsghdr) std::array<uint8_t, 128> bytes;
   };
 
-  [[nodiscard]] bool joins(const transport::Path& path, uint32_t packet_bytes, Qpn qpn) const;
+  [[nodiscard]] bool joins(const transport::Path& path, uint32_t packet_bytes, Qpn qpn,
+                           uint32_t packets) const;
+  // So many more packets of this length fit in a datagram with this much in it.
+  [[nodiscard]] static uint32_t fits(uint32_t segments, uint32_t bytes, uint32_t packet_bytes) {
+    return std::min(kMaxSegments - segments, (kMaxGsoBytes - bytes) / packet_bytes);
+  }
+  void no_such_family();
+  // Whether data for it is lost here; counts that.
+  [[nodiscard]] bool goes_to_deaf(const transport::Path& path, Qpn qpn, uint32_t packets);
+  // The message that packets of this length join, or a new one for them. The link was flushed if
+  // there was no room: `iovecs` and `arena` are what they need.
+  Message& message_for(const transport::Path& path, Qpn qpn, uint32_t packet_bytes,
+                       uint32_t packets, size_t iovecs, size_t arena);
+  void account(Message& message, uint32_t packet_bytes, uint32_t packets);
   Message& open_message(const transport::Path& path, uint32_t packet_bytes, Qpn qpn, bool ipv4);
   // Whether it lies in the room that staging() gave out last.
   [[nodiscard]] bool is_staging(const uint8_t* p) const {
@@ -157,6 +176,7 @@ class UdpTransmitter final : public transport::PacketSink {
   uint32_t gathered_ = 0;  // bytes since the last flush
   std::vector<uint8_t> staging_;
   size_t staging_slot_ = 0;
+  uint64_t flushes_ = 0;
   std::vector<Message> messages_;
   std::vector<iovec> iovecs_;
   std::vector<mmsghdr> headers_;

@@ -144,6 +144,12 @@ class Domain {
   [[nodiscard]] Fault scatter(PdId pd, std::span<const Sge> list, uint64_t offset,
                               std::span<const uint8_t> bytes, bool last) const;
 
+  // As much of [offset, offset + n) of the list, from its start, as can be read (`write`: and
+  // written, by move.h) as plain memory; empty when that cannot be, or may not: gather and scatter
+  // say why. Good until the domain's next change.
+  [[nodiscard]] std::span<uint8_t> stretch(PdId pd, std::span<const Sge> list, uint64_t offset,
+                                           uint64_t n, bool write) const;
+
   // --- use by a peer
   // `needed` is kRemoteWrite, kRemoteRead, kRemoteAtomic or a flush right; a length of 0 checks
   // nothing (IBA C9-88: the R_Key of a zero-length request is not checked).
@@ -153,6 +159,10 @@ class Domain {
                                    std::span<const uint8_t> bytes, bool last) const;
   [[nodiscard]] Fault remote_read(const RemoteUser& user, RKey rkey, RemoteAddr addr, uint32_t n,
                                   Pieces& out) const;
+  // As stretch(), of one key.
+  [[nodiscard]] std::span<uint8_t> remote_stretch(const RemoteUser& user, RKey rkey,
+                                                  RemoteAddr addr, uint64_t n,
+                                                  uint32_t needed) const;
   // kMisaligned unless both the address and the memory behind it are multiples of 8.
   // Sequentially consistent with the host's own CPU atomics; the value is in host order.
   // kCompareSwap stores `swap_add` if the old value is `compare`; kFetchAdd adds `swap_add`. Gives

@@ -48,6 +48,14 @@ class Layout {
   // `last`: as in move.h, for the bytes that end the range. On a kPage, bytes before it may be
   // written.
   [[nodiscard]] Fault write(uint64_t offset, std::span<const uint8_t> bytes, bool last) const;
+  // As much of [offset, offset + n), from its start, as lies side by side and can be touched by the
+  // CPU at once; empty when it cannot.
+  [[nodiscard]] std::span<uint8_t> plain(uint64_t offset, uint64_t n) const {
+    if (n == 0) return {};
+    const Fragment part = fragment(offset, n);
+    if (part.accessor != nullptr) return {};
+    return {part.at, part.length};
+  }
   // The 8 bytes at `offset` as one aligned word, present and ready for an atomic.
   [[nodiscard]] Result<uint8_t*, Fault> atomic_word(uint64_t offset) const;
 

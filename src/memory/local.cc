@@ -59,6 +59,25 @@ Fault Domain::gather(PdId pd, std::span<const Sge> list, uint64_t offset, uint32
   });
 }
 
+std::span<uint8_t> Domain::stretch(PdId pd, std::span<const Sge> list, uint64_t offset, uint64_t n,
+                                   bool write) const {
+  for (const Sge& sge : list) {
+    if (offset >= sge.length) {
+      offset -= sge.length;
+      continue;
+    }
+    const uint64_t take = std::min<uint64_t>(n, sge.length - offset);
+    std::span<uint8_t> plain;
+    (void)walk(tables_->keys, pd, {&sge, 1}, offset, take, write ? uint32_t{kLocalWrite} : 0,
+               [&](const Place& place, uint64_t bytes) {
+                 plain = place.layout->plain(place.offset, bytes);
+                 return Fault::kNone;
+               });
+    return plain;
+  }
+  return {};
+}
+
 Fault Domain::scatter(PdId pd, std::span<const Sge> list, uint64_t offset,
                       std::span<const uint8_t> bytes, bool last) const {
   const bool within_one =

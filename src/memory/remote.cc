@@ -59,6 +59,15 @@ Fault Domain::remote_read(const RemoteUser& user, RKey rkey, RemoteAddr addr, ui
   return place.layout->read(place.offset, n, out);
 }
 
+std::span<uint8_t> Domain::remote_stretch(const RemoteUser& user, RKey rkey, RemoteAddr addr,
+                                          uint64_t n, uint32_t needed) const {
+  Place place;
+  const Fault fault =
+      resolve<Side::kRemote>(tables_->keys, remote_use(user, rkey, addr, n, needed), place);
+  if (fault != Fault::kNone) return {};
+  return place.layout->plain(place.offset, n);
+}
+
 Result<uint64_t, Fault> Domain::remote_atomic(const RemoteUser& user, RKey rkey, RemoteAddr addr,
                                               AtomicOp op, uint64_t swap_add,
                                               uint64_t compare) const {

@@ -159,6 +159,13 @@ void send_atomic(Core& core, QueuePair& qp, const SendWqe& wqe) {
   return !window_allows(qp, this_cost + next_cost, 2);
 }
 
+void time_round_trip(QueuePair& qp, Psn psn, Time now) {
+  if (qp.send.rtt.timing) return;
+  qp.send.rtt.timing = true;
+  qp.send.rtt.timed_psn = psn;
+  qp.send.rtt.timed_at = now;
+}
+
 enum class Sent : uint8_t { kYes, kMustWait, kFailed };
 
 // Sends what stands at the cursor and moves it on.
@@ -193,11 +200,7 @@ enum class Sent : uint8_t { kYes, kMustWait, kFailed };
   if (again) core.count(Counter::kRetransmittedPackets);
   if (end.is_after(send.sent_end)) {
     send.sent_end = end;
-    if (ack && !send.rtt.timing && !again) {
-      send.rtt.timing = true;
-      send.rtt.timed_psn = end.previous();
-      send.rtt.timed_at = now;
-    }
+    if (ack && !again) time_round_trip(qp, end.previous(), now);
   }
   send.cursor_packet = to;
   if (to == wqe.packets) {
@@ -205,6 +208,76 @@ enum class Sent : uint8_t { kYes, kMustWait, kFailed };
     send.cursor_packet = 0;
   }
   return Sent::kYes;
+}
+
+// The BTH of a run that begins with packet `from` of an entry.
+[[nodiscard]] wire::Bth run_header(const QueuePair& qp, const SendWqe& wqe, uint32_t from) {
+  wire::Bth bth;
+  bth.opcode = wire::opcode_byte(service_of(qp), opcode_of(wqe, from));
+  bth.dest_qp = qp.attr.dest_qpn;
+  bth.psn = wqe.first_psn + from;
+  return bth;
+}
+
+// Up to `most` packets from the cursor on that can leave as one run: from the middle of a message,
+// with payload that lies side by side. Less than two: none.
+[[nodiscard]] std::span<const uint8_t> run_at_cursor(Core& core, const QueuePair& qp,
+                                                     const SendWqe& wqe, uint32_t most) {
+  const uint32_t from = qp.send.cursor_packet;
+  if (from == 0 || (wqe.flags & kInline) != 0 || wqe.wants_response()) return {};
+  most = std::min(most, wqe.packets - 1 - from);
+  if (most < 2) return {};
+  const uint32_t packet_bytes = wire::Bth::kBytes + qp.mtu + wire::kIcrcBytes;
+  most = core.link.room_for(qp.attr.path, qp.attr.dest_qpn, packet_bytes, most);
+  const std::span<const uint8_t> bytes = core.memory.stretch(
+      qp.pd, qp.sq.list(qp.send.cursor), uint64_t{from} * qp.mtu, uint64_t{most} * qp.mtu, false);
+  return bytes.first(bytes.size() / qp.mtu * qp.mtu);
+}
+
+// How many packets the window has room for; 0 too when it must be looked at more closely.
+[[nodiscard]] uint32_t window_room(const QueuePair& qp) {
+  const Window& window = qp.send.window;
+  const uint64_t in_flight = window.sent_cost - window.acked_cost;
+  const auto out = static_cast<uint32_t>(distance(qp.send.una, qp.cursor_psn()));
+  if (in_flight >= window.allowed || out >= window.limits.max_packets) return 0;
+  const uint64_t by_cost = (window.allowed - in_flight) / (qp.mtu + kPacketOverhead);
+  return static_cast<uint32_t>(std::min<uint64_t>(by_cost, window.limits.max_packets - out));
+}
+
+// Sends a run from the cursor on, if there is one; gives the number of its packets.
+[[nodiscard]] uint32_t send_run_at_cursor(Core& core, QueuePair& qp, const SendWqe& wqe,
+                                          uint32_t budget, Time now) {
+  SendSide& send = qp.send;
+  const uint32_t from = send.cursor_packet;
+  if (from == 0 || from + 2 >= wqe.packets) return 0;
+  const Psn psn = wqe.first_psn + from;
+  // An ACK is asked for by the last one alone.
+  uint32_t most = std::min(
+      {budget, window_room(qp),
+       send.window.limits.ack_every - std::min(send.unrequested, send.window.limits.ack_every)});
+  const bool again = psn.is_before(send.sent_end);
+  if (again) most = std::min(most, static_cast<uint32_t>(distance(psn, send.sent_end)));
+  const std::span<const uint8_t> payload = run_at_cursor(core, qp, wqe, most);
+  const auto packets = static_cast<uint32_t>(payload.size() / qp.mtu);
+  if (packets < 2) return 0;
+  const uint64_t weight = uint64_t{qp.mtu} + kPacketOverhead;
+  send.window.sent_cost += (packets - 1) * weight;
+  send.unrequested += packets - 1;
+  send.cursor_packet += packets - 1;
+  wire::Bth bth = run_header(qp, wqe, from);
+  bth.ack_request = wants_ack(qp, wqe, send.cursor_packet, weight);
+  core.link.send_run({&qp.attr.path, bth, payload, packets});
+  core.count(Counter::kPacketsSent, packets);
+  send.window.sent_cost += weight;
+  send.unrequested = bth.ack_request ? 0 : send.unrequested + 1;
+  ++send.cursor_packet;
+  if (again) {
+    core.count(Counter::kRetransmittedPackets, packets);
+  } else {
+    send.sent_end = psn + packets;
+    if (bth.ack_request) time_round_trip(qp, send.sent_end.previous(), now);
+  }
+  return packets;
 }
 
 void pump_reliable(Core& core, QueuePair& qp, Time now) {
@@ -224,6 +297,10 @@ void pump_reliable(Core& core, QueuePair& qp, Time now) {
     if (budget == 0 || send.refused) {
       core.make_runnable(qp);
       break;
+    }
+    if (const uint32_t run = send_run_at_cursor(core, qp, wqe, budget, now); run != 0) {
+      budget -= run;
+      continue;
     }
     const Sent sent = send_at_cursor(core, qp, wqe, now);
     if (sent == Sent::kFailed) wqe.local_status = WcStatus::kLocalProtection;
@@ -249,6 +326,17 @@ void pump_unreliable(Core& core, QueuePair& qp) {
       if (budget == 0 || !core.link.has_room_towards(path, target)) {
         core.make_runnable(qp);
         break;
+      }
+      if (!ud) {
+        const std::span<const uint8_t> payload = run_at_cursor(core, qp, wqe, budget);
+        const auto packets = static_cast<uint32_t>(payload.size() / qp.mtu);
+        if (packets >= 2) {
+          core.link.send_run({&path, run_header(qp, wqe, send.cursor_packet), payload, packets});
+          core.count(Counter::kPacketsSent, packets);
+          send.cursor_packet += packets;
+          budget -= packets;
+          continue;
+        }
       }
       --budget;
       const bool sent = ud ? datagram::send(core, qp, send.cursor)

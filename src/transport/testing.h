@@ -72,6 +72,9 @@ class RecordingLink final : public PacketSink {
     sent.back().copy_first = packet.copy_first;
   }
   [[nodiscard]] bool has_room() const override { return room > 0; }
+  [[nodiscard]] uint32_t room_for(const Path&, Qpn, uint32_t, uint32_t wanted) const override {
+    return static_cast<uint32_t>(std::min<size_t>(room, wanted));
+  }
   [[nodiscard]] std::span<uint8_t> staging() override { return staging_; }
 
   std::vector<Packet> sent;

@@ -81,6 +81,20 @@ struct OutPacket {
   bool copy_first = false;
 };
 
+// Packets in the middle of a message, one after the other: each a BTH, its share of the payload,
+// which is a multiple of four, and an ICRC.
+struct OutRun {
+  const Path* path = nullptr;
+  wire::Bth first{};  // PSNs count up from its; the last packet alone asks for an ACK, if it does
+  std::span<const uint8_t> payload{};
+  uint32_t packets = 0;
+  bool copy_first = false;  // as OutPacket's
+
+  [[nodiscard]] uint32_t packet_payload() const {
+    return static_cast<uint32_t>(payload.size()) / packets;
+  }
+};
+
 // Takes packets. `headers` is free again after send(); payload pieces stay in place until flush().
 class PacketSink {
  public:
@@ -94,6 +108,13 @@ class PacketSink {
   [[nodiscard]] virtual bool has_room_towards(const Path& /*path*/, Qpn /*qpn*/) const {
     return has_room();
   }
+  // How many packets of this length may go there as one run, of `wanted`.
+  [[nodiscard]] virtual uint32_t room_for(const Path& path, Qpn qpn, uint32_t /*packet_bytes*/,
+                                          uint32_t /*wanted*/) const {
+    return has_room_towards(path, qpn) ? 1 : 0;
+  }
+  // As many packets as room_for() said, at most.
+  virtual void send_run(const OutRun& run);
   // Whether has_room_towards() keeps what lies at the receiver within its buffer by itself.
   [[nodiscard]] virtual bool paces(const Path& /*path*/, Qpn /*qpn*/) const { return false; }
   // Room for one payload (kMaxMtu bytes). What a sent packet's pieces point to stays untouched

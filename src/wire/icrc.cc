@@ -126,6 +126,10 @@ uint32_t icrc_more(uint32_t state, std::span<const uint8_t> bytes) {
   return crc32_update(state, bytes);
 }
 
+uint32_t icrc_copy(uint32_t state, uint8_t* to, std::span<const uint8_t> bytes) {
+  return crc32_copy(state, to, bytes);
+}
+
 uint32_t icrc_end(uint32_t state) { return crc32_finish(state); }
 
 uint32_t icrc_id_delta(uint16_t ipv4_id, uint32_t transport_bytes) {

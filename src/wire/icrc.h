@@ -39,6 +39,8 @@ struct IcrcFlow {
 // Feeds the BTH, whose byte 4 is masked here, and whatever follows; at least the BTH's 12 bytes.
 [[nodiscard]] uint32_t icrc_bth(uint32_t state, std::span<const uint8_t> headers);
 [[nodiscard]] uint32_t icrc_more(uint32_t state, std::span<const uint8_t> bytes);
+// Copies them to `to` on the way (crc32_copy).
+[[nodiscard]] uint32_t icrc_copy(uint32_t state, uint8_t* to, std::span<const uint8_t> bytes);
 [[nodiscard]] uint32_t icrc_end(uint32_t state);
 
 // What an IPv4 identification adds to the ICRC by XOR: icrc with `id` = icrc with 0 ^ delta(id).
