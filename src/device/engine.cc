@@ -13,7 +13,9 @@
 
 #include "base/check.h"
 #include "base/relax.h"
+#include "memory/move.h"
 #include "wire/icrc.h"
+#include "wire/run.h"
 
 namespace verbena::device {
 namespace {
@@ -149,17 +151,55 @@ void Engine::on_datagram(const link::Datagram& datagram) {
   filter_->pass(datagram, batch_time_, inner_);
 }
 
+void Engine::on_joined(link::Datagram joined, uint32_t segment) {
+  if (filter_ != nullptr || this_host_only_) return DatagramHandler::on_joined(joined, segment);
+  for (std::span<const uint8_t> rest = joined.bytes; !rest.empty();) {
+    joined.bytes = rest;
+    if (const uint32_t packets = receive_run(joined, segment); packets != 0) {
+      rest = rest.subspan(size_t{packets} * segment);
+      joined.index = static_cast<uint16_t>(joined.index + packets);
+      continue;
+    }
+    joined.bytes = rest.first(std::min<size_t>(segment, rest.size()));
+    rest = rest.subspan(joined.bytes.size());
+    on_datagram(joined);
+    ++joined.index;
+  }
+}
+
+uint32_t Engine::receive_run(const link::Datagram& rest, uint32_t segment) {
+  const wire::Run run = wire::find_run(rest.bytes, segment);
+  if (run.packets < 2 || run.first.bth.dest_qp.value >> 16 != host_->slot()) return 0;
+  const transport::RunPlace place = endpoint_->expect_run(run, rest.source, rest.destination);
+  icrcs_.aim(flow_of(rest), segment);
+  bool ack = false;
+  uint32_t taken = 0;
+  for (; taken < place.packets; ++taken) {
+    // Checked and placed while it is in the cache; one that is wrong is counted where it is alone.
+    const auto packet = rest.bytes.subspan(size_t{taken} * segment, segment);
+    if (!icrcs_.solve(packet, static_cast<uint16_t>(rest.index + taken))) break;
+    memory::store(place.at + size_t{taken} * run.payload_bytes(),
+                  packet.subspan(wire::Bth::kBytes, run.payload_bytes()), false);
+    ack = ack || wire::asks_for_ack(packet.data());
+  }
+  if (taken != 0) endpoint_->accept_run(place, taken, ack, batch_time_);
+  return taken;
+}
+
+wire::IcrcFlow Engine::flow_of(const link::Datagram& datagram) const {
+  return {.source = datagram.source,
+          .destination = datagram.destination,
+          .source_port = datagram.source_port,
+          .destination_port = port_};
+}
+
 void Engine::accept(const link::Datagram& datagram) {
   const auto view = wire::parse(datagram.bytes);
   if (!view) {
     ++counters_.parse_errors[static_cast<size_t>(view.error())];
     return;
   }
-  const wire::IcrcFlow flow{.source = datagram.source,
-                            .destination = datagram.destination,
-                            .source_port = datagram.source_port,
-                            .destination_port = port_};
-  icrcs_.aim(flow, static_cast<uint32_t>(datagram.bytes.size()));
+  icrcs_.aim(flow_of(datagram), static_cast<uint32_t>(datagram.bytes.size()));
   if (!icrcs_.solve(datagram.bytes, datagram.index)) {
     ++counters_.bad_icrc;
     return;

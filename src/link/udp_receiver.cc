@@ -23,6 +23,15 @@ template <typename T>
 
 }  // namespace
 
+void DatagramHandler::on_joined(Datagram joined, uint32_t segment) {
+  for (std::span<const uint8_t> rest = joined.bytes; !rest.empty();) {
+    joined.bytes = rest.first(std::min<size_t>(segment, rest.size()));
+    rest = rest.subspan(joined.bytes.size());
+    on_datagram(joined);
+    ++joined.index;
+  }
+}
+
 UdpReceiver::UdpReceiver()
     : buffers_(kBatch * kBufferBytes),
       controls_(kBatch * kControlBytes),
@@ -83,12 +92,12 @@ void UdpReceiver::dispatch(const mmsghdr& header, Family family, DatagramHandler
   handler.on_consumed(datagram.source, datagram.source_port,
                       datagram_cost(header.msg_len, std::min(segment, header.msg_len)));
   large_ = header.msg_len >= kLarge;
-  const auto* const data = static_cast<const uint8_t*>(msg.msg_iov->iov_base);
-  for (uint32_t at = 0; at < header.msg_len; at += segment) {
-    datagram.bytes = {data + at, std::min(segment, header.msg_len - at)};
-    ++counters_.packets;
-    handler.on_datagram(datagram);
-    ++datagram.index;
+  datagram.bytes = {static_cast<const uint8_t*>(msg.msg_iov->iov_base), header.msg_len};
+  counters_.packets += (header.msg_len + segment - 1) / segment;
+  if (header.msg_len <= segment) {
+    if (header.msg_len != 0) handler.on_datagram(datagram);
+  } else {
+    handler.on_joined(datagram, segment);
   }
 }
 

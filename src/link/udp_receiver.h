@@ -30,6 +30,9 @@ class DatagramHandler {
  public:
   virtual ~DatagramHandler() = default;
   virtual void on_datagram(const Datagram& datagram) = 0;
+  // The same for several that the kernel had joined: each is the next `segment` bytes, the last may
+  // be shorter.
+  virtual void on_joined(Datagram joined, uint32_t segment);
   // A datagram of this cost (datagram_cost) from this sender has left the socket's buffer.
   virtual void on_consumed(const wire::Gid& source, uint16_t source_port, uint32_t cost) = 0;
 };

@@ -277,6 +277,34 @@ void notify_if_drained(Core& core, QueuePair& qp) {
   core.events.qp_event(Event::kSqDrained, qp.qpn);
 }
 
+std::span<uint8_t> place_of_run(const Core& core, const QueuePair& qp, const wire::Run& run) {
+  const SendSide& send = qp.send;
+  if (!qp.can_send() || qp.sq.empty() || run.first.bth.psn != send.una || !send.hold.empty()) {
+    return {};
+  }
+  const SendWqe& wqe = qp.sq.at(qp.sq.head());
+  if (!wqe.started || wqe.op != SendOp::kRead) return {};
+  // Of one request, as far as it was asked for, and not its last packet.
+  const uint32_t index = (send.una - wqe.first_psn.value()).value();
+  const uint32_t end = std::min({index + run.packets, requester::segment_end(qp, wqe, index),
+                                 index + static_cast<uint32_t>(distance(send.una, send.sent_end))});
+  if (end <= index || end >= wqe.packets) return {};
+  return core.memory.stretch(qp.pd, qp.sq.list(qp.sq.head()), uint64_t{index} * qp.mtu,
+                             uint64_t{end - index} * qp.mtu, true);
+}
+
+void on_run(Core& core, QueuePair& qp, uint32_t packets, Time now) {
+  SendSide& send = qp.send;
+  const Psn before = send.una;
+  const uint64_t acked_before = send.window.acked_cost;
+  const SendWqe& wqe = qp.sq.at(qp.sq.head());
+  pass(qp, wqe, (send.una - wqe.first_psn.value()).value() + packets);
+  pull_cursor(core, qp);
+  send.probing = false;
+  after_progress(core, qp, before, acked_before, now);
+  requester::pump(core, qp, now);
+}
+
 void on_response(Core& core, QueuePair& qp, const InPacket& packet, Time now) {
   if (!qp.can_send()) {
     core.count(Counter::kDropWrongState);

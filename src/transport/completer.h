@@ -25,4 +25,9 @@ void fail_head(Core& core, QueuePair& qp, WcStatus status);
 // more.
 void notify_if_drained(Core& core, QueuePair& qp);
 
+// Runs, as Endpoint::expect_run and accept_run say.
+[[nodiscard]] std::span<uint8_t> place_of_run(const Core& core, const QueuePair& qp,
+                                              const wire::Run& run);
+void on_run(Core& core, QueuePair& qp, uint32_t packets, Time now);
+
 }  // namespace verbena::transport::completer

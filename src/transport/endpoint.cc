@@ -169,6 +169,31 @@ void Endpoint::receive(const InPacket& packet, Time now) {
   responder::on_request(core_, *qp, packet);
 }
 
+RunPlace Endpoint::expect_run(const wire::Run& run, const wire::Gid& source,
+                              const wire::Gid& destination) const {
+  QueuePair* const qp = find(run.first.bth.dest_qp);
+  if (qp == nullptr || service_of(qp->type) != run.first.info->service || !qp->can_receive() ||
+      source != qp->attr.path.destination || destination != qp->attr.path.source ||
+      run.payload_bytes() != qp->mtu) {
+    return {};
+  }
+  const std::span<uint8_t> room = run.first.info->is_response()
+                                      ? completer::place_of_run(core_, *qp, run)
+                                      : responder::place_of_run(core_, *qp, run);
+  return {qp, run.first.info->is_response(), room.data(),
+          static_cast<uint32_t>(room.size() / qp->mtu)};
+}
+
+void Endpoint::accept_run(const RunPlace& place, uint32_t packets, bool ack_request, Time now) {
+  QueuePair& qp = *place.qp;
+  counters_.add(Counter::kPacketsReceived, packets);
+  if (place.response) {
+    completer::on_run(core_, qp, packets, now);
+  } else {
+    responder::on_run(core_, qp, packets, ack_request);
+  }
+}
+
 // One turn for every queue pair that has something to send; those with more are listed again.
 void Endpoint::run(Time now) {
   run_now_.swap(run_list_);

@@ -58,6 +58,11 @@ class Endpoint {
 
   // --- the wire and the clock
   void receive(const InPacket& packet, Time now);
+  // The same for a run, in three steps: where would it go; the caller checks the ICRC of each
+  // packet and stores its payload there (memory/move.h), as far as they are right; so many were.
+  [[nodiscard]] RunPlace expect_run(const wire::Run& run, const wire::Gid& source,
+                                    const wire::Gid& destination) const;
+  void accept_run(const RunPlace& place, uint32_t packets, bool ack_request, Time now);
   void finish_batch(Time now);
   // The same without the ACKs: they may wait for the program's own next packet, and leave behind
   // it.

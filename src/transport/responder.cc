@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/responder.h"
 
+#include <algorithm>
+
 #include "transport/packet_writer.h"
 #include "transport/qp_error.h"
 #include "transport/read_replies.h"
@@ -243,6 +245,34 @@ void on_request(Core& core, QueuePair& qp, const InPacket& packet) {
   if (ahead < 0) return on_duplicate(core, qp, packet);
   if (ahead > 0) return on_early(core, qp, packet);
   if (process(core, qp, packet) && !qp.recv.hold.empty()) drain_held(core, qp);
+}
+
+std::span<uint8_t> place_of_run(const Core& core, const QueuePair& qp, const wire::Run& run) {
+  const RecvSide& recv = qp.recv;
+  const bool send = run.first.info->operation == Operation::kSend;
+  const auto in_message = send ? RecvSide::InMessage::kSend : RecvSide::InMessage::kWrite;
+  if (run.first.bth.psn != recv.expected || recv.in_message != in_message || recv.uc_discard ||
+      !recv.hold.empty()) {
+    return {};
+  }
+  // Something of the message is left for its Last.
+  const uint64_t whole = send ? recv.taken.length : recv.write_length;
+  if (recv.received + qp.mtu >= whole) return {};
+  const uint64_t n = std::min<uint64_t>(run.packets, (whole - 1 - recv.received) / qp.mtu) * qp.mtu;
+  if (send) return core.memory.stretch(qp.pd, recv.taken.list, recv.received, n, true);
+  if ((qp.attr.access & memory::kRemoteWrite) == 0) return {};
+  return core.memory.remote_stretch({qp.pd, qp.qpn}, recv.write_rkey,
+                                    RemoteAddr(recv.write_addr.value + recv.received), n,
+                                    memory::kRemoteWrite);
+}
+
+void on_run(Core& core, QueuePair& qp, uint32_t packets, bool ack_request) {
+  RecvSide& recv = qp.recv;
+  recv.nak_sent = false;
+  recv.nak_owed = false;
+  recv.received += uint64_t{packets} * qp.mtu;
+  recv.expected = recv.expected + packets;
+  if (ack_request && qp.type == QpType::kRc) owe_ack(core, qp);
 }
 
 void after_replies(Core& core, QueuePair& qp) {

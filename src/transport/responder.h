@@ -18,4 +18,9 @@ void flush_ack(Core& core, QueuePair& qp);
 // Takes up what waited for read replies to go first: requests to be refused, and the NAK for a gap.
 void after_replies(Core& core, QueuePair& qp);
 
+// Runs, as Endpoint::expect_run and accept_run say.
+[[nodiscard]] std::span<uint8_t> place_of_run(const Core& core, const QueuePair& qp,
+                                              const wire::Run& run);
+void on_run(Core& core, QueuePair& qp, uint32_t packets, bool ack_request);
+
 }  // namespace verbena::transport::responder
