@@ -2,13 +2,13 @@
 // Compiled with the CRC and crypto extensions; nothing in here runs before has_crc32_arm64() said
 // yes.
 //
-// A block is two parts, A then B. In each step 96 bytes of A are folded into six 128-bit lanes and
-// 48 bytes of B go through the CRC unit:
+// A block is two parts, A then B. In each step 128 bytes of A are folded into eight 128-bit lanes
+// and 96 bytes of B go through the CRC unit:
 //
-//     |<------------- A: 96 (n + 1) bytes ------------->|<---- B: 48 n bytes ---->|
+//     |<------------- A: 128 (n + 1) bytes ------------->|<---- B: 96 n bytes ---->|
 //
-// Then the lanes become one, which the CRC unit turns into A's remainder, and A's is moved past B:
-// times x^(8 * 48 n).
+// Then the CRC unit turns the lanes, as the 128 bytes that stand for A, into A's remainder, which
+// is moved past B: times x^(8 * 96 n).
 #include "base/checksum_arm64.h"
 
 #if defined(__aarch64__)
@@ -26,9 +26,9 @@
 namespace verbena {
 namespace {
 
-constexpr size_t kLanes = 6;
+constexpr size_t kLanes = 8;
 constexpr size_t kStepA = kLanes * 16;
-constexpr size_t kStepB = 48;
+constexpr size_t kStepB = 96;
 constexpr size_t kMaxSteps = 64;
 constexpr size_t kLeastSteps = 2;  // below that the CRC unit alone is as quick
 
@@ -45,9 +45,8 @@ constexpr FoldBy fold_by(uint64_t bits) {
   return {fold_constant(bits + 32), fold_constant(bits - 32)};
 }
 constexpr FoldBy kNextStep = fold_by(kStepA * 8);
-constexpr FoldBy kNextLane = fold_by(128);
 
-// x^(8 * 48 n) as move() wants it: the product of two reflected values, reduced by the CRC unit,
+// x^(8 * 96 n) as move() wants it: the product of two reflected values, reduced by the CRC unit,
 // comes out times x^33.
 constexpr auto kPastB = [] {
   std::array<uint32_t, kMaxSteps + 1> table{};
@@ -118,10 +117,10 @@ template <bool kCopy>
     p += kStepA;
     b += kStepB;
   }
-  const poly64x2_t next_lane = constants(kNextLane);
-  for (size_t i = 1; i < kLanes; ++i) lanes[i] = fold(lanes[i - 1], next_lane, lanes[i]);
-  const uint64x2_t all = lanes[kLanes - 1];
-  const uint32_t state_a = __crc32d(__crc32d(0, vgetq_lane_u64(all, 0)), vgetq_lane_u64(all, 1));
+  uint32_t state_a = 0;
+  for (const uint64x2_t lane : lanes) {
+    state_a = __crc32d(__crc32d(state_a, vgetq_lane_u64(lane, 0)), vgetq_lane_u64(lane, 1));
+  }
   return move(state_a, kPastB[steps]) ^ state_b;
 }
 

@@ -13,9 +13,7 @@
 
 #include "base/check.h"
 #include "base/relax.h"
-#include "memory/move.h"
 #include "wire/icrc.h"
-#include "wire/run.h"
 
 namespace verbena::device {
 namespace {
@@ -168,22 +166,13 @@ void Engine::on_joined(link::Datagram joined, uint32_t segment) {
 }
 
 uint32_t Engine::receive_run(const link::Datagram& rest, uint32_t segment) {
-  const wire::Run run = wire::find_run(rest.bytes, segment);
-  if (run.packets < 2 || run.first.bth.dest_qp.value >> 16 != host_->slot()) return 0;
-  const transport::RunPlace place = endpoint_->expect_run(run, rest.source, rest.destination);
+  if (rest.bytes.size() < wire::Bth::kBytes || rest.bytes[5] != host_->slot()) return 0;
   icrcs_.aim(flow_of(rest), segment);
-  bool ack = false;
-  uint32_t taken = 0;
-  for (; taken < place.packets; ++taken) {
-    // Checked and placed while it is in the cache; one that is wrong is counted where it is alone.
-    const auto packet = rest.bytes.subspan(size_t{taken} * segment, segment);
-    if (!icrcs_.solve(packet, static_cast<uint16_t>(rest.index + taken))) break;
-    memory::store(place.at + size_t{taken} * run.payload_bytes(),
-                  packet.subspan(wire::Bth::kBytes, run.payload_bytes()), false);
-    ack = ack || wire::asks_for_ack(packet.data());
-  }
-  if (taken != 0) endpoint_->accept_run(place, taken, ack, batch_time_);
-  return taken;
+  return endpoint_->receive_run(
+      rest.bytes, segment, rest.source, rest.destination, batch_time_,
+      [&](uint32_t i, std::span<const uint8_t> packet) {
+        return icrcs_.solve(packet, static_cast<uint16_t>(rest.index + i)).has_value();
+      });
 }
 
 wire::IcrcFlow Engine::flow_of(const link::Datagram& datagram) const {
@@ -243,6 +232,7 @@ void Engine::settle(Time now, Acks acks) {
   }
   const uint64_t sent_before = transmitter_->counters().packets;
   if (acks == Acks::kSend) {
+    batches_unacked_ = 0;
     endpoint_->finish_batch(now);
   } else {
     endpoint_->finish_but_acks(now);
@@ -280,7 +270,14 @@ void Engine::have_helper_by(Time deadline) {
 }
 
 void Engine::settle_received(Time now) {
-  settle(now, to_publish_.empty() ? Acks::kSend : Acks::kHoldForAnswer);
+  settle(now, to_publish_.empty() ? acks_of_batch() : Acks::kHold);
+}
+
+Engine::Acks Engine::acks_of_batch() {
+  // So much lies in a receive buffer at once; whoever sends it may send more in the meantime.
+  constexpr uint32_t kBatchesPerAck = 4;
+  const bool more_likely = receiver_.reads_large() && ++batches_unacked_ < kBatchesPerAck;
+  return more_likely ? Acks::kHold : Acks::kSend;
 }
 
 void Engine::wake_helper() {
@@ -328,7 +325,7 @@ void Engine::poll() {
   ++counters_.poller_batches;
   last_activity_ = now;
   // What was held until now has waited for an answer that did not come.
-  if (held) {
+  if (held && batches_unacked_ == 0) {
     settle(now);
   } else {
     settle_received(now);

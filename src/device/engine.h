@@ -14,9 +14,9 @@
 // sockets and on its channel together, so that a packet wakes the thread that wants it and not the
 // helper first. The helper looks after the timers and after a waiter that does not come back.
 //
-// ACKs: when a batch brought completions, its ACKs wait for the program's answer and leave behind
-// it in one system call. They go alone when the program calls in for something else, or at the
-// helper's next look, at most kTick later.
+// ACKs: of bulk, a few batches that are there already share them. When a batch brought completions,
+// its ACKs wait for the program's answer and leave behind it in one system call. They go alone when
+// the program calls in for something else, or at the helper's next look, at most kTick later.
 #pragma once
 
 #include <algorithm>
@@ -172,7 +172,9 @@ class Engine final : public transport::EventSink,
 
   // Reads one batch from the sockets; gives the number of datagrams. Under the lock.
   size_t receive_batch(bool all_families);
-  enum class Acks : uint8_t { kSend, kHoldForAnswer };
+  enum class Acks : uint8_t { kSend, kHold };
+  // After a batch that completed nothing.
+  [[nodiscard]] Acks acks_of_batch();
   // Timers that are due, owed ACKs, replies; then the link is flushed and completions shown.
   void settle(Time now, Acks acks = Acks::kSend);
   // settle() after packets were received for a thread of the program's.
@@ -223,6 +225,7 @@ class Engine final : public transport::EventSink,
   bool use_ipv4_ = false;
   bool use_ipv6_ = false;
   uint32_t poll_round_ = 0;
+  uint32_t batches_unacked_ = 0;  // of bulk, that put their ACKs off for the next
 
   // Between pollers and the helper; relaxed: hints that the next pass corrects.
   PollLease lease_;

@@ -73,7 +73,7 @@ Time Engine::helper_pass(Time now) {
     // Bounded: others want the lock too.
     for (int i = 0; i < 16 && (batch = receive_batch(true)) > 0; ++i) {
       got += batch;
-      settle(clock());
+      settle(clock(), acks_of_batch());
     }
     if (got == 0) {
       host_->found_empty(now);
@@ -115,10 +115,11 @@ void Engine::helper_spin() {
     if (leased(now) || waited(now) || stopping_.load(std::memory_order_relaxed)) return;
     batch_time_ = now;
     if (receive_batch(false) > 0) {
-      settle(now);
+      settle(now, acks_of_batch());
       last = now;
     } else {
       host_->found_empty(now);
+      if (endpoint_->owes_acks()) settle(now);
     }
   }
 }

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "wire/network.h"
+
 namespace verbena::link {
 
 SimulatedNode::SimulatedNode(SimulatedNetwork& network, RandomSource& random,
@@ -47,6 +49,26 @@ void SimulatedNode::receive(std::span<const uint8_t> frame) {
   }
 }
 
+size_t SimulatedNode::receive_joined(size_t most) {
+  const auto first = wire::dissect(arrived_.front());
+  if (!first) return 0;
+  joined_.clear();
+  size_t count = 0;
+  for (; count < std::min(most, arrived_.size()); ++count) {
+    const auto frame = wire::dissect(arrived_[count]);
+    if (!frame || frame->transport.size() != first->transport.size() ||
+        frame->flow.source != first->flow.source ||
+        frame->flow.source_port != first->flow.source_port) {
+      break;
+    }
+    joined_.insert(joined_.end(), frame->transport.begin(), frame->transport.end());
+  }
+  return endpoint_.receive_run(
+      joined_, static_cast<uint32_t>(first->transport.size()), first->flow.source,
+      first->flow.destination, now_,
+      [&](uint32_t i, std::span<const uint8_t>) { return open_frame(arrived_[i]).has_value(); });
+}
+
 void SimulatedNode::handle_now(std::span<const uint8_t> frame, Time now) {
   now_ = now;
   receive(frame);
@@ -57,10 +79,16 @@ void SimulatedNode::run(Time now) {
   now_ = now;
   if (poll_at_ <= now) {
     const size_t batch = 1 + random_.below(options_.max_batch);
-    for (size_t i = 0; i < batch && !arrived_.empty(); ++i) {
+    for (size_t left = batch; left > 0 && !arrived_.empty();) {
+      if (const size_t joined = receive_joined(left); joined != 0) {
+        arrived_.erase(arrived_.begin(), arrived_.begin() + static_cast<ptrdiff_t>(joined));
+        left -= joined;
+        continue;
+      }
       const std::vector<uint8_t> frame = std::move(arrived_.front());
       arrived_.pop_front();
       receive(frame);
+      --left;
     }
     endpoint_.finish_batch(now);
     poll_at_ = arrived_.empty() ? kNever : now;

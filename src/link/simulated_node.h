@@ -77,6 +77,9 @@ class SimulatedNode final : public FrameReceiver,
   };
 
   void receive(std::span<const uint8_t> frame);
+  // As many of the frames that arrived first as a kernel may join, up to `most`, if they are a run;
+  // gives their number.
+  [[nodiscard]] size_t receive_joined(size_t most);
   void send(const transport::OutPacket& packet) override;
   [[nodiscard]] bool has_room() const override { return network_.has_room(port_, now_); }
   // A few at once, so that runs are run.
@@ -103,6 +106,7 @@ class SimulatedNode final : public FrameReceiver,
   uint64_t bad_frames_ = 0;
   std::vector<Notice> notices_;
   std::vector<uint8_t> staging_;
+  std::vector<uint8_t> joined_;
   Cq send_cq_;
   Cq recv_cq_;
   memory::Domain memory_;

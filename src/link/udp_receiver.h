@@ -53,6 +53,8 @@ class UdpReceiver {
   [[nodiscard]] size_t receive(int fd, Family family, DatagramHandler& handler);
 
   static constexpr size_t kBatch = 8;
+  // Whether the last datagram was a large one, after which more of the kind are likely.
+  [[nodiscard]] bool reads_large() const { return large_; }
   [[nodiscard]] const ReceiveCounters& counters() const { return counters_; }
 
  private:

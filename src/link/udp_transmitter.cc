@@ -46,8 +46,10 @@ bool UdpTransmitter::has_room_towards(const transport::Path& path, Qpn qpn) cons
 uint32_t UdpTransmitter::room_for(const transport::Path& path, Qpn qpn, uint32_t packet_bytes,
                                   uint32_t wanted) const {
   uint32_t room = gso_[path.destination.is_ipv4() ? 1 : 0] ? fits(0, 0, packet_bytes) : 1;
-  if (joins(path, packet_bytes, qpn, wanted)) {
-    room = fits(messages_.back().segments, messages_.back().bytes, packet_bytes);
+  if (joins(path, packet_bytes, qpn, 1)) {
+    // A shorter one (a First has more headers) is the last that its message takes.
+    const Message& last = messages_.back();
+    room = packet_bytes < last.segment_bytes ? 1 : fits(last.segments, last.bytes, packet_bytes);
   }
   room = std::min(room, wanted);
   return credits_ == nullptr

@@ -5,6 +5,7 @@
 
 #include "base/time.h"
 #include "transport/core.h"
+#include "wire/run.h"
 
 namespace verbena::transport::completer {
 
@@ -25,7 +26,8 @@ void fail_head(Core& core, QueuePair& qp, WcStatus status);
 // more.
 void notify_if_drained(Core& core, QueuePair& qp);
 
-// Runs, as Endpoint::expect_run and accept_run say.
+// A run (wire/run.h): where the payload of its first packets goes, empty if it cannot be taken as
+// one; and so many packets of it are there.
 [[nodiscard]] std::span<uint8_t> place_of_run(const Core& core, const QueuePair& qp,
                                               const wire::Run& run);
 void on_run(Core& core, QueuePair& qp, uint32_t packets, Time now);

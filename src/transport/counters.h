@@ -16,6 +16,8 @@ namespace verbena::transport {
   X(kAcksSent, "ACKs sent")                                                      \
   X(kAcksReceived, "ACKs received")                                              \
   X(kAcksCoalesced, "ACK requests answered by a later ACK")                      \
+  X(kRunsSent, "runs of packets sent at once")                                   \
+  X(kRunsReceived, "runs of packets taken at once")                              \
   /* the responder's verdicts */                                                 \
   X(kNakSequenceSent, "NAKs sent: sequence error")                               \
   X(kNakInvalidRequestSent, "NAKs sent: invalid request")                        \

@@ -169,8 +169,8 @@ void Endpoint::receive(const InPacket& packet, Time now) {
   responder::on_request(core_, *qp, packet);
 }
 
-RunPlace Endpoint::expect_run(const wire::Run& run, const wire::Gid& source,
-                              const wire::Gid& destination) const {
+Endpoint::RunPlace Endpoint::place_of(const wire::Run& run, const wire::Gid& source,
+                                      const wire::Gid& destination) const {
   QueuePair* const qp = find(run.first.bth.dest_qp);
   if (qp == nullptr || service_of(qp->type) != run.first.info->service || !qp->can_receive() ||
       source != qp->attr.path.destination || destination != qp->attr.path.source ||
@@ -180,14 +180,14 @@ RunPlace Endpoint::expect_run(const wire::Run& run, const wire::Gid& source,
   const std::span<uint8_t> room = run.first.info->is_response()
                                       ? completer::place_of_run(core_, *qp, run)
                                       : responder::place_of_run(core_, *qp, run);
-  return {qp, run.first.info->is_response(), room.data(),
-          static_cast<uint32_t>(room.size() / qp->mtu)};
+  return {qp, room.data(), static_cast<uint32_t>(room.size() / qp->mtu)};
 }
 
-void Endpoint::accept_run(const RunPlace& place, uint32_t packets, bool ack_request, Time now) {
-  QueuePair& qp = *place.qp;
+void Endpoint::accept_run(const wire::Run& run, QueuePair& qp, uint32_t packets, bool ack_request,
+                          Time now) {
   counters_.add(Counter::kPacketsReceived, packets);
-  if (place.response) {
+  counters_.add(Counter::kRunsReceived);
+  if (run.first.info->is_response()) {
     completer::on_run(core_, qp, packets, now);
   } else {
     responder::on_run(core_, qp, packets, ack_request);

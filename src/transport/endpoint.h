@@ -12,13 +12,16 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "base/id_table.h"
 #include "base/random.h"
 #include "base/result.h"
 #include "base/time.h"
+#include "memory/move.h"
 #include "transport/core.h"
+#include "wire/run.h"
 
 namespace verbena::transport {
 
@@ -58,11 +61,13 @@ class Endpoint {
 
   // --- the wire and the clock
   void receive(const InPacket& packet, Time now);
-  // The same for a run, in three steps: where would it go; the caller checks the ICRC of each
-  // packet and stores its payload there (memory/move.h), as far as they are right; so many were.
-  [[nodiscard]] RunPlace expect_run(const wire::Run& run, const wire::Gid& source,
-                                    const wire::Gid& destination) const;
-  void accept_run(const RunPlace& place, uint32_t packets, bool ack_request, Time now);
+  // The same for the packets that `joined` begins with, each of `segment` bytes, if they are a run
+  // (wire/run.h) that can be taken at once. Gives their number; 0: they are to be taken one by one.
+  // `is_right(i, packet)` checks the ICRC of packet i; each is placed while it is in the cache.
+  template <typename IsRight>
+  [[nodiscard]] uint32_t receive_run(std::span<const uint8_t> joined, uint32_t segment,
+                                     const wire::Gid& source, const wire::Gid& destination,
+                                     Time now, IsRight&& is_right);
   void finish_batch(Time now);
   // The same without the ACKs: they may wait for the program's own next packet, and leave behind
   // it.
@@ -83,6 +88,17 @@ class Endpoint {
   [[nodiscard]] QueuePair* find(Qpn qpn) const { return qps_.find(qpn.value); }
   [[nodiscard]] bool request_fits(const QueuePair& qp, const SendRequest& request,
                                   uint64_t length) const;
+  // Where the payload of a run's first packets goes, and how many that are.
+  struct RunPlace {
+    QueuePair* qp = nullptr;
+    uint8_t* at = nullptr;
+    uint32_t packets = 0;
+  };
+  [[nodiscard]] RunPlace place_of(const wire::Run& run, const wire::Gid& source,
+                                  const wire::Gid& destination) const;
+  // So many of them were right and are placed.
+  void accept_run(const wire::Run& run, QueuePair& qp, uint32_t packets, bool ack_request,
+                  Time now);
   void run(Time now);
   // What the peer is owed goes out before the queue pair stops.
   void keep_promises(QueuePair& qp);
@@ -102,5 +118,25 @@ class Endpoint {
   IdTable<QueuePair> qps_;
   IdTable<SharedRecvQueue> srqs_;
 };
+
+template <typename IsRight>
+uint32_t Endpoint::receive_run(std::span<const uint8_t> joined, uint32_t segment,
+                               const wire::Gid& source, const wire::Gid& destination, Time now,
+                               IsRight&& is_right) {
+  const wire::Run run = wire::find_run(joined, segment);
+  if (run.packets < 2) return 0;
+  const RunPlace place = place_of(run, source, destination);
+  bool ack = false;
+  uint32_t taken = 0;
+  for (; taken < place.packets; ++taken) {
+    const auto packet = joined.subspan(size_t{taken} * segment, segment);
+    if (!is_right(taken, packet)) break;
+    memory::store(place.at + size_t{taken} * run.payload_bytes(),
+                  packet.subspan(wire::Bth::kBytes, run.payload_bytes()), false);
+    ack = ack || wire::asks_for_ack(packet.data());
+  }
+  if (taken != 0) accept_run(run, *place.qp, taken, ack, now);
+  return taken;
+}
 
 }  // namespace verbena::transport

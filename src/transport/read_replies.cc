@@ -110,6 +110,7 @@ void send_access_nak(Core& core, QueuePair& qp, wire::Psn psn) {
                       .packets = packets,
                       .copy_first = true});
   core.count(Counter::kPacketsSent, packets);
+  core.count(Counter::kRunsSent);
   reply.next += packets;
   return packets;
 }

@@ -268,6 +268,7 @@ enum class Sent : uint8_t { kYes, kMustWait, kFailed };
   bth.ack_request = wants_ack(qp, wqe, send.cursor_packet, weight);
   core.link.send_run({&qp.attr.path, bth, payload, packets});
   core.count(Counter::kPacketsSent, packets);
+  core.count(Counter::kRunsSent);
   send.window.sent_cost += weight;
   send.unrequested = bth.ack_request ? 0 : send.unrequested + 1;
   ++send.cursor_packet;
@@ -333,6 +334,7 @@ void pump_unreliable(Core& core, QueuePair& qp) {
         if (packets >= 2) {
           core.link.send_run({&path, run_header(qp, wqe, send.cursor_packet), payload, packets});
           core.count(Counter::kPacketsSent, packets);
+          core.count(Counter::kRunsSent);
           send.cursor_packet += packets;
           budget -= packets;
           continue;

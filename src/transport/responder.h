@@ -7,6 +7,7 @@
 
 #include "base/time.h"
 #include "transport/core.h"
+#include "wire/run.h"
 
 namespace verbena::transport::responder {
 
@@ -18,7 +19,8 @@ void flush_ack(Core& core, QueuePair& qp);
 // Takes up what waited for read replies to go first: requests to be refused, and the NAK for a gap.
 void after_replies(Core& core, QueuePair& qp);
 
-// Runs, as Endpoint::expect_run and accept_run say.
+// A run (wire/run.h): where the payload of its first packets goes, empty if it cannot be taken as
+// one; and so many packets of it are there.
 [[nodiscard]] std::span<uint8_t> place_of_run(const Core& core, const QueuePair& qp,
                                               const wire::Run& run);
 void on_run(Core& core, QueuePair& qp, uint32_t packets, bool ack_request);

@@ -13,11 +13,8 @@
 #include "transport/attributes.h"
 #include "transport/types.h"
 #include "wire/packet.h"
-#include "wire/run.h"
 
 namespace verbena::transport {
-
-struct QueuePair;
 
 struct SendRequest {
   uint64_t wr_id = 0;
@@ -132,15 +129,6 @@ struct InPacket {
   wire::Gid destination{};
   uint8_t traffic_class = 0;
   uint8_t hop_limit = 0;
-};
-
-// Where the payload of a run's first packets goes, and how many that are; 0: they are to be taken
-// one by one.
-struct RunPlace {
-  QueuePair* qp = nullptr;
-  bool response = false;
-  uint8_t* at = nullptr;
-  uint32_t packets = 0;
 };
 
 }  // namespace verbena::transport
