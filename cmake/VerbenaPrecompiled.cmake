@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+# Precompiled headers, two for a whole build: the standard library's, for everything; and with
+# GoogleTest's, for the tests. More than half the time of a compile goes into reading those headers.
+# They hide a forgotten #include; `./dev lint` and `./dev cross` go without them and see it.
+
+# Code of libraries and programs is compiled alike, for they could not share a header otherwise.
+set(CMAKE_CXX_COMPILE_OPTIONS_PIE ${CMAKE_CXX_COMPILE_OPTIONS_PIC})
+
+set(precompiled_standard
+  <algorithm> <array> <atomic> <bit> <cerrno> <chrono> <cstdint> <cstdio> <cstdlib> <cstring> <deque>
+  <expected> <functional> <map> <memory> <optional> <set> <span> <string> <string_view>
+  <unordered_map> <utility> <vector>)
+
+# A test's own code is compiled to be compiled fast: it is not what is measured or optimised, and
+# AddressSanitizer sees more in code that is not optimised. Release builds keep -O2, for what they
+# test of templates and inline functions is compiled here.
+add_library(verbena_test_compiler INTERFACE)
+target_link_libraries(verbena_test_compiler INTERFACE verbena_compiler)
+target_compile_options(verbena_test_compiler INTERFACE -g1)
+if(VERBENA_SANITIZE)
+  target_compile_options(verbena_test_compiler INTERFACE -O0)
+endif()
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  # GCC 12 sees uninitialised values in comparisons of std::optional inside GoogleTest's macros.
+  target_compile_options(verbena_test_compiler INTERFACE -Wno-maybe-uninitialized)
+endif()
+
+# A precompiled header belongs to a library, which must have a source.
+function(_verbena_precompiled name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "HEADERS;LINK")
+  set(source ${PROJECT_BINARY_DIR}/${name}.cc)
+  file(CONFIGURE OUTPUT ${source} CONTENT "")
+  add_library(${name} STATIC EXCLUDE_FROM_ALL ${source})
+  target_link_libraries(${name} PRIVATE ${arg_LINK})
+  target_precompile_headers(${name} PRIVATE ${arg_HEADERS})
+endfunction()
+
+_verbena_precompiled(verbena_precompiled HEADERS ${precompiled_standard} LINK verbena_compiler)
+if(VERBENA_TESTS)
+  _verbena_precompiled(verbena_test_precompiled
+    HEADERS <gmock/gmock.h> <gtest/gtest.h> ${precompiled_standard}
+    LINK verbena_test_compiler GTest::gtest GTest::gmock)
+endif()
+
+# verbena_compile(<target>): how code that is not a unit test's is compiled.
+function(verbena_compile target)
+  target_link_libraries(${target} PRIVATE verbena_compiler)
+  target_precompile_headers(${target} REUSE_FROM verbena_precompiled)
+endfunction()
+
+# verbena_compile_test(<target>): how code that uses GoogleTest is compiled.
+function(verbena_compile_test target)
+  target_link_libraries(${target} PRIVATE verbena_test_compiler GTest::gtest GTest::gmock)
+  target_precompile_headers(${target} REUSE_FROM verbena_test_precompiled)
+endfunction()
