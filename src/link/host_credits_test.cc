@@ -110,6 +110,10 @@ class HostCreditsTest : public HostTest {
     std::vector<uint64_t> before;
     for (const Member& sender : senders) before.push_back(sender.report->bytes);
     ::usleep(static_cast<useconds_t>(span_ms) * 1000);
+    for (size_t i = 0; i < senders.size(); ++i) {
+      EXPECT_TRUE(wait_until([&] { return senders[i].report->bytes > before[i]; }))
+          << "a sender was starved";
+    }
     uint64_t sent = 0;
     for (const Member& sender : senders) sender.report->leave = 1;
     for (const Member& sender : senders) {
@@ -120,9 +124,7 @@ class HostCreditsTest : public HostTest {
     EXPECT_TRUE(wait_until([&] { return reader.report->bytes == sent; }));
     EXPECT_EQ(reader.report->bytes, sent);
     EXPECT_EQ(reader.report->overflow, 0U);
-    for (size_t i = 0; i < senders.size(); ++i) {
-      const Member& sender = senders[i];
-      EXPECT_GT(sender.report->bytes - before[i], 0U) << "a sender was starved";
+    for (const Member& sender : senders) {
       sender.report->leave = 2;
       reap(sender);
     }
