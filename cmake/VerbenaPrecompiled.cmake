@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Precompiled headers, two for a whole build: the standard library's, for everything; and with
-# GoogleTest's, for the tests. More than half the time of a compile goes into reading those headers.
-# They hide a forgotten #include; `./dev lint` and `./dev cross` go without them and see it.
+# GoogleTest's, for the tests. Reading those headers is half the time of a compile. They hide a
+# forgotten #include: `./dev lint` goes without them and sees it in all but the tests, `./dev cross` in
+# the tests too.
 
 # Code of libraries and programs is compiled alike, for they could not share a header otherwise.
 set(CMAKE_CXX_COMPILE_OPTIONS_PIE ${CMAKE_CXX_COMPILE_OPTIONS_PIC})
