@@ -5,6 +5,7 @@
 #include <memory>
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/random.h"
@@ -46,6 +47,20 @@ TEST_F(RosterTest, FollowsTheKernelDeathByDeath) {
     EXPECT_EQ(roster_.order(Family::kIpv4), kernel_);
     EXPECT_EQ(roster_.order(Family::kIpv6), kernel_);
   }
+}
+
+// A process without descriptors cannot tell who lives: it buries nobody.
+TEST_F(RosterTest, WithoutDescriptorsNobodyIsBuried) {
+  for (uint8_t slot = 1; slot <= 3; ++slot) enter(slot);
+  die(2);
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit none{0, before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+  const uint32_t buried = bury();
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_EQ(buried, 0U);
+  EXPECT_EQ(bury(), 1U);
 }
 
 TEST_F(RosterTest, ProbesInAnyOrderFindTheTruth) {
