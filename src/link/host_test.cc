@@ -2,6 +2,7 @@
 // Joining, steering, leaving, dying.
 #include <grp.h>
 #include <sched.h>
+#include <sys/resource.h>
 
 #include "link/host_test_fixture.h"
 
@@ -38,6 +39,29 @@ TEST_F(HostTest, SixteenAtOnceThenEachGetsItsOwn) {
   EXPECT_TRUE(wait_until([&] {
     return std::ranges::all_of(members, [](const Member& m) { return m.report->members == 16; });
   }));
+}
+
+// A newcomer knocks at a member that has no descriptor left to let it in.
+TEST_F(HostTest, WithoutDescriptorsAMemberStillSleeps) {
+  const Member full = start_joined([](Host& host, Report& report, Shared& shared) {
+    Server server(host, report, shared);
+    const rlimit none{3, 4096};  // those are taken, and poll() wants as many
+    (void)::setrlimit(RLIMIT_NOFILE, &none);
+    while (report.leave == 0) {
+      server.serve(1000);
+      ++report.stage;
+    }
+  });
+  const Member late = start();
+  EXPECT_TRUE(settled(late));
+  EXPECT_EQ(late.report->state, Report::kJoined) << late.report->message.data();
+  ::usleep(50'000);
+  const uint32_t before = full.report->stage;
+  ::usleep(200'000);
+  EXPECT_LT(full.report->stage - before, 50U) << "it spins";
+  full.report->leave = 1;
+  send_to(full.slot(), 0);
+  reap(full);
 }
 
 TEST_F(HostTest, LeavingShiftsNobody) {

@@ -76,8 +76,9 @@ Peers::Peers(const GroupNames& names, uint8_t self, UniqueFd listener, int table
       epoll_(epoll),
       tag_(tag) {
   connections_.reserve(kMaxConnections);
+  // Edge-triggered: without descriptors a newcomer cannot be let in, and nobody spins over it.
   epoll_event event{
-      .events = EPOLLIN,
+      .events = EPOLLIN | EPOLLET,
       .data = {.u64 = (uint64_t{tag_} << 32) | static_cast<uint32_t>(listener_.get())}};
   (void)::epoll_ctl(epoll_, EPOLL_CTL_ADD, listener_.get(), &event);
 }
