@@ -311,7 +311,7 @@ bool UdpTransmitter::wait_writable(int fd) {
 }
 
 // GSO was refused for this batch: its packets go one by one, each with identification 0.
-void UdpTransmitter::send_apart(const Message& message) {
+bool UdpTransmitter::send_apart(const Message& message) {
   std::vector<uint8_t> flat;
   flat.reserve(message.bytes);
   for (uint32_t i = 0; i < message.iovecs; ++i) {
@@ -324,6 +324,7 @@ void UdpTransmitter::send_apart(const Message& message) {
   Control control{};
   fill(message, header, control, false);
   uint32_t at = 0;
+  bool any = false;
   for (uint32_t id = 0; id < message.segments; ++id) {
     const uint32_t bytes = std::min(message.segment_bytes, message.bytes - at);
     uint8_t* const crc = flat.data() + at + bytes - wire::kIcrcBytes;
@@ -343,9 +344,12 @@ void UdpTransmitter::send_apart(const Message& message) {
     if (sent < 0) {
       ++counters_.errors;
       counters_.last_error = errno;
+    } else {
+      any = true;
     }
     at += bytes;
   }
+  return any;
 }
 
 // Messages [first, first + count), all of one family.
@@ -377,8 +381,8 @@ void UdpTransmitter::transmit(size_t first, size_t count) {
     const Message& message = messages_[first + done];
     if (message.segments > 1 && gso_was_refused(error)) {
       ++counters_.gso_refused;
-      gso_[ipv4 ? 1 : 0] = false;
-      send_apart(message);
+      // If it does not go apart either, it was not for the batch: an address is gone, say.
+      if (send_apart(message)) gso_[ipv4 ? 1 : 0] = false;
     } else {
       ++counters_.errors;
       counters_.last_error = error;

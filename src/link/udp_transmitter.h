@@ -159,7 +159,8 @@ class UdpTransmitter final : public transport::PacketSink {
   [[nodiscard]] const UdpSockets* sockets_for(bool ipv4) const { return ipv4 ? ipv4_ : ipv6_; }
   void transmit(size_t first, size_t count);
   void fill(const Message& message, mmsghdr& header, Control& control, bool gso);
-  void send_apart(const Message& message);
+  // Whether any of it left.
+  [[nodiscard]] bool send_apart(const Message& message);
   [[nodiscard]] bool wait_writable(int fd);
 
   const UdpSockets* ipv4_;

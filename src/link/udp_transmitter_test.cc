@@ -33,6 +33,9 @@ class UdpTransmitterTest : public ::testing::Test {
   void send(std::span<const uint8_t> payload) {
     // Packets that differ in this do not leave as one message.
     path_.traffic_class ^= 4;
+    send_as_is(payload);
+  }
+  void send_as_is(std::span<const uint8_t> payload) {
     std::array<uint8_t, wire::Bth::kBytes> headers;
     wire::Bth{.opcode = 0x04}.write(headers.data());
     transmitter_->send({.path = &path_,
@@ -74,6 +77,32 @@ TEST_F(UdpTransmitterTest, WhatIsStagedStaysUntilItIsSent) {
   for (uint8_t i = 4; i < 8; ++i) send_staged(i);
   transmitter_->flush();
   EXPECT_EQ(arrived(), std::pair(69, 0));
+}
+
+// An address was taken away while queue pairs used it (EINVAL, with IPv6). That is no reason to
+// send one by one to everybody else.
+TEST_F(UdpTransmitterTest, AnAddressThatIsGoneDoesNotEndBatches) {
+  const auto sockets = open_udp(Family::kIpv6, {.port = kPort, .receive_buffer_bytes = 1 << 20}, 1);
+  if (!sockets) GTEST_SKIP() << "no IPv6 here";
+  transmitter_ = std::make_unique<UdpTransmitter>(nullptr, &*sockets, kPort, nullptr);
+  wire::Gid loopback;
+  loopback.bytes[15] = 1;
+  const std::array<uint8_t, 512> payload{};
+  const auto sends_for_four = [&](const wire::Gid& source) {
+    path_.source = source;
+    path_.destination = loopback;
+    const uint64_t before = transmitter_->counters().sends;
+    for (int i = 0; i < 4; ++i) send_as_is(payload);
+    transmitter_->flush();
+    return transmitter_->counters().sends - before;
+  };
+  EXPECT_EQ(sends_for_four(loopback), 1U);
+  wire::Gid gone;  // 2001:db8::1, of documentation
+  std::ranges::copy(std::array<uint8_t, 4>{0x20, 0x01, 0x0d, 0xb8}, gone.bytes.begin());
+  gone.bytes[15] = 1;
+  (void)sends_for_four(gone);
+  EXPECT_GE(transmitter_->counters().errors, 1U);
+  EXPECT_EQ(sends_for_four(loopback), 1U);
 }
 
 }  // namespace
