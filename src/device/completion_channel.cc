@@ -53,14 +53,16 @@ bool CompletionChannel::end_direct(CompletionQueue*& cq) {
 
 bool CompletionChannel::blocking() const { return (::fcntl(fd_.get(), F_GETFL) & O_NONBLOCK) == 0; }
 
-bool CompletionChannel::take(CompletionQueue*& cq) {
-  const std::lock_guard lock(mutex_);
-  if (events_.empty()) return false;
+// Not a plain read: another thread may have been quicker, and the descriptor may be a blocking one.
+bool CompletionChannel::unsignal() {
   uint64_t one = 0;
   iovec into{&one, sizeof one};
-  // Not a plain read: another thread may have been quicker, and the descriptor may be a blocking
-  // one.
-  if (::preadv2(fd_.get(), &into, 1, -1, RWF_NOWAIT) != sizeof one) return false;
+  return ::preadv2(fd_.get(), &into, 1, -1, RWF_NOWAIT) == sizeof one;
+}
+
+bool CompletionChannel::take(CompletionQueue*& cq) {
+  const std::lock_guard lock(mutex_);
+  if (events_.empty() || !unsignal()) return false;
   cq = events_.front();
   events_.pop_front();
   return true;
@@ -71,7 +73,7 @@ int CompletionChannel::wait(CompletionQueue*& cq) {
     uint64_t one = 0;
     if (::read(fd_.get(), &one, sizeof one) != sizeof one) return errno;
     const std::lock_guard lock(mutex_);
-    if (events_.empty()) continue;  // forgotten in the meantime
+    if (events_.empty()) continue;  // forgotten just now
     cq = events_.front();
     events_.pop_front();
     return 0;
@@ -79,11 +81,12 @@ int CompletionChannel::wait(CompletionQueue*& cq) {
 }
 
 uint32_t CompletionChannel::forget(const CompletionQueue& cq) {
-  // The count in the descriptor may stay higher than the number of events; wait() copes.
   const std::lock_guard lock(mutex_);
   const auto kept = std::ranges::remove(events_, &cq);
   const auto n = static_cast<uint32_t>(kept.size());
   events_.erase(kept.begin(), kept.end());
+  // Or the descriptor would stay readable without an event, and who sleeps on it would spin.
+  for (uint32_t i = 0; i < n; ++i) (void)unsignal();
   return n;
 }
 

@@ -39,6 +39,7 @@ class CompletionChannel {
 
  private:
   void signal(uint64_t count);
+  [[nodiscard]] bool unsignal();
 
   UniqueFd fd_;  // an eventfd counting like a semaphore: its count is the number of events
   std::mutex mutex_;

@@ -4,6 +4,7 @@
 #include <cerrno>
 
 #include <sys/eventfd.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 namespace verbena::device {
@@ -13,8 +14,10 @@ EventQueue::EventQueue() : fd_(::eventfd(0, EFD_CLOEXEC | EFD_SEMAPHORE)) {}
 void EventQueue::raise(const AsyncEvent& event) {
   {
     const std::lock_guard lock(mutex_);
-    if (events_.size() >= kMaxEvents) events_.pop_front();
+    const bool full = events_.size() >= kMaxEvents;
+    if (full) events_.pop_front();
     events_.push_back(event);
+    if (full) return;  // it is counted already
   }
   const uint64_t one = 1;
   (void)!::write(fd_.get(), &one, sizeof one);
@@ -35,7 +38,15 @@ int EventQueue::wait(AsyncEvent& event) {
 void EventQueue::forget(const void* element) {
   if (element == nullptr) return;  // those are the port's
   const std::lock_guard lock(mutex_);
-  std::erase_if(events_, [element](const AsyncEvent& event) { return event.element == element; });
+  const size_t dropped = std::erase_if(
+      events_, [element](const AsyncEvent& event) { return event.element == element; });
+  // Uncounted as well, or the descriptor would stay readable without an event. Not by a plain read:
+  // a waiter may have been quicker, and the descriptor may be a blocking one.
+  for (size_t i = 0; i < dropped; ++i) {
+    uint64_t one = 0;
+    iovec into{&one, sizeof one};
+    (void)!::preadv2(fd_.get(), &into, 1, -1, RWF_NOWAIT);
+  }
 }
 
 }  // namespace verbena::device

@@ -100,6 +100,42 @@ TEST(Channel, FiresOnce) {
       });
 }
 
+// What is destroyed takes its events with it: nobody is woken for nothing.
+TEST(Channel, IsQuietWhenItsEventsAreForgotten) {
+  run_pair(
+      {.channel = true},
+      [](End& near) {
+        near.context().req_notify_cq(near.send_cq(), false);
+        near.post(0, {.op = SendOp::kWrite, .bytes = 8});
+        ASSERT_TRUE(End::readable(near.channel()->fd(), kPatience));
+        near.channel()->forget(near.send_cq());
+        EXPECT_FALSE(End::readable(near.channel()->fd(), 10ms));
+        (void)near.sent();
+        near.context().req_notify_cq(near.send_cq(), false);
+        near.post(0, {.op = SendOp::kWrite, .bytes = 8});
+        CompletionQueue* cq = nullptr;
+        EXPECT_EQ(near.context().get_cq_event(*near.channel(), cq), 0);
+        EXPECT_EQ(cq, &near.send_cq());
+        (void)near.sent();
+      },
+      [](End&) {});
+}
+
+TEST(Events, AreForgottenWithTheirObject) {
+  EventQueue events;
+  int object = 0;
+  events.raise({EventType::kQpFatal, &object});
+  events.raise({EventType::kGidChange, nullptr});
+  events.forget(&object);
+  AsyncEvent event;
+  ASSERT_EQ(events.wait(event), 0);
+  EXPECT_EQ(event.type, EventType::kGidChange);
+  EXPECT_FALSE(End::readable(events.fd(), 0ms));
+  for (size_t i = 0; i < EventQueue::kMaxEvents + 10; ++i) events.raise({EventType::kGidChange});
+  for (size_t i = 0; i < EventQueue::kMaxEvents; ++i) ASSERT_EQ(events.wait(event), 0);
+  EXPECT_FALSE(End::readable(events.fd(), 0ms));
+}
+
 class WakeUp : public ::testing::TestWithParam<bool> {};
 
 // As every example does: arm, poll once more, sleep. A message may come at any point between.
