@@ -81,11 +81,15 @@ class Engine final : public transport::EventSink,
       const EngineOptions& options, EventRouter& router);
   ~Engine() override;
 
-  // The right to touch what follows, for changes that give nothing to send and complete nothing.
+  // The right to touch what follows, for changes that give nothing to send and as a rule complete
+  // nothing (a receive posted to a queue pair in error does).
   class Quiet {
    public:
     explicit Quiet(Engine& engine) : engine_(engine) { engine.lock(); }
-    ~Quiet() { engine_.mutex_.unlock(); }
+    ~Quiet() {
+      if (!engine_.to_publish_.empty()) engine_.finish();
+      engine_.mutex_.unlock();
+    }
     Quiet(const Quiet&) = delete;
     Quiet& operator=(const Quiet&) = delete;
     [[nodiscard]] transport::Endpoint& endpoint() const { return *engine_.endpoint_; }

@@ -409,6 +409,24 @@ TEST(Errors, FlushEverythingPosted) {
       [](End&) {});
 }
 
+// As a program does that drains a queue pair: the last receive it posts tells that all are back.
+TEST(Errors, AReceivePostedLateIsFlushed) {
+  run_pair(
+      {.channel = true},
+      [](End& near) {
+        near.to_error(0);
+        std::this_thread::sleep_for(100ms);  // the helper sleeps again
+        near.post_recv(0, 0, 8, 1);
+        EXPECT_EQ(near.next(near.recv_cq()).wr_id, 1u);
+        near.context().req_notify_cq(near.recv_cq(), false);
+        std::this_thread::sleep_for(100ms);
+        near.post_recv(0, 0, 8, 2);
+        EXPECT_TRUE(End::readable(near.channel()->fd(), kPatience));
+        EXPECT_EQ(near.next(near.recv_cq()).wr_id, 2u);
+      },
+      [](End&) {});
+}
+
 // --- shared receive queues
 
 TEST(SharedReceives, LimitAndLastReceiveAreEvents) {
