@@ -42,9 +42,9 @@ bool CompletionQueue::publish() {
                    std::memory_order_seq_cst);  // pairs with arm(): one of the two sees the other
   const bool solicited = staged_solicited_;
   staged_solicited_ = false;
-  Armed armed = armed_.load(std::memory_order_seq_cst);
+  const Armed armed = armed_.load(std::memory_order_seq_cst);
   if (armed == Armed::kNo || (armed == Armed::kSolicited && !solicited)) return false;
-  if (!armed_.compare_exchange_strong(armed, Armed::kNo)) return false;
+  armed_.store(Armed::kNo);  // a wish that became stronger just now is fulfilled as well
   if (channel_ != nullptr) channel_->notify(*this);
   return true;
 }
