@@ -86,6 +86,9 @@ int Engine::receive_for(CompletionChannel& channel, CompletionQueue*& cq) {
       host_->found_empty(now);
     }
     if (channel.end_direct(cq)) return 0;
+    // What completed was another thread's: its answer may take long, and this thread sleeps again.
+    if (endpoint_->owes_acks()) settle(now);
+    have_helper_by(next_deadline());
   }
 }
 
