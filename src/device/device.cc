@@ -11,9 +11,9 @@ namespace {
 // The process's device. A weak reference: it stops when the last context is closed. Leaked on
 // purpose: programs call in from their own exit handlers.
 struct Shared {
-  std::mutex mutex;
+  std::mutex mutex;  // held while the process forks, too
   std::weak_ptr<Device> device;
-  std::shared_ptr<Device> forking;  // held while its process forks
+  std::vector<Device*> all;  // with those that nobody refers to any more and are about to go
 };
 Shared& shared() {
   static auto* const instance = new Shared;
@@ -25,22 +25,30 @@ Shared& shared() {
 void prepare_fork() {
   Shared& process = shared();
   process.mutex.lock();
-  process.forking = process.device.lock();
-  if (process.forking != nullptr) process.forking->before_fork();
+  for (Device* const device : process.all) device->before_fork();
 }
 void resume_parent() {
   Shared& process = shared();
-  const std::shared_ptr<Device> device = std::move(process.forking);
-  if (device != nullptr) device->after_fork_in_parent();
+  for (Device* const device : process.all) device->after_fork_in_parent();
   process.mutex.unlock();
 }
 void start_child() {
   Shared& process = shared();
-  const std::shared_ptr<Device> device = std::move(process.forking);
-  if (device != nullptr) device->after_fork_in_child();
+  for (Device* const device : process.all) device->after_fork_in_child();
+  process.all.clear();
   process.device.reset();
   process.mutex.unlock();
 }
+
+// Not while the process forks: the child would keep descriptors that nobody closes there.
+struct TakeDown {
+  void operator()(Device* device) const {
+    Shared& process = shared();
+    const std::lock_guard lock(process.mutex);
+    std::erase(process.all, device);
+    delete device;
+  }
+};
 
 }  // namespace
 
@@ -50,7 +58,7 @@ Result<std::shared_ptr<Device>, std::string> Device::acquire(const EngineOptions
   if (auto device = process.device.lock()) return device;
   static const int kRegistered = ::pthread_atfork(prepare_fork, resume_parent, start_child);
   (void)kRegistered;
-  std::shared_ptr<Device> device(new Device);
+  std::unique_ptr<Device> device(new Device);
   EngineOptions with_limits = options;
   const DeviceLimits& limits = device->limits_;
   with_limits.limits = {.max_qps = limits.max_qp,
@@ -65,8 +73,10 @@ Result<std::shared_ptr<Device>, std::string> Device::acquire(const EngineOptions
   if (!engine) return fail(engine.error().what);
   device->engine_ = std::move(*engine);
   device->gids_.refresh();  // after the link has asked for notices: none is missed
-  process.device = device;
-  return device;
+  std::shared_ptr<Device> started(device.release(), TakeDown{});
+  process.device = started;
+  process.all.push_back(started.get());
+  return started;
 }
 
 Device::~Device() = default;

@@ -203,5 +203,38 @@ TEST_F(Forks, WhileOthersPollAndPost) {
   EXPECT_EQ(leftovers(options_.engine.host), "");
 }
 
+// One thread opens and closes the device, another forks: no child has any of its descriptors.
+TEST_F(Forks, WhileTheDeviceIsTakenDown) {
+  constexpr int kForks = kSanitized ? 30 : 150;
+  const std::string before = descriptors_of(::getpid());
+  Actor parent(*stage_, [&](Stage& stage) {
+    std::atomic<bool> stop{false};
+    std::thread opener([&] {
+      while (!stop) (void)device::Device::acquire(options_.engine);
+    });
+    std::string found;
+    for (int i = 0; i < kForks && found.empty(); ++i) {
+      const pid_t child = ::fork();
+      const auto number = static_cast<uint32_t>(i + 1);
+      if (child == 0) {
+        stage.steps[0] = number;
+        ::pause();
+        ::_exit(0);
+      }
+      (void)reached(0, number);
+      found = descriptors_of(child);
+      if (found == before) found.clear();
+      ::kill(child, SIGKILL);
+      ::waitpid(child, nullptr, 0);
+      ::usleep(static_cast<useconds_t>(i % 10) * 100);
+    }
+    stop = true;
+    opener.join();
+    if (!found.empty()) throw std::runtime_error("a child has " + found);
+  });
+  EXPECT_EQ(parent.join(), 0) << stage_->words.data();
+  EXPECT_EQ(leftovers(options_.engine.host), "");
+}
+
 }  // namespace
 }  // namespace verbena::processes
