@@ -2,6 +2,7 @@
 #include "device/device.h"
 
 #include <cerrno>
+#include <cstdlib>
 
 #include <pthread.h>
 
@@ -50,13 +51,26 @@ struct TakeDown {
   }
 };
 
+// exit() without closing anything: peers still hear that what was completed here did arrive. Other
+// threads may be anywhere: nothing is waited for.
+void flush_at_exit() {
+  Shared& process = shared();
+  std::shared_ptr<Device> device;
+  {
+    const std::unique_lock lock(process.mutex, std::try_to_lock);
+    if (lock.owns_lock()) device = process.device.lock();
+  }
+  if (device != nullptr) device->engine().send_held_acks();
+}
+
 }  // namespace
 
 Result<std::shared_ptr<Device>, std::string> Device::acquire(const EngineOptions& options) {
   Shared& process = shared();
   const std::lock_guard lock(process.mutex);
   if (auto device = process.device.lock()) return device;
-  static const int kRegistered = ::pthread_atfork(prepare_fork, resume_parent, start_child);
+  static const int kRegistered =
+      ::pthread_atfork(prepare_fork, resume_parent, start_child) | std::atexit(flush_at_exit);
   (void)kRegistered;
   std::unique_ptr<Device> device(new Device);
   EngineOptions with_limits = options;

@@ -294,6 +294,11 @@ void Engine::armed() {
   }
 }
 
+void Engine::send_held_acks() {
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  if (lock.owns_lock() && endpoint_->owes_acks()) settle(clock());
+}
+
 void Engine::still_polling() {
   if (!sleeper_.load(std::memory_order_relaxed)) lease_.extend(clock());
 }

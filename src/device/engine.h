@@ -116,6 +116,8 @@ class Engine final : public transport::EventSink,
   [[nodiscard]] int wait(CompletionChannel& channel, CompletionQueue*& cq);
   // A completion queue was armed: its program is about to sleep and needs the helper.
   void armed();
+  // The process exits. Does not wait: whoever holds the lock sees to them.
+  void send_held_acks();
   // A completion queue is destroyed. Under the lock.
   void forget(CompletionQueue& cq) { std::erase(to_publish_, &cq); }
 

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <optional>
@@ -14,6 +16,8 @@
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "budget.h"
 #include "pair.h"
@@ -460,6 +464,35 @@ TEST(Errors, AReceivePostedLateIsFlushed) {
         EXPECT_EQ(near.next(near.recv_cq()).wr_id, 2u);
       },
       [](End&) {});
+}
+
+// --- leaving
+
+// What was completed here is acknowledged, though the program ends at once and closes nothing.
+TEST(Leaving, ExitSendsTheLastAcknowledgement) {
+  for (int round = 0; round < 5; ++round) {
+    auto [ours, theirs] = Control::make();
+    (void)engine_options();
+    std::fflush(nullptr);
+    const int pid = ::fork();
+    ASSERT_GE(pid, 0);
+    if (pid == 0) {
+      ours.close();
+      auto* const far = new End({.timeout = 10, .retry_count = 3}, std::move(theirs), false);
+      far->post_recv(0, 0, 8);
+      far->barrier();
+      (void)far->received();
+      std::exit(0);  // NOLINT(concurrency-mt-unsafe)
+    }
+    theirs.close();
+    {
+      End near({.timeout = 10, .retry_count = 3}, std::move(ours), false);
+      near.barrier();
+      near.post(0, {.bytes = 8});
+      EXPECT_EQ(near.next(near.send_cq()).status, WcStatus::kSuccess);
+    }
+    ASSERT_EQ(::waitpid(pid, nullptr, 0), pid);
+  }
 }
 
 // --- shared receive queues
