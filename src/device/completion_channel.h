@@ -35,6 +35,10 @@ class CompletionChannel {
   // Drops the events of a queue that is destroyed; gives how many it had.
   uint32_t forget(const CompletionQueue& cq);
 
+  // Around fork: no other thread is at its events.
+  void before_fork() { mutex_.lock(); }
+  void after_fork() { mutex_.unlock(); }
+
   uint32_t users = 0;  // completion queues attached
 
  private:

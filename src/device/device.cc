@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "device/device.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 
@@ -97,16 +98,32 @@ Device::~Device() = default;
 
 void Device::before_fork() {
   engine_->before_fork();
-  for (const auto& [cq, context] : cqs_) cq->before_fork();
+  for (const auto& [cq, context] : cqs_) {
+    cq->before_fork();
+    if (cq->channel() != nullptr) forking_.push_back(cq->channel());
+  }
+  std::ranges::sort(forking_);  // several queues may share one
+  forking_.erase(std::ranges::unique(forking_).begin(), forking_.end());
+  for (CompletionChannel* const channel : forking_) channel->before_fork();
+  for (Context* const context : contexts_) context->events().before_fork();
+  gids_.before_fork();
+}
+
+void Device::after_fork() {
+  gids_.after_fork();
+  for (Context* const context : contexts_) context->events().after_fork();
+  for (CompletionChannel* const channel : forking_) channel->after_fork();
+  forking_.clear();
+  for (const auto& [cq, context] : cqs_) cq->after_fork();
 }
 
 void Device::after_fork_in_parent() {
-  for (const auto& [cq, context] : cqs_) cq->after_fork();
+  after_fork();
   engine_->after_fork_in_parent();
 }
 
 void Device::after_fork_in_child() {
-  for (const auto& [cq, context] : cqs_) cq->after_fork();
+  after_fork();
   engine_->abandon_in_child();
 }
 

@@ -108,6 +108,7 @@ class Device final : public EventRouter {
  private:
   friend class Context;
   Device() = default;
+  void after_fork();
   void on_qp_event(transport::Event event, Qpn qpn) override;
   void on_srq_event(transport::Event event, SrqId srq) override;
   void on_cq_overflow(CompletionQueue& cq) override;
@@ -121,7 +122,8 @@ class Device final : public EventRouter {
   std::unordered_map<uint32_t, Srq*> srqs_;
   std::unordered_map<CompletionQueue*, Context*> cqs_;
   std::vector<Context*> contexts_;
-  std::unique_ptr<Engine> engine_;  // last: its thread uses the rest
+  std::vector<CompletionChannel*> forking_;  // during a fork: all channels
+  std::unique_ptr<Engine> engine_;           // last: its thread uses the rest
 };
 
 class Context {

@@ -44,6 +44,10 @@ class EventQueue {
   // Drops events about an object that is destroyed.
   void forget(const void* element);
 
+  // Around fork: no other thread is at its events.
+  void before_fork() { mutex_.lock(); }
+  void after_fork() { mutex_.unlock(); }
+
   static constexpr size_t kMaxEvents = 4096;
 
  private:

@@ -35,6 +35,9 @@ class GidTable {
   [[nodiscard]] std::optional<uint32_t> find(const wire::Gid& gid) const;
   // The largest path MTU that fits every interface in the table.
   [[nodiscard]] transport::Mtu active_mtu() const;
+  // Around fork: no other thread is reading it.
+  void before_fork() { mutex_.lock(); }
+  void after_fork() { mutex_.unlock(); }
 
  private:
   // Where it was, else at the end, else in a gap; false when all places are taken.

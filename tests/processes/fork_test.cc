@@ -11,6 +11,7 @@
 #include <string>
 #include <thread>
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -201,6 +202,49 @@ TEST_F(Forks, WhileOthersPollAndPost) {
   EXPECT_EQ(parent.join(), 0) << stage_->words.data();
   EXPECT_EQ(other.join(), 0) << stage_->words.data();
   EXPECT_EQ(leftovers(options_.engine.host), "");
+}
+
+// The same beside a thread that asks for events of a completion channel and of the context.
+TEST_F(Forks, WhileOthersAskForEvents) {
+  constexpr int kForks = kSanitized ? 30 : 200;
+  Actor parent(*stage_, [this](Stage&) {
+    auto device = device::Device::acquire(options_.engine);
+    if (!device) throw std::runtime_error(device.error());
+    device::Context context(*device);
+    device::CompletionChannel channel;
+    for (const int fd : {channel.fd(), context.events().fd()}) ::fcntl(fd, F_SETFL, O_NONBLOCK);
+    auto cq = std::move(*context.create_cq(4, &channel));
+    cq->cookie = cq.get();
+    std::atomic<bool> stop{false};
+    std::thread asker([&] {
+      device::CompletionQueue* woken = nullptr;
+      while (!stop) (void)context.get_cq_event(channel, woken);
+    });
+    std::thread other([&] {
+      device::AsyncEvent event;
+      while (!stop) {
+        context.events().raise({device::EventType::kGidChange, nullptr});
+        (void)context.events().wait(event);
+      }
+    });
+    int failed = 0;
+    for (int i = 0; i < kForks && failed == 0; ++i) {
+      const pid_t child = ::fork();
+      if (child == 0) {
+        ::alarm(10);  // a child that hangs ends
+        ::_exit(context.destroy_cq(*cq) == 0 ? 7 : 1);
+      }
+      int status = 0;
+      ::waitpid(child, &status, 0);
+      if (!WIFEXITED(status) || WEXITSTATUS(status) != 7) failed = i + 1;
+    }
+    stop = true;
+    asker.join();
+    other.join();
+    (void)context.destroy_cq(*cq);
+    if (failed != 0) throw std::runtime_error("child " + std::to_string(failed) + " hangs");
+  });
+  EXPECT_EQ(parent.join(), 0) << stage_->words.data();
 }
 
 // One thread opens and closes the device, another forks: no child has any of its descriptors.
