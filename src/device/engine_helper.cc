@@ -93,9 +93,10 @@ Time Engine::helper_pass(Time now) {
   if (by_waiter && !waiter_.load(std::memory_order_relaxed)) until = std::min(until, now + kTick);
   if (until != kNever) until = std::max(until, now);
   // Something wants to be sent and cannot (a receiver has no room): look again, but not without
-  // pause.
-  stall_wait_ = until > now || got > 0 ? kFirstStall : std::min(2 * stall_wait_, kTick);
-  if (until <= now && got == 0) until = now + stall_wait_;
+  // pause. What was merely more than one turn goes on at once.
+  const bool stuck = until <= now && got == 0 && stalled_;
+  stall_wait_ = stuck ? std::min(2 * stall_wait_, kTick) : kFirstStall;
+  if (stuck) until = now + stall_wait_;
   if (now - last_activity_ < kActiveFor) until = std::min(until, now + kTick);
   helper_alarm_.store(until, std::memory_order_relaxed);
   return until;
