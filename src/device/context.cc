@@ -82,9 +82,10 @@ int Context::dealloc_mw(RKey window) {
 Outcome<std::unique_ptr<CompletionQueue>> Context::create_cq(uint32_t entries,
                                                              CompletionChannel* channel) {
   if (entries == 0 || entries > device_->limits().max_cqe) return fail(EINVAL);
+  // Before the lock is taken: a large one takes tens of milliseconds to clear.
+  auto cq = std::make_unique<CompletionQueue>(device_->engine(), entries, channel);
   const Engine::Quiet locked(device_->engine());
   if (device_->cqs_.size() >= device_->limits().max_cq) return fail(ENOMEM);
-  auto cq = std::make_unique<CompletionQueue>(device_->engine(), entries, channel);
   device_->cqs_.emplace(cq.get(), this);
   if (channel != nullptr) ++channel->users;
   return cq;
