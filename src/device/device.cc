@@ -144,6 +144,13 @@ Outcome<transport::Path> Device::resolve(const AddressVector& vector) const {
                          .interface_index = link_local ? source->interface_index : 0};
 }
 
+bool Device::carries(const transport::Path& path, transport::Mtu mtu) const {
+  if (gids_.find(path.destination)) return true;  // does not leave this host
+  const auto index = gids_.find(path.source);
+  const auto source = index ? gids_.at(*index) : std::nullopt;
+  return !source || mtu <= path_mtu_for(source->mtu_bytes);
+}
+
 void Device::on_qp_event(transport::Event event, Qpn qpn) {
   const auto place = qps_.find(qpn.value);
   if (place == qps_.end()) return;

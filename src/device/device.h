@@ -99,6 +99,8 @@ class Device final : public EventRouter {
   void after_fork_in_parent();
   void after_fork_in_child();
 
+  // Whether packets with that much payload fit the interface they leave by.
+  [[nodiscard]] bool carries(const transport::Path& path, transport::Mtu mtu) const;
   // Why only this host can be reached (the port is another's), for a person; empty: all can.
   [[nodiscard]] const std::string& notice() const { return engine_->host().this_host_only(); }
   // Where packets to this vector go; EINVAL for an index that is empty, ENETUNREACH for another

@@ -127,6 +127,40 @@ TEST_F(Addresses, AreFollowedAndServed) {
   EXPECT_EQ(peer.join(), 0) << stage_->words.data();
 }
 
+// A path MTU that the interface cannot carry is refused; what stays on the host is not held to it.
+TEST_F(Addresses, BoundThePathMtu) {
+  using transport::Mtu;
+  EXPECT_EQ(device::path_mtu_for(576), Mtu::k256);
+  EXPECT_EQ(device::path_mtu_for(1500), Mtu::k1024);
+  EXPECT_EQ(device::path_mtu_for(2200), Mtu::k2048);
+  EXPECT_EQ(device::path_mtu_for(4200), Mtu::k4096);
+  if (!is_root()) GTEST_SKIP() << "two hosts (network namespaces) take root";
+  const Namespace first(Namespace::Kind::kNetwork);
+  const Namespace second(Namespace::Kind::kNetwork);
+  if (!first.valid() || !second.valid() || !join_hosts(first, second)) {
+    GTEST_SKIP() << "network namespaces are not to be had here";
+  }
+  Actor actor(*stage_, [&](Stage&) {
+    need(first.enter(), "setns");
+    PartyOptions options;
+    options.engine = own_engine_options();
+    options.address = wire::Gid::from_ipv4(10, 77, 0, 1);
+    options.mtu = Mtu::k4096;
+    Party party(options);
+    need(party.context().device().gids().active_mtu() == Mtu::k1024, "active MTU");
+    bool refused = false;
+    try {
+      party.connect(party.card(), wire::Gid::from_ipv4(10, 77, 0, 2));
+    } catch (const std::runtime_error&) {
+      refused = true;
+    }
+    need(refused, "4096 bytes through an interface of 1500");
+    party.connect(party.card(), options.address);
+    need(party.echo(0, 9000, 4), "to itself");
+  });
+  EXPECT_EQ(actor.join(), 0) << stage_->words.data();
+}
+
 TEST_F(Addresses, AnIdleProcessSleeps) {
   PartyOptions options;
   options.engine = own_engine_options();

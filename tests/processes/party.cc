@@ -94,7 +94,7 @@ void Party::connect(const Card& peer, const wire::Gid& address) {
   peer_ = peer;
   QpAttr attr;
   attr.path = path_to(context_, options_.address, address);
-  attr.mtu = Mtu::k1024;
+  attr.mtu = options_.mtu;
   attr.max_rd_atomic = attr.max_dest_rd_atomic = 4;
   attr.min_rnr_timer = 12;
   attr.timeout = options_.timeout;

@@ -26,6 +26,7 @@ struct PartyOptions {
   device::EngineOptions engine;
   wire::Gid address = wire::Gid::from_ipv4(127, 0, 0, 1);
   transport::QpType type = transport::QpType::kRc;
+  transport::Mtu mtu = transport::Mtu::k1024;
   uint32_t qps = 1;
   uint32_t bytes = 1 << 20;
   uint8_t timeout = 14;
