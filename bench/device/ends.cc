@@ -134,7 +134,8 @@ Measured run_ends(const End& end, bool spinners) {
   for (size_t i = 0; i < roles.size(); ++i) {
     const int core = core_of(roles[i]);
     if (spinners) {
-      spinning.push_back(start([core] {
+      spinning.push_back(start([&write_end, core] {
+        write_end.reset();  // or the result would not end before the spinner does
         pin(core);
         for (std::atomic<uint64_t> n = 0;; n.fetch_add(1, std::memory_order_relaxed)) {}
       }));
@@ -168,7 +169,10 @@ Measured run_ends(const End& end, bool spinners) {
     ::kill(pid, SIGKILL);
     ::waitpid(pid, nullptr, 0);
   }
-  if (!good) measured.values.clear();
+  if (!good) {
+    measured.values.clear();
+    std::fprintf(stderr, "bench: an end failed; this round does not count\n");
+  }
   return measured;
 }
 
