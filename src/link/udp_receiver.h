@@ -48,8 +48,7 @@ struct ReceiveCounters {
 class UdpReceiver {
  public:
   UdpReceiver();
-  // Reads what is there, at most a batch. Gives the number of datagrams the kernel delivered;
-  // kBatch means there may be more.
+  // Reads what is there, at most a batch. Gives the number of datagrams the kernel delivered.
   [[nodiscard]] size_t receive(int fd, Family family, DatagramHandler& handler);
 
   static constexpr size_t kBatch = 8;
@@ -73,6 +72,8 @@ class UdpReceiver {
   // Large datagrams are read one by one: each frees its room for the sender, and is worked on while
   // it is in the cache.
   bool large_ = false;
+  // Datagrams to ask for: to find that there is no second takes as long as half a first.
+  size_t expected_ = 1;
 };
 
 }  // namespace verbena::link

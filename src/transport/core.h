@@ -30,6 +30,8 @@ struct Tuning {
   // Tail probes: never sooner than this, and this long when there is no round-trip estimate yet.
   Duration min_probe = 50 * kMicrosecond;
   Duration first_probe = 5 * kMillisecond;
+  // The same while no acknowledgement of what is out was asked for.
+  Duration unasked_probe = kMillisecond;
   // UD payload limit: the port's MTU.
   uint32_t port_mtu = wire::kMaxMtu;
 };

@@ -70,7 +70,8 @@ struct SendSide {
   uint64_t cursor = 0;          // entry of the send queue
   uint32_t cursor_packet = 0;   // packet within it
   uint32_t rd_outstanding = 0;  // READ and atomic requests out and not fully answered
-  uint32_t unrequested = 0;     // packets since the last AckReq
+  uint32_t unrequested = 0;     // packets since the last AckReq,
+  wire::Psn requested_end;      // which was the packet's before this one
   Window window;
   RoundTrip rtt;
   Hold hold;  // early read responses

@@ -27,6 +27,10 @@ constexpr Duration kMaxProbeWait = 500 * kMillisecond;
   const RoundTrip& rtt = qp.send.rtt;
   // While something is known to be missing, silence means that the repair was lost as well.
   const Duration least = qp.send.recovering ? 2 * rtt.smoothed : core.tuning.min_probe;
+  // Nobody was asked to say anything yet; see requester's can_wait_for_ack().
+  if (!qp.send.una.is_before(qp.send.requested_end) && !qp.send.recovering) {
+    return core.tuning.unasked_probe;
+  }
   const Duration base = rtt.smoothed == 0 ? core.tuning.first_probe
                                           : std::max(least, rtt.smoothed + 4 * rtt.variation);
   return std::min(base << std::min(qp.send.probes, kMaxProbeDoublings), kMaxProbeWait);
@@ -238,7 +242,12 @@ void arm(Core& core, QueuePair& qp, Time now) {
     core.timers.set(qp, send.timeout_at);
     return;
   }
-  if (send.probe_at == kNever) restart_timers(core, qp, now);
+  if (send.probe_at == kNever) {
+    restart_timers(core, qp, now);
+  } else {
+    // Sooner, once an acknowledgement was asked for.
+    send.probe_at = std::min(send.probe_at, now + probe_wait(core, qp));
+  }
   core.timers.set(qp, std::min(send.probe_at, send.timeout_at));
 }
 

@@ -149,13 +149,21 @@ void send_atomic(Core& core, QueuePair& qp, const SendWqe& wqe) {
   return in_flight + more <= window.allowed && out + packets <= window.limits.max_packets;
 }
 
+// A small message whose completion nobody is told of: a few of them share an ACK, as on a NIC
+// (mlx5's log_ack_req_freq), unless its place in the send queue is wanted soon.
+[[nodiscard]] bool can_wait_for_ack(const QueuePair& qp, const SendWqe& wqe) {
+  constexpr uint32_t kMessagesPerAck = 8;
+  return wqe.packets == 1 && !qp.signal_all && (wqe.flags & kSignaled) == 0 &&
+         qp.send.unrequested + 1 < kMessagesPerAck && 2 * qp.sq.size() <= qp.sq.max_entries();
+}
+
 // Whether the packet about to go must ask for an acknowledgement: at a message's end, every so
 // often within one, and when the window closes behind it (nothing else would ask before the probe).
 [[nodiscard]] bool wants_ack(const QueuePair& qp, const SendWqe& wqe, uint32_t packet,
                              uint64_t this_cost) {
-  if (packet + 1 == wqe.packets || qp.send.unrequested + 1 >= qp.send.window.limits.ack_every)
-    return true;
-  const uint64_t next_cost = cost(qp, wqe, packet + 1, packet + 2);
+  if (qp.send.unrequested + 1 >= qp.send.window.limits.ack_every) return true;
+  if (packet + 1 == wqe.packets && !can_wait_for_ack(qp, wqe)) return true;
+  const uint64_t next_cost = uint64_t{qp.mtu} + kPacketOverhead;
   return !window_allows(qp, this_cost + next_cost, 2);
 }
 
@@ -195,6 +203,7 @@ enum class Sent : uint8_t { kYes, kMustWait, kFailed };
   }
 
   send.unrequested = ack ? 0 : send.unrequested + 1;
+  if (ack) send.requested_end = wqe.first_psn + to;
   send.window.sent_cost += weight;
   const Psn end = wqe.first_psn + to;
   if (again) core.count(Counter::kRetransmittedPackets);
@@ -271,6 +280,7 @@ enum class Sent : uint8_t { kYes, kMustWait, kFailed };
   core.count(Counter::kRunsSent);
   send.window.sent_cost += weight;
   send.unrequested = bth.ack_request ? 0 : send.unrequested + 1;
+  if (bth.ack_request) send.requested_end = psn + packets;
   ++send.cursor_packet;
   if (again) {
     core.count(Counter::kRetransmittedPackets, packets);
@@ -422,7 +432,9 @@ void resend(Core& core, QueuePair& qp, Resend what, Psn from, uint32_t packets) 
       send_read_request(core, qp, wqe, packet, packet + sent);
     } else if (wqe.is_atomic() && wqe.op != SendOp::kAtomicWrite) {
       send_atomic(core, qp, wqe);
-    } else if (!send_data(core, qp, number, packet, from.next() == end)) {
+    } else if (send_data(core, qp, number, packet, from.next() == end)) {
+      if (from.next() == end && end.is_after(qp.send.requested_end)) qp.send.requested_end = end;
+    } else {
       wqe.local_status = WcStatus::kLocalProtection;
       if (number == qp.sq.head()) completer::fail_head(core, qp, wqe.local_status);
       return;

@@ -70,7 +70,9 @@ class SendQueue {
   [[nodiscard]] uint64_t head() const { return head_; }
   [[nodiscard]] uint64_t tail() const { return tail_; }
   [[nodiscard]] bool empty() const { return head_ == tail_; }
-  [[nodiscard]] bool full() const { return tail_ - head_ >= caps_.max_entries; }
+  [[nodiscard]] uint64_t size() const { return tail_ - head_; }
+  [[nodiscard]] uint32_t max_entries() const { return caps_.max_entries; }
+  [[nodiscard]] bool full() const { return size() >= caps_.max_entries; }
 
   [[nodiscard]] SendWqe& at(uint64_t number) { return wqes_[slot(number)]; }
   [[nodiscard]] const SendWqe& at(uint64_t number) const { return wqes_[slot(number)]; }
