@@ -198,15 +198,15 @@ void Engine::accept(const link::Datagram& datagram) {
       batch_time_);
 }
 
-size_t Engine::receive_batch(bool all_families) {
+size_t Engine::receive_batch(bool all_families, link::UdpReceiver::Ask ask) {
   const link::UdpSockets* const ipv4 = host_->ipv4();
   const link::UdpSockets* const ipv6 = host_->ipv6();
   size_t got = 0;
   if (ipv4 != nullptr && (use_ipv4_ || all_families)) {
-    got += receiver_.receive(ipv4->receive.get(), link::Family::kIpv4, *this);
+    got += receiver_.receive(ipv4->receive.get(), link::Family::kIpv4, *this, ask);
   }
   if (ipv6 != nullptr && (use_ipv6_ || all_families)) {
-    got += receiver_.receive(ipv6->receive.get(), link::Family::kIpv6, *this);
+    got += receiver_.receive(ipv6->receive.get(), link::Family::kIpv6, *this, ask);
   }
   return got;
 }
@@ -303,6 +303,11 @@ void Engine::still_polling() {
   if (!sleeper_.load(std::memory_order_relaxed)) lease_.extend(clock());
 }
 
+bool Engine::has_work(Time now) {
+  const bool blocked = stalled_ && !host_->room_again();
+  return (blocked ? std::min(endpoint_->next_timer(), filter_due_) : next_deadline()) <= now;
+}
+
 void Engine::poll() {
   if (lock_wanted_.load(std::memory_order_relaxed) != 0) return;
   const std::unique_lock lock(mutex_, std::try_to_lock);
@@ -318,14 +323,12 @@ void Engine::poll() {
   }
   batch_time_ = now;
   const bool held = endpoint_->owes_acks();
-  const size_t got = receive_batch(++poll_round_ % kOtherFamilyEvery == 0);
+  const size_t got =
+      receive_batch(++poll_round_ % kOtherFamilyEvery == 0, link::UdpReceiver::Ask::kAsExpected);
   if (got == 0) {
     host_->found_empty(now);
-    const Time due = stalled_ && !host_->room_again()
-                         ? std::min(endpoint_->next_timer(), filter_due_)
-                         : next_deadline();
-    if (due > now && !held) return;
-    return settle(now);
+    if (held || has_work(now)) settle(now);
+    return;
   }
   ++counters_.poller_batches;
   last_activity_ = now;

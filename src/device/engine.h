@@ -177,10 +177,13 @@ class Engine final : public transport::EventSink,
   }
 
   // Reads one batch from the sockets; gives the number of datagrams. Under the lock.
-  size_t receive_batch(bool all_families);
+  size_t receive_batch(bool all_families,
+                       link::UdpReceiver::Ask ask = link::UdpReceiver::Ask::kBatch);
   enum class Acks : uint8_t { kSend, kHold };
   // After a batch that completed nothing.
   [[nodiscard]] Acks acks_of_batch();
+  // Whether a timer is due, or there is more to send and room for it.
+  [[nodiscard]] bool has_work(Time now);
   // Timers that are due, owed ACKs, replies; then the link is flushed and completions shown.
   void settle(Time now, Acks acks = Acks::kSend);
   // settle() after packets were received for a thread of the program's.

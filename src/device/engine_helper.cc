@@ -120,7 +120,7 @@ void Engine::helper_spin() {
       last = now;
     } else {
       host_->found_empty(now);
-      if (endpoint_->owes_acks()) settle(now);
+      if (endpoint_->owes_acks() || has_work(now)) settle(now);
     }
   }
 }

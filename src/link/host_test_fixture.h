@@ -95,9 +95,11 @@ class Server final : public DatagramHandler {
                               pollfd{host_.ipv6() ? host_.ipv6()->receive.get() : -1, POLLIN, 0}};
     (void)::poll(fds.data(), fds.size(), wait_ms);
     if (fds[0].revents != 0) host_.on_ready(*this);
-    size_t got = receiver4_.receive(host_.ipv4()->receive.get(), Family::kIpv4, *this);
+    size_t got = receiver4_.receive(host_.ipv4()->receive.get(), Family::kIpv4, *this,
+                                    UdpReceiver::Ask::kBatch);
     if (host_.ipv6() != nullptr)
-      got += receiver6_.receive(host_.ipv6()->receive.get(), Family::kIpv6, *this);
+      got += receiver6_.receive(host_.ipv6()->receive.get(), Family::kIpv6, *this,
+                                UdpReceiver::Ask::kBatch);
     if (got == 0) host_.found_empty(monotonic_now());
     report_.overflow = receiver4_.counters().overflow + receiver6_.counters().overflow;
     report_.forwarded = host_.counters().forwarded;

@@ -101,8 +101,9 @@ void UdpReceiver::dispatch(const mmsghdr& header, Family family, DatagramHandler
   }
 }
 
-size_t UdpReceiver::receive(int fd, Family family, DatagramHandler& handler) {
-  for (size_t i = 0; i < expected_; ++i) {
+size_t UdpReceiver::receive(int fd, Family family, DatagramHandler& handler, Ask ask) {
+  const size_t most = large_ ? 1 : ask == Ask::kBatch ? kBatch : expected_;
+  for (size_t i = 0; i < most; ++i) {
     mmsghdr& header = headers_[i];
     header.msg_hdr.msg_namelen = sizeof(sockaddr_storage);
     header.msg_hdr.msg_controllen = kControlBytes;
@@ -110,14 +111,13 @@ size_t UdpReceiver::receive(int fd, Family family, DatagramHandler& handler) {
   }
   ++counters_.syscalls;
   const int got =
-      ::recvmmsg(fd, headers_.data(), static_cast<unsigned>(expected_), MSG_DONTWAIT, nullptr);
+      ::recvmmsg(fd, headers_.data(), static_cast<unsigned>(most), MSG_DONTWAIT, nullptr);
   if (got <= 0) {
     expected_ = 1;
     return 0;
   }
   for (int i = 0; i < got; ++i) dispatch(headers_[static_cast<size_t>(i)], family, handler);
-  const bool all = static_cast<size_t>(got) == expected_;
-  expected_ = all && !large_ ? std::min(2 * expected_, kBatch) : 1;
+  expected_ = static_cast<size_t>(got) == most ? std::min(2 * most, kBatch) : 1;
   return static_cast<size_t>(got);
 }
 

@@ -49,14 +49,17 @@ class UdpReceiver {
  public:
   UdpReceiver();
   // Reads what is there, at most a batch. Gives the number of datagrams the kernel delivered.
-  [[nodiscard]] size_t receive(int fd, Family family, DatagramHandler& handler);
+  // kAsExpected: as many as came the last times, for a caller in a hurry that asks again anyway; to
+  // find that there is no second takes a good part of the time of a first.
+  enum class Ask : uint8_t { kBatch, kAsExpected };
+  [[nodiscard]] size_t receive(int fd, Family family, DatagramHandler& handler, Ask ask);
 
-  static constexpr size_t kBatch = 8;
   // Whether the last datagram was a large one, after which more of the kind are likely.
   [[nodiscard]] bool reads_large() const { return large_; }
   [[nodiscard]] const ReceiveCounters& counters() const { return counters_; }
 
  private:
+  static constexpr size_t kBatch = 8;
   static constexpr uint32_t kLarge = 16'384;
   static constexpr size_t kBufferBytes = 65'536;
   static constexpr size_t kControlBytes = 256;
@@ -72,8 +75,7 @@ class UdpReceiver {
   // Large datagrams are read one by one: each frees its room for the sender, and is worked on while
   // it is in the cache.
   bool large_ = false;
-  // Datagrams to ask for: to find that there is no second takes as long as half a first.
-  size_t expected_ = 1;
+  size_t expected_ = 1;  // by kAsExpected
 };
 
 }  // namespace verbena::link

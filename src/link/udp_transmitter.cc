@@ -182,7 +182,8 @@ void UdpTransmitter::send(const transport::OutPacket& packet) {
   std::memcpy(head, packet.headers.data(), header_bytes);
   add_iovec(message, head, header_bytes);
   icrcs_.aim(flow, packet_bytes);
-  uint32_t crc = wire::icrc_bth(icrcs_.begin(flow.ipv4_id), packet.headers);
+  uint32_t crc = wire::icrc_more(icrcs_.behind_bth(flow.ipv4_id, head),
+                                 packet.headers.subspan(wire::Bth::kBytes));
   for (const auto piece : packet.payload) {
     if (copy) {
       uint8_t* const to = arena(piece.size());
@@ -222,34 +223,37 @@ void UdpTransmitter::send_run(const transport::OutRun& run) {
                       .source_port = sockets->source_port,
                       .destination_port = port_};
   icrcs_.aim(flow, packet_bytes);
-  wire::Bth bth = run.first;
-  bth.ack_request = false;
+  std::array<uint8_t, wire::Bth::kBytes> bth;
+  run.first.write(bth.data());
+  wire::Psn psn = run.first.psn;
   const uint8_t* payload = run.payload.data();
-  for (uint32_t left = run.packets; left > 0; --left, payload += payload_bytes) {
-    flow.ipv4_id = static_cast<uint16_t>(message.segments + run.packets - left);
-    if (left == 1) bth.ack_request = run.first.ack_request;
-    uint8_t* const head = arena(wire::Bth::kBytes);
-    bth.write(head);
-    bth.psn = bth.psn.next();
-    uint32_t crc = wire::icrc_bth(icrcs_.begin(flow.ipv4_id), {head, wire::Bth::kBytes});
+  uint8_t* const all =
+      arena(copy ? size_t{run.packets} * packet_bytes : size_t{run.packets} * kAround);
+  uint8_t* at = all;
+  for (uint32_t i = 0; i < run.packets; ++i, payload += payload_bytes, psn = psn.next()) {
+    const bool ack = run.first.ack_request && i + 1 == run.packets;
+    store_be32(bth.data() + 8, (ack ? 0x80000000 : 0) | psn.value());
+    flow.ipv4_id = static_cast<uint16_t>(message.segments + i);
+    uint8_t* const head = at;
+    std::memcpy(head, bth.data(), bth.size());
+    at += bth.size();
+    uint32_t crc = icrcs_.behind_bth(flow.ipv4_id, bth.data());
     if (copy) {
-      crc = wire::icrc_copy(crc, arena(payload_bytes), {payload, payload_bytes});
+      crc = wire::icrc_copy(crc, at, {payload, payload_bytes});
+      at += payload_bytes;
     } else {
       crc = wire::icrc_more(crc, {payload, payload_bytes});
-      add_iovec(message, head, wire::Bth::kBytes);
+      add_iovec(message, head, bth.size());
       add_iovec(message, payload, payload_bytes);
     }
-    uint8_t* const tail = arena(wire::kIcrcBytes);
-    wire::store_icrc(tail, wire::icrc_end(crc));
-    if (copy) {
-      add_iovec(message, head, packet_bytes);
-    } else {
-      add_iovec(message, tail, wire::kIcrcBytes);
-    }
+    wire::store_icrc(at, wire::icrc_end(crc));
+    if (!copy) add_iovec(message, at, wire::kIcrcBytes);
+    at += wire::kIcrcBytes;
     if (tap_ != nullptr) {
       tap_->on_transmit(flow, run.path->traffic_class, {head, packet_bytes});
     }
   }
+  if (copy) add_iovec(message, all, static_cast<size_t>(at - all));
   account(message, packet_bytes, run.packets);
 }
 

@@ -102,7 +102,7 @@ class UdpTransmitter final : public transport::PacketSink {
   static constexpr uint32_t kMaxSegments = 64;
   static constexpr uint32_t kMaxGsoBytes = 65'000;
   // So much leaves at once, though more is coming: the receiver works on it meanwhile.
-  static constexpr uint32_t kFlushBytes = 50'000;
+  static constexpr uint32_t kFlushBytes = 130'000;
 
   struct Message {
     wire::Gid source;

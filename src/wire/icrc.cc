@@ -100,6 +100,35 @@ constexpr auto kBackToId = [] {
   return table;
 }();
 
+// What each value of each of four bytes adds to the state behind them.
+constexpr auto kWord = [] {
+  std::array<std::array<uint32_t, 256>, 4> tables{};
+  for (uint32_t value = 0; value < 256; ++value) {
+    uint32_t state = value;
+    for (size_t byte = 4; byte-- > 0;) {
+      for (int bit = 0; bit < 8; ++bit) state = Crc32Algebra::times_x(state);
+      tables[byte][value] = state;
+    }
+  }
+  return tables;
+}();
+
+// What an identification adds to the state behind the BTH.
+uint32_t id_behind_bth(uint16_t ipv4_id) {
+  // Those of the packets of one GSO send.
+  static constexpr auto kSmall = [] {
+    std::array<uint32_t, 64> table{};
+    for (size_t i = 0; i < table.size(); ++i) {
+      const auto id = static_cast<uint16_t>(i);
+      table[i] =
+          Crc32Algebra::multiply(std::byteswap(id), Crc32Algebra::power(id_exponent(Bth::kBytes)));
+    }
+    return table;
+  }();
+  if (ipv4_id < kSmall.size()) return kSmall[ipv4_id];
+  return icrc_id_delta(ipv4_id, Bth::kBytes + kIcrcBytes);
+}
+
 Factor back_to_id(size_t bth_to_pad_bytes) {
   const size_t i = bth_to_pad_bytes / 4;
   if (bth_to_pad_bytes % 4 == 0 && i < kBackToId.size()) return kBackToId[i];
@@ -160,30 +189,36 @@ void IcrcSeries::aim_anew(const IcrcFlow& flow, uint32_t transport_bytes) {
   transport_bytes_ = transport_bytes;
   state_ = icrc_begin(flow_, transport_bytes);
   ipv4_ = flow.is_ipv4();
+  bth_head_ = 0;  // which no BTH has, masked
 }
 
-// What an identification adds to the state behind the UDP header.
-uint32_t IcrcSeries::id_in_state(uint16_t ipv4_id) {
-  // Those of the packets of one GSO send.
-  static constexpr auto kSmall = [] {
-    std::array<uint32_t, 64> table{};
-    for (size_t i = 0; i < table.size(); ++i) {
-      const auto id = static_cast<uint16_t>(i);
-      table[i] = Crc32Algebra::multiply(std::byteswap(id), Crc32Algebra::power(id_exponent(0)));
-    }
-    return table;
-  }();
-  if (ipv4_id < kSmall.size()) return kSmall[ipv4_id];
-  return icrc_id_delta(ipv4_id, kIcrcBytes);
+uint32_t IcrcSeries::behind_bth(uint16_t ipv4_id, const uint8_t* bth) {
+  // By words: a byte stored and read back as part of a word costs more than all the rest here.
+  constexpr auto kOnes = std::bit_cast<uint64_t>(std::array<uint8_t, 8>{0, 0, 0, 0, 0xff, 0, 0, 0});
+  static_assert(kMaskedBthByte == 4);
+  uint64_t head = 0;
+  std::memcpy(&head, bth, sizeof head);
+  head |= kOnes;
+  if (head != bth_head_) {
+    bth_head_ = head;
+    std::array<uint8_t, Bth::kBytes> masked{};
+    std::memcpy(masked.data(), &head, sizeof head);
+    bth_state_ = crc32_update(state_, masked);
+  }
+  // All is linear: what the last four bytes and the identification add does not depend on the rest.
+  uint32_t state =
+      bth_state_ ^ kWord[0][bth[8]] ^ kWord[1][bth[9]] ^ kWord[2][bth[10]] ^ kWord[3][bth[11]];
+  if (ipv4_ && ipv4_id != 0) state ^= id_behind_bth(ipv4_id);
+  return state;
 }
 
-std::optional<uint16_t> IcrcSeries::solve(std::span<const uint8_t> packet,
-                                          uint16_t likely_id) const {
+std::optional<uint16_t> IcrcSeries::solve(std::span<const uint8_t> packet, uint16_t likely_id) {
   if (packet.size() < Bth::kBytes + kIcrcBytes) return std::nullopt;
   const auto bth_to_pad = packet.first(packet.size() - kIcrcBytes);
   const uint16_t assumed = ipv4_ ? likely_id : 0;
-  const uint32_t difference =
-      icrc_end(icrc_bth(begin(assumed), bth_to_pad)) ^ load_icrc(packet.data() + bth_to_pad.size());
+  const uint32_t state =
+      icrc_more(behind_bth(assumed, packet.data()), bth_to_pad.subspan(Bth::kBytes));
+  const uint32_t difference = icrc_end(state) ^ load_icrc(packet.data() + bth_to_pad.size());
   if (difference == 0) return assumed;
   if (!ipv4_) return std::nullopt;
   const uint32_t bits = back_to_id(bth_to_pad.size()).times(difference);

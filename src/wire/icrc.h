@@ -59,22 +59,19 @@ void store_icrc(uint8_t* p, uint32_t value);
 [[nodiscard]] std::optional<uint16_t> icrc_solve(const IcrcFlow& flow,
                                                  std::span<const uint8_t> packet);
 
-// The ICRCs of many packets of one flow: what depends on the flow and the length alone is worked
-// out once and kept until either changes.
+// The ICRCs of many packets of one flow: what depends on the flow and the length alone, and then on
+// the BTH up to its queue pair number, is worked out once and kept until that changes.
 class IcrcSeries {
  public:
   // flow.ipv4_id is ignored.
   void aim(const IcrcFlow& flow, uint32_t transport_bytes) {
     if (transport_bytes != transport_bytes_ || !same(flow)) aim_anew(flow, transport_bytes);
   }
-  // As icrc_begin.
-  [[nodiscard]] uint32_t begin(uint16_t ipv4_id) const {
-    return ipv4_ && ipv4_id != 0 ? state_ ^ id_in_state(ipv4_id) : state_;
-  }
+  // The state behind the BTH, whose 12 bytes are given: as icrc_bth after icrc_begin.
+  [[nodiscard]] uint32_t behind_bth(uint16_t ipv4_id, const uint8_t* bth);
   // As icrc_solve, for a packet of the length aimed at, quicker when the identification is the
   // likely one.
-  [[nodiscard]] std::optional<uint16_t> solve(std::span<const uint8_t> packet,
-                                              uint16_t likely_id) const;
+  [[nodiscard]] std::optional<uint16_t> solve(std::span<const uint8_t> packet, uint16_t likely_id);
 
  private:
   [[nodiscard]] bool same(const IcrcFlow& flow) const {
@@ -84,11 +81,12 @@ class IcrcSeries {
            flow.ipv4_dont_fragment == flow_.ipv4_dont_fragment;
   }
   void aim_anew(const IcrcFlow& flow, uint32_t transport_bytes);
-  [[nodiscard]] static uint32_t id_in_state(uint16_t ipv4_id);
 
   IcrcFlow flow_;
   uint32_t transport_bytes_ = 0;
-  uint32_t state_ = 0;  // for identification 0
+  uint32_t state_ = 0;      // for identification 0
+  uint64_t bth_head_ = 0;   // the BTH's first eight bytes, as masked; 0: none
+  uint32_t bth_state_ = 0;  // behind a BTH of these and four zeros
   bool ipv4_ = false;
 };
 
