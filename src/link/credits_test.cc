@@ -234,5 +234,20 @@ TEST_F(CreditsTest, ConcurrentSendersNeverExceedTheBudget) {
   EXPECT_EQ(receiver.outstanding(), 0);
 }
 
+TEST_F(CreditsTest, AReservationIsAsMuchAsThereIsRoomFor) {
+  CreditLedger& one = member(1);
+  (void)member(2);
+  EXPECT_GE(one.reserve(2, 60'000), 60'000);
+  one.spend(2, 60'000);
+  // Not so much is left, but something.
+  const int64_t rest = one.reserve(2, 60'000);
+  EXPECT_GE(rest, CreditLedger::kMaxPacketCost);
+  EXPECT_LE(rest, int64_t{kBudget} - 60'000);
+  one.spend(2, static_cast<uint32_t>(rest));
+  EXPECT_EQ(one.reserve(2, 60'000), 0);
+  EXPECT_FALSE(one.available(2));
+  EXPECT_LE(ledgers_[2]->outstanding(), int64_t{kBudget});
+}
+
 }  // namespace
 }  // namespace verbena::link

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/endian.h"
+#include "link/udp_receiver.h"
 #include "wire/headers.h"
 #include "wire/packet.h"
 
@@ -50,18 +51,23 @@ class UdpTransmitterTest : public ::testing::Test {
   }
   // How many arrived whole, and how many did not.
   std::pair<int, int> arrived() const {
-    std::pair<int, int> counts;
-    std::vector<uint8_t> bytes(2048);
-    for (;;) {
-      const ssize_t n = ::recv(sockets_->receive.get(), bytes.data(), bytes.size(), MSG_DONTWAIT);
-      if (n < 0) return counts;
-      const wire::IcrcFlow flow{.source = kLoopback,
-                                .destination = kLoopback,
-                                .source_port = sockets_->source_port,
-                                .destination_port = kPort};
-      const std::span packet(bytes.data(), static_cast<size_t>(n));
-      ++(wire::icrc_solve(flow, packet) ? counts.first : counts.second);
-    }
+    struct Counter final : DatagramHandler {
+      explicit Counter(uint16_t from) : source_port(from) {}
+      void on_datagram(const Datagram& datagram) override {
+        const wire::IcrcFlow flow{.source = kLoopback,
+                                  .destination = kLoopback,
+                                  .source_port = source_port,
+                                  .destination_port = kPort};
+        ++(wire::icrc_solve(flow, datagram.bytes) ? counts.first : counts.second);
+      }
+      void on_consumed(const wire::Gid&, uint16_t, uint32_t) override {}
+      uint16_t source_port;
+      std::pair<int, int> counts;
+    } counter(sockets_->source_port);
+    UdpReceiver receiver;
+    while (receiver.receive(sockets_->receive.get(), Family::kIpv4, counter,
+                            UdpReceiver::Ask::kBatch) > 0) {}
+    return counter.counts;
   }
 
   Result<UdpSockets, SocketError> sockets_;
@@ -103,6 +109,43 @@ TEST_F(UdpTransmitterTest, AnAddressThatIsGoneDoesNotEndBatches) {
   (void)sends_for_four(gone);
   EXPECT_GE(transmitter_->counters().errors, 1U);
   EXPECT_EQ(sends_for_four(loopback), 1U);
+}
+
+// Runs and single packets of all lengths, mixed: each arrives with a right ICRC, and runs leave as
+// one datagram.
+TEST_F(UdpTransmitterTest, ARunLeavesAsOne) {
+  std::vector<uint8_t> payload(64 * 1024);
+  std::ranges::generate(payload, [n = 0u]() mutable { return static_cast<uint8_t>(++n * 37); });
+  const std::array<uint8_t, 40> small{};
+  int packets = 0;
+  for (const uint32_t each : {256u, 1024u, 2048u}) {
+    const uint32_t wanted = 20;
+    const uint32_t run =
+        transmitter_->room_for(path_, Qpn(5), each + wire::Bth::kBytes + wire::kIcrcBytes, wanted);
+    EXPECT_EQ(run, wanted);
+    const uint64_t before = transmitter_->counters().sends;
+    transmitter_->send_run({.path = &path_,
+                            .first = {.opcode = 0x07, .dest_qp = Qpn(5), .ack_request = true},
+                            .payload = std::span(payload).first(size_t{run} * each),
+                            .packets = run});
+    transmitter_->flush();
+    EXPECT_EQ(transmitter_->counters().sends - before, 1u);
+    packets += static_cast<int>(run);
+    EXPECT_EQ(arrived(), std::pair(static_cast<int>(run), 0));
+  }
+  // A shorter packet ends its datagram: a run does not join what it would be cut by.
+  send_as_is(std::span(payload).first(512));
+  EXPECT_EQ(transmitter_->room_for(path_, Qpn(0), 256 + 16, 20), 1u);
+  send_as_is(std::span(payload).first(256));
+  EXPECT_EQ(transmitter_->room_for(path_, Qpn(0), 256 + 16, 20), 20u);
+  transmitter_->send_run({.path = &path_,
+                          .first = {.opcode = 0x07},
+                          .payload = std::span(payload).first(size_t{20} * 256),
+                          .packets = 20});
+  send_as_is(small);
+  transmitter_->flush();
+  EXPECT_EQ(arrived(), std::pair(23, 0));
+  EXPECT_EQ(packets, 60);
 }
 
 }  // namespace

@@ -225,5 +225,42 @@ TEST_F(LocalTest, OnDemandMayCoverTheWholeAddressSpace) {
   }
 }
 
+TEST_F(LocalTest, AStretchIsAsMuchOfOneEntryAsIsAskedFor) {
+  const Sge list[] = {at(100, 50), at(0, 0), at(500, 60)};
+  const auto stretch = [&](uint64_t offset, uint64_t n) {
+    return domain_.stretch(pd_, list, offset, n, true);
+  };
+  EXPECT_EQ(stretch(0, 20).data(), arena_ + 100);
+  EXPECT_EQ(stretch(0, 20).size(), 20u);
+  EXPECT_EQ(stretch(30, 100).data(), arena_ + 130);
+  EXPECT_EQ(stretch(30, 100).size(), 20u);
+  EXPECT_EQ(stretch(50, 100).data(), arena_ + 500);
+  EXPECT_EQ(stretch(50, 100).size(), 60u);
+  EXPECT_TRUE(stretch(110, 1).empty());
+  EXPECT_TRUE(stretch(0, 0).empty());
+}
+
+TEST_F(LocalTest, WhatMayNotBeUsedIsNoStretch) {
+  const RegionKeys read_only = region(0, 4096, 0);
+  const Sge readable{.addr = kIova, .length = 100, .lkey = read_only.lkey};
+  EXPECT_EQ(domain_.stretch(pd_, {&readable, 1}, 0, 100, false).size(), 100u);
+  EXPECT_TRUE(domain_.stretch(pd_, {&readable, 1}, 0, 100, true).empty());
+  const Sge beyond = at(8000, 1000);
+  EXPECT_EQ(domain_.stretch(pd_, {&beyond, 1}, 0, 100, true).size(), 100u);
+  EXPECT_TRUE(domain_.stretch(pd_, {&beyond, 1}, 0, 200, true).empty());
+  const Sge good = at(0, 100);
+  EXPECT_TRUE(domain_.stretch(PdId(pd_.value + 1), {&good, 1}, 0, 100, true).empty());
+  FakeAccessor accessor;
+  const RegionKeys on_demand = domain_
+                                   .register_region(pd_, {.base = arena_,
+                                                          .length = 4096,
+                                                          .iova = kIova,
+                                                          .access = kAll | kOnDemand,
+                                                          .accessor = &accessor})
+                                   .value();
+  const Sge missing{.addr = kIova, .length = 100, .lkey = on_demand.lkey};
+  EXPECT_TRUE(domain_.stretch(pd_, {&missing, 1}, 0, 100, false).empty());
+}
+
 }  // namespace
 }  // namespace verbena::memory

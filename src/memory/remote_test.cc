@@ -197,5 +197,20 @@ TEST_F(RemoteTest, AtomicWriteKeepsTheOrderOfBytes) {
   expect_write(64 + 4088, bytes);
 }
 
+TEST_F(RemoteTest, AStretchIsAllOrNothing) {
+  const RemoteAddr at{kIova + 10};
+  const auto stretch = domain_.remote_stretch(user_, keys_.rkey, at, 1000, kRemoteWrite);
+  EXPECT_EQ(stretch.data(), arena_ + 74);
+  EXPECT_EQ(stretch.size(), 1000u);
+  EXPECT_TRUE(domain_.remote_stretch(user_, keys_.rkey, at, 4087, kRemoteWrite).empty());
+  EXPECT_TRUE(
+      domain_.remote_stretch(user_, RKey(keys_.rkey.value ^ 1), at, 8, kRemoteRead).empty());
+  const RemoteUser stranger{PdId(user_.pd.value + 1), user_.qpn};
+  EXPECT_TRUE(domain_.remote_stretch(stranger, keys_.rkey, at, 8, kRemoteRead).empty());
+  const RegionKeys readable = region(0, 4096, kRemoteRead);
+  EXPECT_TRUE(
+      domain_.remote_stretch(user_, readable.rkey, RemoteAddr{kIova}, 8, kRemoteWrite).empty());
+}
+
 }  // namespace
 }  // namespace verbena::memory
