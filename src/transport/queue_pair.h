@@ -79,12 +79,16 @@ struct SendSide {
   bool peer_holds = false;  // the peer keeps early packets: repair instead of going back
   bool recovering = false;  // a loss was seen; until una reaches recover_until it counts as one
   wire::Psn recover_until;
-  uint32_t losses = 0;          // seen since then
-  uint32_t losses_allowed = 0;  // before the window is to blame
-  bool repaired = false;        // the last thing done about a loss was to send packets before
-  wire::Psn repaired_until;     // this one again,
-  Time repaired_at = 0;         // then
-  bool asked = false;           // responses missing before asked_until were asked for again
+  uint32_t losses = 0;            // seen since then
+  uint32_t losses_allowed = 0;    // before the window is to blame
+  bool repaired = false;          // the last thing done about a loss was to send packets before
+  wire::Psn repaired_until;       // this one again,
+  Time repaired_at = 0;           // then
+  bool resend_waits = false;      // packets [resend_from, resend_end) go again when there is room,
+  bool resend_responses = false;  // asked for, if they are of responses
+  wire::Psn resend_from;
+  wire::Psn resend_end;
+  bool asked = false;  // responses missing before asked_until were asked for again
   wire::Psn asked_until;
   wire::Psn oldest_asked;  // una, when it was last asked for
   Time oldest_asked_at = 0;

@@ -463,5 +463,33 @@ TEST_F(RcRecovery, AnOldAckAfterGoingBackIsTakenForWhatItIs) {
   EXPECT_EQ(sends(), "1 success");
 }
 
+TEST_F(RcRecovery, ARepairWithoutRoomGoesBeforeAnythingNew) {
+  connect();
+  send(SendOp::kSend, 1, 10);
+  EXPECT_EQ(said(), "SEND_ONLY 0 (10) A");
+  link_.room = 0;
+  wait(5 * kMillisecond);  // the probe
+  EXPECT_EQ(count(Counter::kTailProbe), 1u);
+  send(SendOp::kSend, 2, 10);
+  EXPECT_EQ(said(), "");
+  EXPECT_EQ(endpoint_->next_deadline(), 0);
+  link_.room = RecordingLink::kUnlimited;
+  endpoint_->advance(now_);
+  EXPECT_EQ(said(), "SEND_ONLY 0 (10) A, SEND_ONLY 1 (10) A");
+}
+
+TEST_F(RcRecovery, ARepairWithoutRoomIsForgottenWhenItIsNoLongerMissed) {
+  connect();
+  send(SendOp::kSend, 1, 10);
+  (void)sent();
+  link_.room = 0;
+  wait(5 * kMillisecond);
+  ack(0);
+  EXPECT_EQ(sends(), "1 success");
+  link_.room = RecordingLink::kUnlimited;
+  endpoint_->advance(now_);
+  EXPECT_EQ(said(), "");
+}
+
 }  // namespace
 }  // namespace verbena::transport::testing

@@ -91,6 +91,7 @@ void go_back(Core& core, QueuePair& qp) {
   send.rd_outstanding = 0;
   send.rtt.timing = false;
   send.repaired = false;
+  send.resend_waits = false;
   send.asked = false;
   send.probing = false;
 }

@@ -291,9 +291,35 @@ enum class Sent : uint8_t { kYes, kMustWait, kFailed };
   return packets;
 }
 
+// There is no room: what is left of a repair goes before anything new. Of two, all from the first's
+// beginning to the second's end.
+void put_off_resend(Core& core, QueuePair& qp, Resend what, Psn from, Psn end) {
+  SendSide& send = qp.send;
+  const bool responses = what == Resend::kResponses;
+  const bool other = send.resend_waits && send.resend_responses == responses;
+  send.resend_from = other && send.resend_from.is_before(from) ? send.resend_from : from;
+  send.resend_end = other && send.resend_end.is_after(end) ? send.resend_end : end;
+  send.resend_waits = true;
+  send.resend_responses = responses;
+  core.make_runnable(qp);
+}
+
+// Goes on with a repair that had no room. False when it still has none.
+[[nodiscard]] bool go_on_with_resend(Core& core, QueuePair& qp) {
+  SendSide& send = qp.send;
+  if (!send.resend_waits) return true;
+  send.resend_waits = false;
+  const Psn from = send.resend_from.is_before(send.una) ? send.una : send.resend_from;
+  if (!from.is_before(send.resend_end)) return true;
+  resend(core, qp, send.resend_responses ? Resend::kResponses : Resend::kRequests, from,
+         static_cast<uint32_t>(distance(from, send.resend_end)));
+  return !send.resend_waits && qp.can_send();
+}
+
 void pump_reliable(Core& core, QueuePair& qp, Time now) {
   SendSide& send = qp.send;
   if (send.rnr_until != 0) return;
+  if (!go_on_with_resend(core, qp)) return;
   uint32_t budget = core.tuning.quantum;
   send.refused = false;
   while (send.cursor < qp.sq.tail()) {
@@ -420,8 +446,9 @@ void resend(Core& core, QueuePair& qp, Resend what, Psn from, uint32_t packets) 
       from = wqe.first_psn + wqe.packets;
       continue;
     }
-    // A receiver without room has not lost it; the timers come back to what is left here.
-    if (!core.link.has_room_towards(qp.attr.path, qp.attr.dest_qpn)) return;
+    if (!core.link.has_room_towards(qp.attr.path, qp.attr.dest_qpn)) {
+      return put_off_resend(core, qp, what, from, end);
+    }
     core.count(Counter::kRetransmittedPackets);
     uint32_t sent = 1;
     if (wqe.op == SendOp::kRead) {
