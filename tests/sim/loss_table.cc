@@ -184,6 +184,32 @@ void print_row(Case what) {
 
 }  // namespace
 
+bool check_loss_floors() {
+  struct Floor {
+    SendOp op;
+    transport::Mtu mtu;
+    double least;  // of the loss-free goodput, at 1 % loss
+  };
+  constexpr uint32_t kMessage = 1 << 20;
+  constexpr uint32_t kMessages = 32;
+  bool good = true;
+  for (const Floor& floor : {Floor{SendOp::kWrite, transport::Mtu::k1024, 0.65},
+                             Floor{SendOp::kWrite, transport::Mtu::k4096, 0.85},
+                             Floor{SendOp::kRead, transport::Mtu::k1024, 0.65},
+                             Floor{SendOp::kRead, transport::Mtu::k4096, 0.80}}) {
+    Case what{floor.op, kMessage, floor.mtu, {true, true}, 0};
+    const double clean = Measurement(what, 1).run(kMessages).bits_per_second;
+    what.loss_ppm = 10'000;
+    const double share = Measurement(what, 2).run(kMessages).bits_per_second / clean;
+    const bool enough = share >= floor.least;
+    good = good && enough;
+    std::printf("%s, MTU %u, 1 %% loss: %.2f of the goodput remains, at least %.2f wanted%s\n",
+                floor.op == SendOp::kWrite ? "WRITE" : "READ", transport::mtu_bytes(floor.mtu),
+                share, floor.least, enough ? "" : ": TOO LITTLE");
+  }
+  return good;
+}
+
 void print_loss_table() {
   std::printf(
       "Link of %llu Gb/s, %lld us one way; one RC queue pair, %u messages posted ahead; loss in "

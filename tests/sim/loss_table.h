@@ -7,5 +7,7 @@ namespace verbena::sim {
 
 // Prints the table in markdown.
 void print_loss_table();
+// Whether a few of its rows, measured over fewer bytes, are as good as they were; says so.
+[[nodiscard]] bool check_loss_floors();
 
 }  // namespace verbena::sim

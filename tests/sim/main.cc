@@ -64,6 +64,7 @@ struct Options {
   bool trace = false;
   bool verbose = false;
   bool loss_table = false;
+  bool loss_floors = false;
   std::string pcap;
 };
 
@@ -88,6 +89,7 @@ and in order, memory must equal a model's, and nothing may be left over.
   --pcap FILE    write the frames of one seed to FILE, for Wireshark; a corrupted frame comes twice,
                  as it was sent and as it arrived
   --loss-table   instead: what goodput remains at 0.1%, 1% and 5% loss, as a table in markdown
+  --loss-floors  instead: whether it is as much as it was, for a few cases
   --help         this
 
 A failure prints the seed, what was violated, and the command that repeats it. Exit status: 0 when all is
@@ -116,6 +118,8 @@ well, 1 after a violation, 2 for a wrong option.
       options.verbose = true;
     else if (argument == "--loss-table")
       options.loss_table = true;
+    else if (argument == "--loss-floors")
+      options.loss_floors = true;
     else if (argument == "--pcap" && i + 1 < argc)
       options.pcap = argv[++i];
     else if (argument == "--help" || argument == "-h") {
@@ -279,6 +283,7 @@ class Runner {
 int main(int argc, char** argv) {
   verbena::sim::Options options;
   if (!verbena::sim::parse(argc, argv, options)) return 2;
+  if (options.loss_floors) return verbena::sim::check_loss_floors() ? 0 : 1;
   if (options.loss_table) {
     verbena::sim::print_loss_table();
     return 0;
