@@ -314,12 +314,11 @@ void Engine::poll() {
   if (!lock.owns_lock()) return;
   const Time now = clock();
   if (!sleeper_.load(std::memory_order_relaxed)) {
-    const bool may_receive = lease_.on_poll(now);
+    lease_.on_poll(now);
     if (!polling_) {
       polling_ = true;
       host_->set_polling(true);
     }
-    if (!may_receive) return;
   }
   batch_time_ = now;
   const bool held = endpoint_->owes_acks();
