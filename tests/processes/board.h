@@ -43,7 +43,9 @@ struct Seat {
   std::atomic<uint64_t> rounds;                                // in all
   std::array<std::atomic<uint64_t>, kSeats> rounds_with;       // of this incarnation
   std::array<std::atomic<uint32_t>, kSeats> rounds_with_peer;  // that peer's incarnation
-  std::atomic<uint64_t> deaths;     // connections that ended as the standard says
+  // Connections that ended as the standard says: in all, and those of this incarnation.
+  std::atomic<uint64_t> deaths;
+  std::array<std::atomic<uint64_t>, kSeats> deaths_with;
   std::atomic<uint64_t> messages;   // checked here
   std::atomic<uint32_t> overflows;  // datagrams its sockets dropped
   std::atomic<uint32_t> failed;

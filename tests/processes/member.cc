@@ -109,6 +109,7 @@ class Member {
     for (uint32_t i = 0; i < kSeats; ++i) {
       self_.rounds_with[i] = 0;
       self_.rounds_with_peer[i] = 0;
+      self_.deaths_with[i] = 0;
     }
     self_.finished = 0;
     self_.joined = incarnation_;
@@ -153,6 +154,8 @@ class Member {
 
   // --- connecting
   void look_around() {
+    // Read first: who was killed before we were told to finish is seen to be gone below.
+    const bool finishing = self_.finish != 0;
     for (uint32_t peer = 0; peer < kSeats; ++peer) {
       if (peer == seat_) continue;
       Connection* c = current_[peer];
@@ -168,7 +171,7 @@ class Member {
       const Seat& seat = board_.seats[peer];
       const uint32_t there = seat.joined;
       if (c == nullptr && there != 0 && there == seat.incarnation && seat.doomed < there &&
-          self_.finish == 0) {
+          !finishing) {
         offer(peer, there);
       } else if (c != nullptr && c->phase != Connection::Phase::kRunning) {
         advance(*c);
@@ -179,7 +182,7 @@ class Member {
     const bool busy = std::ranges::any_of(connections_, [](const auto& item) {
       return item.second.in_round || item.second.phase == Connection::Phase::kDying;
     });
-    self_.finished = self_.finish != 0 && !busy ? 1 : 0;
+    self_.finished = finishing && !busy ? 1 : 0;
   }
 
   void offer(uint32_t peer, uint32_t incarnation) {
@@ -383,6 +386,7 @@ class Member {
     }
     if (c.first_error && c.outstanding == 0) {
       ++self_.deaths;
+      ++self_.deaths_with[c.peer];
       drop(c.id);
     }
   }
