@@ -45,15 +45,6 @@ memory::Fault OnDemandAccessor::write(uint8_t* to, std::span<const uint8_t> from
   return n == static_cast<ssize_t>(from.size()) ? memory::Fault::kNone : memory::Fault::kPage;
 }
 
-memory::Fault OnDemandAccessor::prepare_atomic(uint8_t* at) {
-  const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
-  const auto begin = reinterpret_cast<uintptr_t>(at) & ~(page - 1);
-  if (::madvise(reinterpret_cast<void*>(begin), page, kPopulateWrite) == 0) {
-    return memory::Fault::kNone;
-  }
-  return memory::Fault::kPage;
-}
-
 int populate(const void* start, uint64_t length, bool writable) {
   if (length == 0) return 0;
   const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));

@@ -16,7 +16,6 @@ class OnDemandAccessor final : public memory::Accessor {
   OnDemandAccessor();
   [[nodiscard]] memory::Fault read(const uint8_t* from, std::span<uint8_t> to) override;
   [[nodiscard]] memory::Fault write(uint8_t* to, std::span<const uint8_t> from) override;
-  [[nodiscard]] memory::Fault prepare_atomic(uint8_t* at) override;
 
  private:
   int self_;  // pid; renewed after fork by making a new accessor

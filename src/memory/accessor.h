@@ -16,9 +16,6 @@ class Accessor {
   virtual ~Accessor() = default;
   [[nodiscard]] virtual Fault read(const uint8_t* from, std::span<uint8_t> to) = 0;
   [[nodiscard]] virtual Fault write(uint8_t* to, std::span<const uint8_t> from) = 0;
-  // Makes the 8 aligned bytes at `at` present and writable for the atomic that follows, or says
-  // they are not.
-  [[nodiscard]] virtual Fault prepare_atomic(uint8_t* at) = 0;
 };
 
 }  // namespace verbena::memory

@@ -43,17 +43,13 @@ class FakeAccessor final : public Accessor {
   }
   [[nodiscard]] Fault write(uint8_t* to, std::span<const uint8_t> from) override {
     write_sizes.push_back(from.size());
-    if (!present(to, from.size())) return Fault::kPage;
+    if (read_only || !present(to, from.size())) return Fault::kPage;
     std::memcpy(to, from.data(), from.size());
     return Fault::kNone;
   }
-  [[nodiscard]] Fault prepare_atomic(uint8_t* at) override {
-    ++prepared;
-    return present(at, 8) ? Fault::kNone : Fault::kPage;
-  }
 
   int reads = 0;
-  int prepared = 0;
+  bool read_only = false;
   std::vector<size_t> write_sizes;
 
  private:

@@ -53,17 +53,13 @@ Fault Layout::write(uint64_t offset, std::span<const uint8_t> bytes, bool last) 
   return Fault::kNone;
 }
 
-Result<uint8_t*, Fault> Layout::atomic_word(uint64_t offset) const {
+Result<Fragment, Fault> Layout::word(uint64_t offset) const {
   const Fragment part = fragment(offset, 8);
   // Where the program's memory itself is not aligned there is no atomic to be had on any CPU.
   if (part.length != 8 || reinterpret_cast<uintptr_t>(part.at) % 8 != 0) {
     return fail(Fault::kMisaligned);
   }
-  if (part.accessor != nullptr) {
-    const Fault fault = part.accessor->prepare_atomic(part.at);
-    if (fault != Fault::kNone) return fail(fault);
-  }
-  return part.at;
+  return part;
 }
 
 }  // namespace verbena::memory

@@ -56,8 +56,8 @@ class Layout {
     if (part.accessor != nullptr) return {};
     return {part.at, part.length};
   }
-  // The 8 bytes at `offset` as one aligned word, present and ready for an atomic.
-  [[nodiscard]] Result<uint8_t*, Fault> atomic_word(uint64_t offset) const;
+  // The 8 bytes at `offset`, side by side and aligned.
+  [[nodiscard]] Result<Fragment, Fault> word(uint64_t offset) const;
 
  private:
   // The fragment that begins at `offset`, of at most n bytes and at least one. n > 0.

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Use by a peer: one range of one key.
+#include <array>
+#include <bit>
 #include <cstring>
 
 #include "memory/domain.h"
@@ -22,12 +24,29 @@ Use remote_use(const RemoteUser& user, RKey rkey, RemoteAddr addr, uint64_t leng
           .length = length};
 }
 
-Result<uint8_t*, Fault> resolve_word(const KeyTable& keys, const Use& use) {
+Result<Fragment, Fault> resolve_word(const KeyTable& keys, const Use& use) {
   Place place;
   const Fault fault = resolve<Side::kRemote>(keys, use, place);
   if (fault != Fault::kNone) return fail(fault);
   if (use.addr % 8 != 0) return fail(Fault::kMisaligned);
-  return place.layout->atomic_word(place.offset);
+  return place.layout->word(place.offset);
+}
+
+// In memory that may go away at any time: no CPU instruction of ours touches it. The domain's owner
+// calls in from one thread at a time, so this is atomic among its peers, though not to the program.
+Result<uint64_t, Fault> atomic_through(Accessor& accessor, uint8_t* at, AtomicOp op,
+                                       uint64_t swap_add, uint64_t compare) {
+  std::array<uint8_t, 8> bytes;
+  Fault fault = accessor.read(at, bytes);
+  if (fault != Fault::kNone) return fail(fault);
+  const auto old = std::bit_cast<uint64_t>(bytes);
+  // A comparison that fails stores nothing: the program may have stored in between.
+  if (op == AtomicOp::kCompareSwap && old != compare) return old;
+  bytes =
+      std::bit_cast<std::array<uint8_t, 8>>(op == AtomicOp::kFetchAdd ? old + swap_add : swap_add);
+  fault = accessor.write(at, bytes);
+  if (fault != Fault::kNone) return fail(fault);
+  return old;
 }
 
 }  // namespace
@@ -73,7 +92,10 @@ Result<uint64_t, Fault> Domain::remote_atomic(const RemoteUser& user, RKey rkey,
                                               uint64_t compare) const {
   const auto at = resolve_word(tables_->keys, remote_use(user, rkey, addr, 8, kRemoteAtomic));
   if (!at) return fail(at.error());
-  auto* const word = reinterpret_cast<Word64*>(*at);
+  if (at->accessor != nullptr) {
+    return atomic_through(*at->accessor, at->at, op, swap_add, compare);
+  }
+  auto* const word = reinterpret_cast<Word64*>(at->at);
   // The CPU's own instructions, so that they are atomic to the program's atomics as well.
   if (op == AtomicOp::kFetchAdd) return __atomic_fetch_add(word, swap_add, __ATOMIC_SEQ_CST);
   uint64_t old = compare;
@@ -86,9 +108,10 @@ Fault Domain::remote_atomic_write(const RemoteUser& user, RKey rkey, RemoteAddr 
                                   std::span<const uint8_t, 8> bytes) const {
   const auto at = resolve_word(tables_->keys, remote_use(user, rkey, addr, 8, kRemoteWrite));
   if (!at) return at.error();
+  if (at->accessor != nullptr) return at->accessor->write(at->at, bytes);
   uint64_t value;
   std::memcpy(&value, bytes.data(), sizeof value);
-  __atomic_store_n(reinterpret_cast<Word64*>(*at), value, __ATOMIC_SEQ_CST);
+  __atomic_store_n(reinterpret_cast<Word64*>(at->at), value, __ATOMIC_SEQ_CST);
   return Fault::kNone;
 }
 

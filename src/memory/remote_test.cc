@@ -155,7 +155,8 @@ TEST_F(RemoteTest, Page) {
   EXPECT_EQ(
       domain_.remote_atomic(user_, keys.rkey, RemoteAddr{kIova + 8}, AtomicOp::kFetchAdd, 0, 0),
       word(8));
-  EXPECT_EQ(accessor.prepared, 1);
+  EXPECT_EQ(accessor.reads, 1);
+  EXPECT_EQ(accessor.write_sizes, std::vector<size_t>{8});
   accessor.remove_page(arena_ + 512);
   Pieces pieces(staging_);
   const RemoteAddr at{kIova + 512};
@@ -166,6 +167,37 @@ TEST_F(RemoteTest, Page) {
   EXPECT_EQ(reason(domain_.remote_atomic(user_, keys.rkey, at, AtomicOp::kFetchAdd, 1, 0)),
             Fault::kPage);
   EXPECT_EQ(domain_.remote_atomic_write(user_, keys.rkey, at, bytes), Fault::kPage);
+}
+
+TEST_F(RemoteTest, AtomicsOnDemandGoThroughTheAccessorAlone) {
+  FakeAccessor accessor;
+  const auto keys = domain_
+                        .register_region(pd_, {.base = arena_,
+                                               .length = 4096,
+                                               .iova = kIova,
+                                               .access = kAll | kOnDemand,
+                                               .accessor = &accessor})
+                        .value();
+  const auto atomic = [&](AtomicOp op, uint64_t swap_add, uint64_t compare) {
+    return domain_.remote_atomic(user_, keys.rkey, RemoteAddr{kIova + 8}, op, swap_add, compare);
+  };
+  const uint64_t before = word(8);
+  EXPECT_EQ(atomic(AtomicOp::kFetchAdd, 3, 0), before);
+  expect_word(8, before + 3);
+  EXPECT_EQ(atomic(AtomicOp::kCompareSwap, 42, before + 3), before + 3);
+  expect_word(8, 42);
+  EXPECT_EQ(accessor.write_sizes.size(), 2U);
+  EXPECT_EQ(atomic(AtomicOp::kCompareSwap, 43, 41), 42U);
+  EXPECT_EQ(accessor.write_sizes.size(), 2U) << "nothing is stored";
+  const uint8_t bytes[8] = {8, 7, 6, 5, 4, 3, 2, 1};
+  EXPECT_EQ(domain_.remote_atomic_write(user_, keys.rkey, RemoteAddr{kIova + 8}, bytes),
+            Fault::kNone);
+  expect_write(8, bytes);
+  // Gone between the read and the write.
+  accessor.read_only = true;
+  EXPECT_EQ(reason(atomic(AtomicOp::kFetchAdd, 1, 0)), Fault::kPage);
+  EXPECT_EQ(domain_.remote_atomic_write(user_, keys.rkey, RemoteAddr{kIova + 8}, bytes),
+            Fault::kPage);
 }
 
 TEST_F(RemoteTest, FetchAddGivesTheOldValueAndWraps) {

@@ -349,7 +349,6 @@ class NoMemory final : public memory::Accessor {
  public:
   memory::Fault read(const uint8_t*, std::span<uint8_t>) override { return memory::Fault::kPage; }
   memory::Fault write(uint8_t*, std::span<const uint8_t>) override { return memory::Fault::kPage; }
-  memory::Fault prepare_atomic(uint8_t*) override { return memory::Fault::kPage; }
 };
 
 TEST_F(RcReadReply, AnOldReplyDoesNotStandForANewOneWhenPsnsComeRoundAgain) {

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // On-demand regions over memory that is mostly not there. The peer chooses the address: where a
 // page exists it gets data, elsewhere a remote access error, and the target lives.
+#include <array>
+#include <atomic>
 #include <cstring>
+#include <thread>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -147,6 +150,47 @@ TEST(OnDemand, WhatIsThereIsServedAndTheRestRefused) {
         far.tell(Key{reinterpret_cast<uint64_t>(space.base()), mr->rkey, space.page()});
         mend(far);
         EXPECT_EQ(far.context().dereg_mr(*mr), 0);
+      });
+}
+
+// The program takes the page away and gives it back, over and over, while a peer's atomics come in:
+// each is done or refused, once, and nobody dies.
+TEST(OnDemand, AtomicsWhileThePageComesAndGoes) {
+  run_pair(
+      {},
+      [](End& near) {
+        const Key key = near.hear<Key>();
+        Sweep sweep(near, key);
+        constexpr std::array<SendOp, 3> kOps{SendOp::kFetchAdd, SendOp::kCompareSwap,
+                                             SendOp::kAtomicWrite};
+        const uint64_t most = repeat(3000, 500);
+        for (uint64_t i = 0, refused = 0; i < most && refused < most / 10; ++i) {
+          const WcStatus status = sweep.go(kOps[i % kOps.size()], key.addr, 8);
+          EXPECT_TRUE(status == WcStatus::kRemoteAccess || status == WcStatus::kSuccess)
+              << to_string(status);
+          if (status != WcStatus::kSuccess) ++refused;
+        }
+        near.tell('.');
+      },
+      [](End& far) {
+        const auto page = static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
+        void* const at =
+            ::mmap(nullptr, page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        ASSERT_NE(at, MAP_FAILED);
+        const auto mr = on_demand(far, at, page);
+        far.tell(Key{reinterpret_cast<uint64_t>(at), mr->rkey, page});
+        std::atomic<bool> stop = false;
+        std::thread program([&] {
+          while (!stop.load(std::memory_order_relaxed)) {
+            EXPECT_EQ(::mprotect(at, page, PROT_NONE), 0);
+            EXPECT_EQ(::mprotect(at, page, PROT_READ | PROT_WRITE), 0);
+          }
+        });
+        mend(far);
+        stop = true;
+        program.join();
+        EXPECT_EQ(far.context().dereg_mr(*mr), 0);
+        ::munmap(at, page);
       });
 }
 
