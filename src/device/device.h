@@ -78,7 +78,7 @@ struct AddressVector {
   wire::Gid destination;
   uint32_t source_index = 0;
   uint8_t traffic_class = 0;
-  uint8_t hop_limit = 64;
+  uint8_t hop_limit = transport::kDefaultHopLimit;  // 0: the default
   uint8_t service_level = 0;
 };
 

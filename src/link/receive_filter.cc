@@ -77,9 +77,9 @@ void Capture::add(const wire::IcrcFlow& flow, uint8_t traffic_class, uint8_t hop
   (void)std::fwrite(bytes.data(), 1, bytes.size(), file_);
 }
 
-void Capture::on_transmit(const wire::IcrcFlow& flow, uint8_t traffic_class,
+void Capture::on_transmit(const wire::IcrcFlow& flow, const transport::Path& path,
                           std::span<const uint8_t> packet) {
-  add(flow, traffic_class, 64, packet);
+  add(flow, path.traffic_class, path.hops(), packet);
 }
 
 void Capture::pass(const Datagram& datagram, Time /*now*/, DatagramHandler& next) {

@@ -54,7 +54,7 @@ class Capture final : public TransmitTap, public ReceiveFilter {
   Capture(const Capture&) = delete;
   Capture& operator=(const Capture&) = delete;
 
-  void on_transmit(const wire::IcrcFlow& flow, uint8_t traffic_class,
+  void on_transmit(const wire::IcrcFlow& flow, const transport::Path& path,
                    std::span<const uint8_t> packet) override;
   void pass(const Datagram& datagram, Time now, DatagramHandler& next) override;
   [[nodiscard]] Time release(Time now, DatagramHandler& next) override;

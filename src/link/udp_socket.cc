@@ -9,6 +9,8 @@
 #include <netinet/udp.h>
 #include <sys/socket.h>
 
+#include "transport/attributes.h"
+
 namespace verbena::link {
 namespace {
 
@@ -80,9 +82,11 @@ constexpr int kUdpNoCheck6Rx = 102;
   // With DF, and not connected, the kernel sends IPv4 identification 0, which the ICRC counts on.
   if (family == Family::kIpv4) {
     (void)set(raw, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO);
+    (void)set(raw, IPPROTO_IP, IP_TTL, transport::kDefaultHopLimit);
   } else {
     if (!set(raw, IPPROTO_IPV6, IPV6_V6ONLY, 1)) return fail(SocketError{"IPV6_V6ONLY", errno});
     (void)set(raw, IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_DO);
+    (void)set(raw, IPPROTO_IPV6, IPV6_UNICAST_HOPS, transport::kDefaultHopLimit);
   }
   (void)set(raw, SOL_SOCKET, SO_SNDBUF, 1 << 20);
   for (uint32_t attempt = 0; attempt < 0x4000; ++attempt) {

@@ -94,8 +94,9 @@ bool UdpTransmitter::joins(const transport::Path& path, uint32_t packet_bytes, Q
       packets == 1 ? packet_bytes <= last.segment_bytes : packet_bytes == last.segment_bytes;
   return !last.closed && length_fits && last.segments < kMaxSegments &&
          last.bytes + packet_bytes <= kMaxGsoBytes && last.slot == slot_of(qpn) &&
-         last.traffic_class == path.traffic_class && last.destination == path.destination &&
-         last.source == path.source && gso_[last.ipv4 ? 1 : 0];
+         last.traffic_class == path.traffic_class && last.hop_limit == path.hops() &&
+         last.destination == path.destination && last.source == path.source &&
+         gso_[last.ipv4 ? 1 : 0];
 }
 
 UdpTransmitter::Message& UdpTransmitter::open_message(const transport::Path& path,
@@ -104,6 +105,7 @@ UdpTransmitter::Message& UdpTransmitter::open_message(const transport::Path& pat
                        .destination = path.destination,
                        .interface_index = path.interface_index,
                        .traffic_class = path.traffic_class,
+                       .hop_limit = path.hops(),
                        .slot = slot_of(qpn),
                        .ipv4 = ipv4,
                        .closed = false,
@@ -201,7 +203,7 @@ void UdpTransmitter::send(const transport::OutPacket& packet) {
   wire::store_icrc(tail + packet.pad_bytes, wire::icrc_end(crc));
   add_iovec(message, tail, packet.pad_bytes + size_t{wire::kIcrcBytes});
   if (tap_ != nullptr) {
-    tap_->on_transmit(flow, packet.path->traffic_class, {head, packet_bytes});
+    tap_->on_transmit(flow, *packet.path, {head, packet_bytes});
   }
   account(message, packet_bytes, 1);
 }
@@ -250,7 +252,7 @@ void UdpTransmitter::send_run(const transport::OutRun& run) {
     if (!copy) add_iovec(message, at, wire::kIcrcBytes);
     at += wire::kIcrcBytes;
     if (tap_ != nullptr) {
-      tap_->on_transmit(flow, run.path->traffic_class, {head, packet_bytes});
+      tap_->on_transmit(flow, *run.path, {head, packet_bytes});
     }
   }
   if (copy) add_iovec(message, all, static_cast<size_t>(at - all));
@@ -276,6 +278,9 @@ void UdpTransmitter::fill(const Message& message, mmsghdr& header, Control& cont
     item = CMSG_NXTHDR(&msg, item);
   };
   const int traffic_class = message.traffic_class;
+  const int hop_limit = message.hop_limit;
+  // Else it is the socket's (udp_socket.cc): no work for what nearly every packet has.
+  const bool own_hop_limit = hop_limit != transport::kDefaultHopLimit;
   if (message.ipv4) {
     control.to.in = {};
     control.to.in.sin_family = AF_INET;
@@ -287,6 +292,7 @@ void UdpTransmitter::fill(const Message& message, mmsghdr& header, Control& cont
     std::memcpy(&info.ipi_spec_dst, message.source.ipv4(), 4);
     add(IPPROTO_IP, IP_PKTINFO, &info, sizeof info);
     if (traffic_class != 0) add(IPPROTO_IP, IP_TOS, &traffic_class, sizeof traffic_class);
+    if (own_hop_limit) add(IPPROTO_IP, IP_TTL, &hop_limit, sizeof hop_limit);
   } else {
     control.to.in6 = {};
     control.to.in6.sin6_family = AF_INET6;
@@ -300,6 +306,7 @@ void UdpTransmitter::fill(const Message& message, mmsghdr& header, Control& cont
     info.ipi6_ifindex = message.interface_index;
     add(IPPROTO_IPV6, IPV6_PKTINFO, &info, sizeof info);
     if (traffic_class != 0) add(IPPROTO_IPV6, IPV6_TCLASS, &traffic_class, sizeof traffic_class);
+    if (own_hop_limit) add(IPPROTO_IPV6, IPV6_HOPLIMIT, &hop_limit, sizeof hop_limit);
   }
   if (gso) {
     const auto segment = static_cast<uint16_t>(message.segment_bytes);

@@ -71,7 +71,7 @@ struct TransmitCounters {
 class TransmitTap {
  public:
   virtual ~TransmitTap() = default;
-  virtual void on_transmit(const wire::IcrcFlow& flow, uint8_t traffic_class,
+  virtual void on_transmit(const wire::IcrcFlow& flow, const transport::Path& path,
                            std::span<const uint8_t> packet) = 0;
 };
 
@@ -109,6 +109,7 @@ class UdpTransmitter final : public transport::PacketSink {
     wire::Gid destination;
     uint32_t interface_index = 0;
     uint8_t traffic_class = 0;
+    uint8_t hop_limit = 0;
     uint8_t slot =
         0;  // top byte of the destination queue pair number: batches do not cross processes
     bool ipv4 = true;

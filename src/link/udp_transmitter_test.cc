@@ -85,6 +85,46 @@ TEST_F(UdpTransmitterTest, WhatIsStagedStaysUntilItIsSent) {
   EXPECT_EQ(arrived(), std::pair(69, 0));
 }
 
+// Of each packet that arrives.
+class HopLimits final : public DatagramHandler {
+ public:
+  void on_datagram(const Datagram& datagram) override { seen.push_back(datagram.hop_limit); }
+  void on_consumed(const wire::Gid&, uint16_t, uint32_t) override {}
+  std::vector<int> seen;
+};
+
+TEST_F(UdpTransmitterTest, TheHopLimitIsOnTheWireAndBatchesDoNotMixThem) {
+  const std::array<uint8_t, 512> payload{};
+  wire::Gid ipv6;
+  ipv6.bytes[15] = 1;
+  for (const Family family : {Family::kIpv4, Family::kIpv6}) {
+    SCOPED_TRACE(static_cast<int>(family));
+    const bool is_ipv4 = family == Family::kIpv4;
+    const auto port = static_cast<uint16_t>(kPort + 1);
+    const auto sockets = open_udp(family, {.port = port}, 1);
+    if (!sockets) {
+      ASSERT_FALSE(is_ipv4);
+      GTEST_SKIP() << "no IPv6 here";
+    }
+    transmitter_ = std::make_unique<UdpTransmitter>(is_ipv4 ? &*sockets : nullptr,
+                                                    is_ipv4 ? nullptr : &*sockets, port, nullptr);
+    path_.source = path_.destination = is_ipv4 ? kLoopback : ipv6;
+    // 0 is the default, and joins it.
+    for (const uint8_t limit : std::to_array<uint8_t>({64, 0, 64, 9, 9, 255, 1, 64})) {
+      path_.hop_limit = limit;
+      send_as_is(payload);
+    }
+    transmitter_->flush();
+    EXPECT_EQ(transmitter_->counters().errors, 0U);
+    EXPECT_EQ(transmitter_->counters().sends, sockets->gso ? 5U : 8U);
+    UdpReceiver receiver;
+    HopLimits limits;
+    while (receiver.receive(sockets->receive.get(), family, limits, UdpReceiver::Ask::kBatch) > 0) {
+    }
+    EXPECT_EQ(limits.seen, (std::vector<int>{64, 64, 64, 9, 9, 255, 1, 64}));
+  }
+}
+
 // An address was taken away while queue pairs used it (EINVAL, with IPv6). That is no reason to
 // send one by one to everybody else.
 TEST_F(UdpTransmitterTest, AnAddressThatIsGoneDoesNotEndBatches) {

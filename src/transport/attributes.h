@@ -12,15 +12,20 @@
 
 namespace verbena::transport {
 
+inline constexpr uint8_t kDefaultHopLimit = 64;
+
 // Where packets go: an address vector resolved to what RoCEv2 puts on the wire.
 struct Path {
   wire::Gid source{};
   wire::Gid destination{};
   uint16_t source_port = 0xc000;  // UDP source port, 0xc000 to 0xffff: entropy for multipath
   uint8_t traffic_class = 0;
-  uint8_t hop_limit = 64;
+  uint8_t hop_limit = kDefaultHopLimit;  // 0: the default
   uint8_t service_level = 0;
   uint32_t interface_index = 0;  // for link-local IPv6 addresses; 0: the route decides
+
+  // What goes on the wire.
+  [[nodiscard]] uint8_t hops() const { return hop_limit == 0 ? kDefaultHopLimit : hop_limit; }
 };
 
 enum AttrMask : uint32_t {

@@ -39,7 +39,8 @@ constexpr uint64_t kUntouchedBytes = 512 * 1024;
 // Keeps what left, ICRC included. Called under the engine's lock.
 class Recorder final : public link::TransmitTap {
  public:
-  void on_transmit(const wire::IcrcFlow&, uint8_t, std::span<const uint8_t> packet) override {
+  void on_transmit(const wire::IcrcFlow&, const transport::Path&,
+                   std::span<const uint8_t> packet) override {
     if (packets.size() < 2000) packets.emplace_back(packet.begin(), packet.end());
   }
   std::vector<std::vector<uint8_t>> packets;
