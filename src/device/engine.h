@@ -33,6 +33,7 @@
 #include "base/time.h"
 #include "device/completion_channel.h"
 #include "device/completion_queue.h"
+#include "device/epoll_sleep.h"
 #include "device/event_queue.h"
 #include "device/poll_lease.h"
 #include "link/host.h"
@@ -257,6 +258,7 @@ class Engine final : public transport::EventSink,
   UniqueFd wake_;           // eventfd
   UniqueFd epoll_all_;      // wake, host, sockets
   UniqueFd epoll_control_;  // wake, host
+  EpollSleep helper_epoll_;
   std::thread helper_;
 };
 

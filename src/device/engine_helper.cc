@@ -2,10 +2,10 @@
 // The engine's helper thread: it makes progress when no program's thread does, keeps the timers,
 // and answers other members of the host. Idle, it sleeps in the kernel without a timeout.
 #include <algorithm>
+#include <array>
 #include <csignal>
 
 #include <sched.h>
-#include <sys/epoll.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -126,18 +126,11 @@ void Engine::helper_spin() {
 }
 
 void Engine::helper_sleep(Time until, bool watch_sockets) {
-  const Time now = clock();
-  timespec timeout{};
-  if (until != kNever) {
-    const Duration wait = std::max<Duration>(until - now, 0);
-    timeout = {wait / kSecond, wait % kSecond};
-  }
-  epoll_event events[4];
+  const Duration timeout = until == kNever ? kNever : std::max<Duration>(until - clock(), 0);
+  std::array<epoll_event, 4> room;
   const int epoll = watch_sockets ? epoll_all_.get() : epoll_control_.get();
-  const int n = static_cast<int>(::syscall(SYS_epoll_pwait2, epoll, events, 4,
-                                           until == kNever ? nullptr : &timeout, nullptr, 0));
-  for (int i = 0; i < n; ++i) {
-    if (events[i].data.fd != wake_.get()) continue;
+  for (const epoll_event& event : helper_epoll_.wait(epoll, room, timeout)) {
+    if (event.data.fd != wake_.get()) continue;
     uint64_t count = 0;
     (void)!::read(wake_.get(), &count, sizeof count);
   }
