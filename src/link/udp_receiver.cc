@@ -72,7 +72,9 @@ void UdpReceiver::dispatch(const mmsghdr& header, Family family, DatagramHandler
     } else if (item->cmsg_level == IPPROTO_IPV6 && item->cmsg_type == IPV6_TCLASS) {
       datagram.traffic_class = static_cast<uint8_t>(read_control<int>(item));
     } else if (item->cmsg_level == SOL_SOCKET && item->cmsg_type == SO_RXQ_OVFL) {
-      counters_.overflow = read_control<uint32_t>(item);
+      // Each socket counts its own.
+      overflow_[static_cast<size_t>(family)] = read_control<uint32_t>(item);
+      counters_.overflow = overflow_[0] + overflow_[1];
     }
   }
   if (family == Family::kIpv4) {

@@ -5,6 +5,7 @@
 // Owned by the engine's lock holder.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -41,7 +42,7 @@ struct ReceiveCounters {
   uint64_t datagrams = 0;  // as the kernel delivered them
   uint64_t packets = 0;
   uint64_t syscalls = 0;
-  uint32_t overflow = 0;  // SO_RXQ_OVFL: dropped by the kernel for want of buffer
+  uint32_t overflow = 0;  // SO_RXQ_OVFL: dropped by the kernel for want of buffer, of both families
   uint64_t truncated = 0;
 };
 
@@ -72,6 +73,7 @@ class UdpReceiver {
   std::vector<iovec> iovecs_;
   std::vector<mmsghdr> headers_;
   ReceiveCounters counters_;
+  std::array<uint32_t, 2> overflow_{};  // by family
   // Large datagrams are read one by one: each frees its room for the sender, and is worked on while
   // it is in the cache.
   bool large_ = false;

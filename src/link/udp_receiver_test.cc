@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "link/udp_receiver.h"
+
+#include <array>
+
+#include <arpa/inet.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <unistd.h>
+
+namespace verbena::link {
+namespace {
+
+// Tests of several builds may run at once.
+const auto kPort = static_cast<uint16_t>(30'000 + ::getpid() % 10'000);
+
+class Nobody final : public DatagramHandler {
+ public:
+  void on_datagram(const Datagram& /*datagram*/) override {}
+  void on_consumed(const wire::Gid&, uint16_t, uint32_t) override {}
+};
+
+void send_some(const UdpSockets& sockets, Family family, int datagrams) {
+  sockaddr_in in{};
+  in.sin_family = AF_INET;
+  in.sin_port = htons(kPort);
+  in.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  sockaddr_in6 in6{};
+  in6.sin6_family = AF_INET6;
+  in6.sin6_port = htons(kPort);
+  in6.sin6_addr = in6addr_loopback;
+  const bool is_ipv4 = family == Family::kIpv4;
+  const auto* const to =
+      is_ipv4 ? reinterpret_cast<const sockaddr*>(&in) : reinterpret_cast<const sockaddr*>(&in6);
+  const std::array<uint8_t, 1000> bytes{};
+  for (int i = 0; i < datagrams; ++i) {
+    EXPECT_EQ(::sendto(sockets.send.get(), bytes.data(), bytes.size(), 0, to,
+                       is_ipv4 ? sizeof in : sizeof in6),
+              static_cast<ssize_t>(bytes.size()));
+  }
+}
+
+// The kernel tells of what it dropped with a datagram that came later.
+TEST(UdpReceiver, OverflowsOfBothFamiliesAreAddedUp) {
+  Nobody nobody;
+  UdpReceiver receiver;
+  uint64_t lost = 0;
+  const auto sockets4 = open_udp(Family::kIpv4, {.port = kPort, .receive_buffer_bytes = 8192}, 1);
+  const auto sockets6 = open_udp(Family::kIpv6, {.port = kPort, .receive_buffer_bytes = 8192}, 1);
+  ASSERT_TRUE(sockets4.has_value());
+  if (!sockets6) GTEST_SKIP() << "no IPv6 here";
+  const auto drain = [&](const UdpSockets& sockets, Family family) {
+    const uint64_t before = receiver.counters().datagrams;
+    while (receiver.receive(sockets.receive.get(), family, nobody, UdpReceiver::Ask::kBatch) > 0) {}
+    return receiver.counters().datagrams - before;
+  };
+  constexpr int kMany = 100;
+  for (const Family family : {Family::kIpv4, Family::kIpv6}) {
+    const UdpSockets& sockets = family == Family::kIpv4 ? *sockets4 : *sockets6;
+    send_some(sockets, family, kMany);
+    const uint64_t got = drain(sockets, family);
+    EXPECT_LT(got, uint64_t{kMany});
+    lost += kMany - got;
+    send_some(sockets, family, 1);
+    EXPECT_EQ(drain(sockets, family), 1U);
+    EXPECT_EQ(receiver.counters().overflow, lost);
+  }
+  send_some(*sockets4, Family::kIpv4, 1);
+  EXPECT_EQ(drain(*sockets4, Family::kIpv4), 1U);
+  EXPECT_EQ(receiver.counters().overflow, lost);
+}
+
+}  // namespace
+}  // namespace verbena::link
