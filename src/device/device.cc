@@ -141,14 +141,11 @@ Outcome<transport::Path> Device::resolve(const AddressVector& vector) const {
                          .traffic_class = vector.traffic_class,
                          .hop_limit = vector.hop_limit,
                          .service_level = vector.service_level,
+                         // What is for ourselves does not leave by that interface.
+                         .largest_mtu = gids_.find(vector.destination)
+                                            ? transport::Mtu::k4096
+                                            : path_mtu_for(source->mtu_bytes),
                          .interface_index = link_local ? source->interface_index : 0};
-}
-
-bool Device::carries(const transport::Path& path, transport::Mtu mtu) const {
-  if (gids_.find(path.destination)) return true;  // does not leave this host
-  const auto index = gids_.find(path.source);
-  const auto source = index ? gids_.at(*index) : std::nullopt;
-  return !source || mtu <= path_mtu_for(source->mtu_bytes);
 }
 
 void Device::on_qp_event(transport::Event event, Qpn qpn) {

@@ -99,8 +99,6 @@ class Device final : public EventRouter {
   void after_fork_in_parent();
   void after_fork_in_child();
 
-  // Whether packets with that much payload fit the interface they leave by.
-  [[nodiscard]] bool carries(const transport::Path& path, transport::Mtu mtu) const;
   // Why only this host can be reached (the port is another's), for a person; empty: all can.
   [[nodiscard]] const std::string& notice() const { return engine_->host().this_host_only(); }
   // Where packets to this vector go; EINVAL for an index that is empty, ENETUNREACH for another
@@ -167,6 +165,7 @@ class Context {
   [[nodiscard]] int modify_qp(Qp& qp, const transport::QpAttr& attr, uint32_t mask);
   [[nodiscard]] Outcome<transport::QpAttr> query_qp(const Qp& qp);
   [[nodiscard]] int destroy_qp(Qp& qp);
+  // EINVAL, among others, for a datagram that the interface of its path cannot carry whole.
   [[nodiscard]] int post_send(Qp& qp, const transport::SendRequest& request);
   // A chain under one lock, sent together. Gives how many were posted; `error` is why the next was
   // not.

@@ -22,6 +22,7 @@ struct Path {
   uint8_t traffic_class = 0;
   uint8_t hop_limit = kDefaultHopLimit;  // 0: the default
   uint8_t service_level = 0;
+  Mtu largest_mtu = Mtu::k4096;  // that the interface carried when the path was resolved
   uint32_t interface_index = 0;  // for link-local IPv6 addresses; 0: the route decides
 
   // What goes on the wire.

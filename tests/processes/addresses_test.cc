@@ -161,6 +161,41 @@ TEST_F(Addresses, BoundThePathMtu) {
   EXPECT_EQ(actor.join(), 0) << stage_->words.data();
 }
 
+// A datagram is one packet: one that the interface cannot carry is refused when it is posted.
+TEST_F(Addresses, BoundDatagrams) {
+  if (!is_root()) GTEST_SKIP() << "two hosts (network namespaces) take root";
+  const Namespace first(Namespace::Kind::kNetwork);
+  const Namespace second(Namespace::Kind::kNetwork);
+  if (!first.valid() || !second.valid() || !join_hosts(first, second)) {
+    GTEST_SKIP() << "network namespaces are not to be had here";
+  }
+  Actor actor(*stage_, [&](Stage&) {
+    need(first.enter(), "setns");
+    PartyOptions options;
+    options.engine = own_engine_options();
+    options.address = wire::Gid::from_ipv4(10, 77, 0, 1);
+    options.type = transport::QpType::kUd;
+    Party party(options);
+    const auto refused = [&](const wire::Gid& to, uint32_t bytes) {
+      try {
+        party.post_datagram(party.card(), to, bytes);
+      } catch (const std::runtime_error&) {
+        return true;
+      }
+      const auto sent = party.next();
+      need(sent && sent->status == transport::WcStatus::kSuccess, "a completion");
+      return false;
+    };
+    const wire::Gid other = wire::Gid::from_ipv4(10, 77, 0, 2);
+    need(!refused(other, 1024), "1024 bytes through an interface of 1500");
+    need(refused(other, 1025), "1025 bytes are more than its path MTU");
+    need(refused(other, 4096), "4096 bytes through an interface of 1500");
+    need(!refused(options.address, 4096), "4096 bytes to itself");
+    need(refused(options.address, 4097), "more than any path MTU");
+  });
+  EXPECT_EQ(actor.join(), 0) << stage_->words.data();
+}
+
 TEST_F(Addresses, AnIdleProcessSleeps) {
   PartyOptions options;
   options.engine = own_engine_options();
