@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // verbena-demo: shows the device at work between two processes, or tells a simulated run, and
-// leaves a capture of it.
+// leaves a capture of it; or prints the device's limits.
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -9,6 +9,7 @@
 
 #include "demo/options.h"
 #include "demo/report.h"
+#include "demo/show_limits.h"
 #include "demo/story.h"
 
 namespace verbena::demo {
@@ -62,6 +63,11 @@ int run(std::span<const char* const> arguments) {
   }
   if (options->help) {
     std::fputs(kHelp, stdout);
+    return 0;
+  }
+  if (options->limits) {
+    const device::DeviceLimits limits;
+    std::fputs((options->json ? json_of(limits) : table_of(limits)).c_str(), stdout);
     return 0;
   }
   return options->simulated ? tell(*options) : show(*options);

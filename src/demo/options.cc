@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "demo/options.h"
 
+#include <algorithm>
 #include <charconv>
 #include <optional>
 #include <string_view>
@@ -40,6 +41,7 @@ constexpr uint64_t kLongestBurstMs = 10'000;
 
 const char* const kHelp = R"(verbena-demo [--ipv6] [--burst-ms N] [--seed N] [--pcap FILE] [--json]
 verbena-demo --simulated [--seed N] [--pcap FILE]
+verbena-demo --limits [--json]
 
 Two processes of this host, an initiator and a target, exchange every RDMA operation over real RoCEv2
 packets on UDP port 4791. It takes no RDMA hardware, no kernel module and no root. First each
@@ -63,6 +65,7 @@ measures with care.
   --json        the result for a script
   --simulated   instead: two simulated hosts on a network that loses, doubles, corrupts and swaps some
                 packets, told packet by packet; the same each time
+  --limits      instead: how many queue pairs, regions and so on a process may have, and how large
   --seed N      other data (1); simulated, other keys and numbers too
   --pcap FILE   where the capture goes (verbena-demo.pcap)
   --help        this
@@ -78,6 +81,8 @@ Result<Options, std::string> parse_options(std::span<const char* const> argument
       options.help = true;
     } else if (argument == "--simulated") {
       options.simulated = true;
+    } else if (argument == "--limits") {
+      options.limits = true;
     } else if (argument == "--json") {
       options.json = true;
     } else if (argument == "--ipv6") {
@@ -89,6 +94,12 @@ Result<Options, std::string> parse_options(std::span<const char* const> argument
     } else {
       return fail("unknown option '" + argument + "'");
     }
+  }
+  if (options.limits && std::ranges::any_of(arguments, [](const std::string_view argument) {
+        return argument != "--limits" && argument != "--json" && argument != "--help" &&
+               argument != "-h";
+      })) {
+    return fail(std::string("--limits goes with --json alone"));
   }
   if (options.simulated && (options.json || options.ipv6)) {
     return fail(std::string("--simulated goes with --seed and --pcap alone"));

@@ -14,6 +14,7 @@ namespace verbena::demo {
 struct Options {
   bool help = false;
   bool simulated = false;
+  bool limits = false;
   bool json = false;
   bool ipv6 = false;
   uint64_t seed = 1;

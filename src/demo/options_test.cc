@@ -27,11 +27,26 @@ TEST(Options, AreTaken) {
   EXPECT_EQ(options->pcap, "x.pcap");
 }
 
+TEST(Options, LimitsAreForAPersonOrAScript) {
+  const auto limits = parse_options(Arguments{"--limits"});
+  ASSERT_TRUE(limits) << limits.error();
+  EXPECT_TRUE(limits->limits && !limits->json);
+  const auto json = parse_options(Arguments{"--json", "--limits"});
+  ASSERT_TRUE(json) << json.error();
+  EXPECT_TRUE(json->limits && json->json);
+}
+
 TEST(Options, AreRefusedByName) {
-  const std::vector<Arguments> wrong{{"--loud"},       {"--seed"},
-                                     {"--seed", "x"},  {"--seed", "-1"},
-                                     {"--seed", "1x"}, {"--burst-ms", "10001"},
-                                     {"--pcap"},       {"--simulated", "--json"}};
+  const std::vector<Arguments> wrong{{"--loud"},
+                                     {"--seed"},
+                                     {"--seed", "x"},
+                                     {"--seed", "-1"},
+                                     {"--seed", "1x"},
+                                     {"--burst-ms", "10001"},
+                                     {"--pcap"},
+                                     {"--simulated", "--json"},
+                                     {"--limits", "--simulated"},
+                                     {"--limits", "--seed", "1"}};
   for (const Arguments& arguments : wrong) {
     const auto options = parse_options(arguments);
     ASSERT_FALSE(options) << arguments[0];

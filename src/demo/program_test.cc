@@ -56,6 +56,15 @@ TEST_F(Program, TellsTheSimulatedRun) {
   EXPECT_GT(std::filesystem::file_size(pcap_), 1'000u);
 }
 
+TEST_F(Program, PrintsTheLimits) {
+  const Outcome table = run("--limits");
+  EXPECT_EQ(table.status, 0);
+  EXPECT_TRUE(table.text.starts_with("max_qp ")) << table.text;
+  const Outcome json = run("--limits --json");
+  EXPECT_EQ(json.status, 0);
+  EXPECT_NE(json.text.find("\"max_qp\": "), std::string::npos) << json.text;
+}
+
 TEST_F(Program, RefusesAWrongOption) {
   const Outcome outcome = run("--loud");
   EXPECT_EQ(outcome.status, 2);
