@@ -18,7 +18,7 @@ CompletionQueue::CompletionQueue(CompletionOwner& owner, uint32_t entries,
     : owner_(owner),
       channel_(channel),
       entries_(entries),
-      ring_(std::bit_ceil(std::max<uint32_t>(entries, 1))),
+      ring_(ring_for(entries)),
       mask_(ring_.size() - 1) {}
 
 void CompletionQueue::push(const transport::Completion& completion) {
@@ -56,13 +56,16 @@ void CompletionQueue::purge(Qpn qpn) {
   }
 }
 
-int CompletionQueue::resize(uint32_t entries) {
+CompletionQueue::Ring CompletionQueue::ring_for(uint32_t entries) {
+  return Ring(std::bit_ceil(std::max<uint32_t>(entries, 1)));
+}
+
+int CompletionQueue::resize(uint32_t entries, Ring& ring) {
   const std::lock_guard lock(consumer_);
   const uint64_t consumed = consumed_.load(std::memory_order_relaxed);
   if (staged_ - consumed > entries) return EINVAL;
-  std::vector<transport::Completion> ring(std::bit_ceil(std::max<uint32_t>(entries, 1)));
   for (uint64_t i = consumed; i != staged_; ++i) ring[i & (ring.size() - 1)] = ring_[i & mask_];
-  ring_ = std::move(ring);
+  ring_.swap(ring);
   mask_ = ring_.size() - 1;
   entries_ = entries;
   return 0;

@@ -39,8 +39,11 @@ class CompletionQueue final : public transport::CompletionQueue {
   bool publish();
   // Forgets completions of a queue pair that is reset or destroyed (what was polled stays polled).
   void purge(Qpn qpn);
-  // EINVAL when more is outstanding than would fit.
-  [[nodiscard]] int resize(uint32_t entries);
+  // EINVAL when more is outstanding than would fit. `ring` is ring_for(entries), made before the
+  // lock was taken, and holds afterwards what is to be freed after it.
+  using Ring = std::vector<transport::Completion>;
+  [[nodiscard]] static Ring ring_for(uint32_t entries);
+  [[nodiscard]] int resize(uint32_t entries, Ring& ring);
 
   // --- programs' side, any thread
   [[nodiscard]] uint32_t poll(std::span<transport::Completion> out);
@@ -71,7 +74,7 @@ class CompletionQueue final : public transport::CompletionQueue {
   CompletionChannel* const channel_;
   uint32_t entries_;
   std::mutex consumer_;  // among pollers; held briefly
-  std::vector<transport::Completion> ring_;
+  Ring ring_;
   uint64_t mask_;
   uint64_t staged_ = 0;
   bool staged_solicited_ = false;       // of what is staged: wakes a solicited-only waiter

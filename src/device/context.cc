@@ -106,8 +106,10 @@ int Context::destroy_cq(CompletionQueue& cq) {
 
 int Context::resize_cq(CompletionQueue& cq, uint32_t entries) {
   if (entries == 0 || entries > device_->limits().max_cqe) return EINVAL;
+  // As in create_cq: made before the lock is taken, and what it replaces is freed after.
+  CompletionQueue::Ring ring = CompletionQueue::ring_for(entries);
   const Engine::Locked locked(device_->engine());
-  return cq.resize(entries);
+  return cq.resize(entries, ring);
 }
 
 uint32_t Context::poll_cq(CompletionQueue& cq, std::span<transport::Completion> out) {
