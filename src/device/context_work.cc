@@ -57,7 +57,6 @@ int Context::post_srq_recv(Srq& srq, const transport::RecvRequest& request) {
 
 Outcome<std::unique_ptr<Qp>> Context::create_qp(Pd& pd, const QpRequest& request) {
   Engine& engine = device_->engine();
-  const Engine::Quiet locked(engine);
   const transport::QpInit init{.type = request.type,
                                .pd = pd.id,
                                .send_cq = request.send_cq,
@@ -67,11 +66,14 @@ Outcome<std::unique_ptr<Qp>> Context::create_qp(Pd& pd, const QpRequest& request
                                .max_recv_entries = request.max_recv_entries,
                                .max_recv_sge = request.max_recv_sge,
                                .signal_all = request.signal_all};
+  auto queues = engine.make_queues(init);
+  if (!queues) return fail(errno_of(queues.error()));
+  const Engine::Quiet locked(engine);
   // The number's low bits are random: a taken one is drawn again. Half the numbers are free at the
   // least.
-  auto qpn = locked.endpoint().create_qp(init, engine.draw_qpn());
+  auto qpn = locked.endpoint().create_qp(init, engine.draw_qpn(), *queues);
   for (int i = 0; i < 64 && !qpn && qpn.error() == transport::Error::kBusy; ++i) {
-    qpn = locked.endpoint().create_qp(init, engine.draw_qpn());
+    qpn = locked.endpoint().create_qp(init, engine.draw_qpn(), *queues);
   }
   if (!qpn) return fail(errno_of(qpn.error()));
   auto qp = std::make_unique<Qp>(Qp{this, &pd, *qpn, request});

@@ -109,6 +109,12 @@ class Engine final : public transport::EventSink,
     [[nodiscard]] Time now() const { return Engine::clock(); }
   };
 
+  // The slow part of making a queue pair; without the lock.
+  [[nodiscard]] Result<transport::QpQueues, transport::Error> make_queues(
+      const transport::QpInit& init) const {
+    return endpoint_->make_queues(init);
+  }
+
   // Receives once on behalf of a poller whose queue is empty; never waits for the lock.
   void poll();
   // A poller found completions without it: it will be back.

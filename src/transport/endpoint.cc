@@ -43,7 +43,7 @@ Endpoint::~Endpoint() {
   srqs_.for_each([](uint32_t, SharedRecvQueue* srq) { delete srq; });
 }
 
-Result<Qpn, Error> Endpoint::create_qp(const QpInit& init, Qpn wanted) {
+Result<QpQueues, Error> Endpoint::make_queues(const QpInit& init) const {
   if (init.type == QpType::kXrcSend || init.type == QpType::kXrcRecv)
     return fail(Error::kUnsupported);
   if (init.send_cq == nullptr || init.recv_cq == nullptr) return fail(Error::kInvalid);
@@ -53,11 +53,26 @@ Result<Qpn, Error> Endpoint::create_qp(const QpInit& init, Qpn wanted) {
       init.max_recv_sge > limits_.max_sge || init.send.max_inline > limits_.max_inline) {
     return fail(Error::kInvalid);
   }
+  const bool own = init.srq == nullptr;
+  return QpQueues{
+      SendQueue(init.send, init.type == QpType::kUd),
+      RecvQueue(own ? init.max_recv_entries : 0, own ? init.max_recv_sge : 0),
+  };
+}
+
+Result<Qpn, Error> Endpoint::create_qp(const QpInit& init, Qpn wanted) {
+  auto queues = make_queues(init);
+  if (!queues) return fail(queues.error());
+  return create_qp(init, wanted, *queues);
+}
+
+Result<Qpn, Error> Endpoint::create_qp(const QpInit& init, Qpn wanted, QpQueues& queues) {
   if (wanted.value > kQpnMask) return fail(Error::kInvalid);
   if (qps_.full()) return fail(Error::kTooMany);
   const Qpn qpn = wanted.value != 0 ? wanted : Qpn(qps_.draw_free_id(random_));
-  auto qp = std::make_unique<QueuePair>(qpn, init);
-  if (!qps_.insert(qpn.value, qp.get())) return fail(Error::kBusy);
+  if (qps_.find(qpn.value) != nullptr) return fail(Error::kBusy);
+  auto qp = std::make_unique<QueuePair>(qpn, init, std::move(queues));
+  VERBENA_CHECK(qps_.insert(qpn.value, qp.get()));
   if (init.srq != nullptr) ++init.srq->users;
   // The lists never grow on the data path: each holds a queue pair at most once.
   ack_list_.reserve(qps_.size());

@@ -45,6 +45,11 @@ class Endpoint {
   // --- objects
   // The number is drawn at random; `wanted` (not zero) asks for a certain one.
   [[nodiscard]] Result<Qpn, Error> create_qp(const QpInit& init, Qpn wanted = Qpn(0));
+  // The same in two steps, for an owner with a lock. The first checks the request and takes
+  // milliseconds to clear large queues; it reads nothing that changes, so any thread may call it at
+  // any time. The second takes the queues when it succeeds, and leaves them when it does not.
+  [[nodiscard]] Result<QpQueues, Error> make_queues(const QpInit& init) const;
+  [[nodiscard]] Result<Qpn, Error> create_qp(const QpInit& init, Qpn wanted, QpQueues& queues);
   [[nodiscard]] Result<void, Error> modify_qp(Qpn qpn, const QpAttr& attr, uint32_t mask, Time now);
   [[nodiscard]] Result<QpAttr, Error> query_qp(Qpn qpn) const;
   [[nodiscard]] Result<void, Error> destroy_qp(Qpn qpn);

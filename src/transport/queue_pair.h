@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "base/ids.h"
@@ -30,6 +31,11 @@ struct QpInit {
   uint32_t max_recv_entries = 0;
   uint32_t max_recv_sge = 0;
   bool signal_all = false;
+};
+
+struct QpQueues {
+  SendQueue send;
+  RecvQueue recv;
 };
 
 // What is in flight, and how much may be. Costs are payload plus a fixed share for headers and the
@@ -156,7 +162,7 @@ struct RecvSide {
 };
 
 struct QueuePair {
-  QueuePair(Qpn number, const QpInit& init)
+  QueuePair(Qpn number, const QpInit& init, QpQueues queues)
       : qpn(number),
         type(init.type),
         pd(init.pd),
@@ -164,8 +170,8 @@ struct QueuePair {
         recv_cq(init.recv_cq),
         srq(init.srq),
         signal_all(init.signal_all),
-        sq(init.send, init.type == QpType::kUd),
-        rq(srq != nullptr ? 0 : init.max_recv_entries, srq != nullptr ? 0 : init.max_recv_sge) {
+        sq(std::move(queues.send)),
+        rq(std::move(queues.recv)) {
     recv.taken.list.reserve(srq != nullptr ? srq->queue.max_sge() : init.max_recv_sge);
   }
 
