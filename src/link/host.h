@@ -117,7 +117,7 @@ class Host final : public Credits {
   // available() has said no for kDeafAfter on end: from then on it says yes, and this too. Both
   // mend themselves when there is room.
   [[nodiscard]] bool is_deaf(const wire::Gid& destination, Qpn qpn) override;
-  static constexpr Duration kDeafAfter = 500 * kMillisecond;
+  static constexpr Duration kDeafAfter = kSecond;
   // Gives back what available() reserved and spend() did not use. After each flush, at least before
   // sleeping. Until then a no stays a no.
   void settle();
