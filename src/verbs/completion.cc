@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+// Completion channels and queues.
+#include <algorithm>
+#include <span>
+
+#include "verbs/objects.h"
+#include "verbs/operations.h"
+
+namespace verbena::verbs {
+namespace {
+
+using transport::Completion;
+
+static_assert(static_cast<int>(transport::WcStatus::kRetryExceeded) == IBV_WC_RETRY_EXC_ERR &&
+              static_cast<int>(transport::WcStatus::kFlushed) == IBV_WC_WR_FLUSH_ERR &&
+              static_cast<int>(transport::WcOpcode::kRecvWriteImm) == IBV_WC_RECV_RDMA_WITH_IMM &&
+              static_cast<int>(transport::WcOpcode::kFetchAdd) == IBV_WC_FETCH_ADD &&
+              static_cast<int>(transport::WcOpcode::kLocalInvalidate) == IBV_WC_LOCAL_INV &&
+              static_cast<unsigned>(transport::kWcGrh) == IBV_WC_GRH &&
+              static_cast<unsigned>(transport::kWcWithImm) == IBV_WC_WITH_IMM &&
+              static_cast<unsigned>(transport::kWcWithInvalidate) == IBV_WC_WITH_INV);
+
+void translate(const Completion& from, ibv_wc& to) {
+  to = {};
+  to.wr_id = from.wr_id;
+  to.status = static_cast<ibv_wc_status>(from.status);
+  to.opcode = static_cast<ibv_wc_opcode>(from.opcode);
+  to.byte_len = from.byte_len;
+  if ((from.flags & transport::kWcWithInvalidate) != 0) {
+    to.invalidated_rkey = from.imm_or_rkey;
+  } else {
+    to.imm_data = htobe32(from.imm_or_rkey);
+  }
+  to.qp_num = from.qpn.value;
+  to.src_qp = from.source_qpn.value;
+  to.wc_flags = from.flags;
+  to.sl = from.service_level;
+}
+
+}  // namespace
+
+int poll_cq(ibv_cq* cq, int count, ibv_wc* wc) {
+  constexpr size_t kAtOnce = 16;
+  std::array<Completion, kAtOnce> batch;
+  int done = 0;
+  while (done < count) {
+    const size_t want = std::min<size_t>(kAtOnce, static_cast<size_t>(count - done));
+    const uint32_t got = of(cq->context).device.poll_cq(*of(cq).cq, std::span(batch).first(want));
+    for (uint32_t i = 0; i < got; ++i) translate(batch[i], wc[done + static_cast<int>(i)]);
+    done += static_cast<int>(got);
+    if (got < want) break;
+  }
+  return done;
+}
+
+int req_notify_cq(ibv_cq* cq, int solicited_only) {
+  of(cq->context).device.req_notify_cq(*of(cq).cq, solicited_only != 0);
+  return 0;
+}
+
+}  // namespace verbena::verbs
+
+using namespace verbena;
+using namespace verbena::verbs;
+
+VERBENA_EXPORT ibv_comp_channel* ibv_create_comp_channel(ibv_context* context) {
+  return guarded([=]() -> ibv_comp_channel* {
+    auto channel = std::make_unique<ChannelObject>();
+    if (!channel->channel.valid()) return none(EMFILE);
+    channel->context = context;
+    channel->fd = channel->channel.fd();
+    channel->refcnt = 0;
+    return channel.release();
+  });
+}
+
+VERBENA_EXPORT int ibv_destroy_comp_channel(ibv_comp_channel* channel) {
+  if (channel->refcnt != 0) return EBUSY;
+  delete &of(channel);
+  return 0;
+}
+
+VERBENA_EXPORT ibv_cq* ibv_create_cq(ibv_context* context, int cqe, void* cq_context,
+                                     ibv_comp_channel* channel, int vector) {
+  return guarded([=]() -> ibv_cq* {
+    if (cqe < 1 || vector < 0 || vector >= context->num_comp_vectors) return none(EINVAL);
+    auto made = of(context).device.create_cq(static_cast<uint32_t>(cqe),
+                                             channel != nullptr ? &of(channel).channel : nullptr);
+    if (!made) return none(made.error());
+    auto cq = std::make_unique<CqObject>();
+    static_cast<ibv_cq_ex&>(*cq) = {};
+    cq->context = context;
+    cq->channel = channel;
+    cq->cq_context = cq_context;
+    cq->cqe = static_cast<int>((*made)->entries());
+    ::pthread_mutex_init(&cq->mutex, nullptr);
+    ::pthread_cond_init(&cq->cond, nullptr);
+    cq->cq = std::move(*made);
+    cq->cq->cookie = cq.get();
+    if (channel != nullptr) ++channel->refcnt;
+    return ibv_cq_ex_to_cq(cq.release());
+  });
+}
+
+VERBENA_EXPORT int ibv_destroy_cq(ibv_cq* cq) {
+  CqObject& object = of(cq);
+  const int error = of(cq->context).device.destroy_cq(*object.cq);
+  if (error != 0) return error;
+  if (object.channel != nullptr) --object.channel->refcnt;
+  ::pthread_mutex_destroy(&object.mutex);
+  ::pthread_cond_destroy(&object.cond);
+  delete &object;
+  return 0;
+}
+
+VERBENA_EXPORT int ibv_resize_cq(ibv_cq* cq, int cqe) {
+  if (cqe < 1) return EINVAL;
+  return guarded([=] {
+    const int error = of(cq->context).device.resize_cq(*of(cq).cq, static_cast<uint32_t>(cqe));
+    if (error == 0) cq->cqe = static_cast<int>(of(cq).cq->entries());
+    return error;
+  });
+}
+
+VERBENA_EXPORT int ibv_get_cq_event(ibv_comp_channel* channel, ibv_cq** cq, void** cq_context) {
+  device::CompletionQueue* found = nullptr;
+  const int error = of(channel->context).device.get_cq_event(of(channel).channel, found);
+  if (error != 0) {
+    errno = error;
+    return -1;
+  }
+  auto* const object = static_cast<CqObject*>(found->cookie);
+  *cq = ibv_cq_ex_to_cq(object);
+  *cq_context = object->cq_context;
+  return 0;
+}
+
+VERBENA_EXPORT void ibv_ack_cq_events(ibv_cq* cq, unsigned count) {
+  ::pthread_mutex_lock(&cq->mutex);
+  cq->comp_events_completed += count;
+  ::pthread_cond_signal(&cq->cond);
+  ::pthread_mutex_unlock(&cq->mutex);
+}

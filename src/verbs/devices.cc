@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+// Devices: the list, opening and closing, and what can be asked of them.
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include <unistd.h>
+
+#include "verbs/identity.h"
+#include "verbs/objects.h"
+#include "verbs/operations.h"
+
+#undef ibv_query_port
+
+namespace verbena::verbs {
+namespace {
+
+constexpr uint8_t kPort = 1;
+constexpr uint16_t kDefaultPkey = 0xffff;
+
+void describe_port(ContextObject& context, ibv_port_attr& attr) {
+  attr = {};
+  attr.state = IBV_PORT_ACTIVE;
+  attr.max_mtu = IBV_MTU_4096;
+  attr.active_mtu = static_cast<ibv_mtu>(context.device.device().gids().active_mtu());
+  attr.gid_tbl_len = static_cast<int>(context.device.device().limits().max_gids);
+  attr.port_cap_flags = IBV_PORT_CM_SUP;
+  attr.max_msg_sz = uint32_t{1} << 31;
+  attr.pkey_tbl_len = 1;
+  attr.max_vl_num = 1;
+  attr.active_width = 1;
+  attr.active_speed = 1;
+  attr.phys_state = 5;  // link up
+  attr.link_layer = IBV_LINK_LAYER_ETHERNET;
+  attr.flags = IBV_QPF_GRH_REQUIRED;
+}
+
+[[nodiscard]] ibv_context* open_device() {
+  auto acquired = device::Device::acquire({});
+  if (!acquired) {
+    std::fprintf(stderr, "verbena: %s\n", acquired.error().c_str());
+    return none(ENODEV);
+  }
+  auto context = std::make_unique<ContextObject>(std::move(*acquired));
+  static_cast<verbs_context&>(*context) = {};
+  ibv_context& shown = context->context;
+  context->sz = sizeof(verbs_context);
+  shown.abi_compat = __VERBS_ABI_IS_EXTENDED;
+  shown.device = the_device();
+  shown.cmd_fd = ::dup(context->device.events().fd());
+  shown.async_fd = context->device.events().fd();
+  shown.num_comp_vectors = 1;
+  ::pthread_mutex_init(&shown.mutex, nullptr);
+  fill_operations(*context);
+  return &context.release()->context;
+}
+
+}  // namespace
+
+int query_port(ibv_context* context, uint8_t port, ibv_port_attr* attr, size_t size) {
+  if (port != kPort) return EINVAL;
+  ibv_port_attr whole;
+  describe_port(of(context), whole);
+  std::memset(attr, 0, size);
+  std::memcpy(attr, &whole, std::min(size, sizeof whole));
+  return 0;
+}
+
+int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input,
+                    ibv_device_attr_ex* attr, size_t size) {
+  if (input != nullptr && input->comp_mask != 0) return EINVAL;
+  if (size < offsetof(ibv_device_attr_ex, comp_mask) + sizeof attr->comp_mask) return EINVAL;
+  ibv_device_attr_ex whole{};
+  describe(of(context).device.device().limits(), whole.orig_attr);
+  whole.phys_port_cnt_ex = 1;
+  whole.completion_timestamp_mask = 0;
+  std::memset(attr, 0, size);
+  std::memcpy(attr, &whole, std::min(size, sizeof whole));
+  return 0;
+}
+
+}  // namespace verbena::verbs
+
+using namespace verbena;
+using namespace verbena::verbs;
+
+VERBENA_EXPORT ibv_device** ibv_get_device_list(int* count) {
+  auto** const list = static_cast<ibv_device**>(std::calloc(2, sizeof(ibv_device*)));
+  if (list == nullptr) return none(ENOMEM);
+  list[0] = the_device();
+  if (count != nullptr) *count = 1;
+  return list;
+}
+
+VERBENA_EXPORT void ibv_free_device_list(ibv_device** list) { std::free(list); }
+
+VERBENA_EXPORT const char* ibv_get_device_name(ibv_device* device) { return device->name; }
+VERBENA_EXPORT __be64 ibv_get_device_guid(ibv_device*) { return node_guid(); }
+VERBENA_EXPORT int ibv_get_device_index(ibv_device*) { return 0; }
+
+VERBENA_EXPORT ibv_context* ibv_open_device(ibv_device*) {
+  return guarded([] { return open_device(); });
+}
+
+VERBENA_EXPORT int ibv_close_device(ibv_context* context) {
+  ::close(context->cmd_fd);
+  ::pthread_mutex_destroy(&context->mutex);
+  delete &of(context);
+  return 0;
+}
+
+VERBENA_EXPORT int ibv_query_device(ibv_context* context, ibv_device_attr* attr) {
+  describe(of(context).device.device().limits(), *attr);
+  return 0;
+}
+
+// The exported one knows the struct as it was before port_cap_flags2.
+VERBENA_EXPORT int ibv_query_port(ibv_context* context, uint8_t port, _compat_ibv_port_attr* attr) {
+  constexpr size_t kOldBytes = offsetof(ibv_port_attr, port_cap_flags2);
+  return query_port(context, port, reinterpret_cast<ibv_port_attr*>(attr), kOldBytes);
+}
+
+VERBENA_EXPORT int ibv_query_gid(ibv_context* context, uint8_t port, int index, ibv_gid* gid) {
+  device::Device& device = of(context).device.device();
+  if (port != kPort || index < 0 || static_cast<uint32_t>(index) >= device.limits().max_gids) {
+    errno = EINVAL;
+    return -1;
+  }
+  std::memset(gid, 0, sizeof *gid);
+  if (const auto entry = device.gids().at(static_cast<uint32_t>(index))) {
+    std::memcpy(gid->raw, entry->gid.bytes.data(), sizeof gid->raw);
+  }
+  return 0;
+}
+
+namespace {
+
+void describe_gid(const device::GidEntry& entry, uint32_t index, ibv_gid_entry& out) {
+  out = {};
+  std::memcpy(out.gid.raw, entry.gid.bytes.data(), sizeof out.gid.raw);
+  out.gid_index = index;
+  out.port_num = kPort;
+  out.gid_type = IBV_GID_TYPE_ROCE_V2;
+  out.ndev_ifindex = entry.interface_index;
+}
+
+[[nodiscard]] bool is_zero(const wire::Gid& gid) { return gid == wire::Gid{}; }
+
+}  // namespace
+
+VERBENA_EXPORT int _ibv_query_gid_ex(ibv_context* context, uint32_t port, uint32_t index,
+                                     ibv_gid_entry* entry, uint32_t flags, size_t size) {
+  if (port != kPort || flags != 0) return EINVAL;
+  const auto found = of(context).device.device().gids().at(index);
+  if (!found || is_zero(found->gid)) return ENODATA;
+  ibv_gid_entry whole;
+  describe_gid(*found, index, whole);
+  std::memset(entry, 0, size);
+  std::memcpy(entry, &whole, std::min(size, sizeof whole));
+  return 0;
+}
+
+VERBENA_EXPORT ssize_t _ibv_query_gid_table(ibv_context* context, ibv_gid_entry* entries,
+                                            size_t most, uint32_t flags, size_t size) {
+  if (flags != 0) return -EINVAL;
+  const auto all = of(context).device.device().gids().entries();
+  size_t count = 0;
+  for (uint32_t i = 0; i < all.size(); ++i) {
+    if (is_zero(all[i].gid)) continue;
+    if (count == most) return -EINVAL;
+    ibv_gid_entry whole;
+    describe_gid(all[i], i, whole);
+    auto* const to = reinterpret_cast<uint8_t*>(entries) + count * size;
+    std::memset(to, 0, size);
+    std::memcpy(to, &whole, std::min(size, sizeof whole));
+    ++count;
+  }
+  return static_cast<ssize_t>(count);
+}
+
+VERBENA_EXPORT int ibv_query_gid_type(ibv_context* context, uint8_t port, unsigned index,
+                                      int* type) {
+  if (port != kPort || index >= of(context).device.device().limits().max_gids) {
+    errno = EINVAL;
+    return -1;
+  }
+  *type = 1;  // as sysfs says "RoCE v2"
+  return 0;
+}
+
+VERBENA_EXPORT int ibv_query_pkey(ibv_context*, uint8_t port, int index, __be16* pkey) {
+  if (port != kPort || index != 0) {
+    errno = EINVAL;
+    return -1;
+  }
+  *pkey = kDefaultPkey;
+  return 0;
+}
+
+VERBENA_EXPORT int ibv_get_pkey_index(ibv_context*, uint8_t port, __be16 pkey) {
+  if (port == kPort && (pkey == kDefaultPkey || pkey == htobe16(0x7fff))) return 0;
+  errno = EINVAL;
+  return -1;
+}

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// Asynchronous events.
+#include "verbs/objects.h"
+
+using namespace verbena;
+using namespace verbena::verbs;
+
+static_assert(static_cast<int>(device::EventType::kQpLastWqeReached) ==
+                  IBV_EVENT_QP_LAST_WQE_REACHED &&
+              static_cast<int>(device::EventType::kGidChange) == IBV_EVENT_GID_CHANGE);
+
+VERBENA_EXPORT int ibv_get_async_event(ibv_context* context, ibv_async_event* event) {
+  device::AsyncEvent happened;
+  const int error = of(context).device.events().wait(happened);
+  if (error != 0) {
+    errno = error;
+    return -1;
+  }
+  *event = {};
+  event->event_type = static_cast<ibv_event_type>(happened.type);
+  switch (happened.type) {
+    case device::EventType::kCqError:
+      event->element.cq = ibv_cq_ex_to_cq(static_cast<CqObject*>(happened.element));
+      break;
+    case device::EventType::kSrqLimitReached:
+      event->element.srq = static_cast<SrqObject*>(happened.element);
+      break;
+    case device::EventType::kPortActive:
+    case device::EventType::kPortError:
+    case device::EventType::kGidChange:
+    case device::EventType::kDeviceFatal: event->element.port_num = 1; break;
+    default:                              event->element.qp = static_cast<QpObject*>(happened.element); break;
+  }
+  return 0;
+}
+
+VERBENA_EXPORT void ibv_ack_async_event(ibv_async_event*) {}

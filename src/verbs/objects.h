@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// The objects behind the pointers that programs hold: each begins with rdma-core's public struct,
+// which programs read, and goes on with ours.
+#pragma once
+
+#include <array>
+#include <cerrno>
+#include <memory>
+#include <new>
+
+#include <infiniband/verbs.h>
+
+#include "device/device.h"
+
+#define VERBENA_EXPORT extern "C" __attribute__((visibility("default")))
+
+namespace verbena::verbs {
+
+struct ContextObject : verbs_context {
+  explicit ContextObject(std::shared_ptr<device::Device> with) : device(std::move(with)) {}
+  device::Context device;
+};
+
+struct PdObject : ibv_pd {
+  std::unique_ptr<device::Pd> pd;
+};
+
+struct MrObject : ibv_mr {
+  std::unique_ptr<device::Mr> mr;
+};
+
+struct ChannelObject : ibv_comp_channel {
+  device::CompletionChannel channel;
+};
+
+// Programs see an ibv_cq, which an ibv_cq_ex begins like.
+struct CqObject : ibv_cq_ex {
+  std::unique_ptr<device::CompletionQueue> cq;
+};
+
+struct SrqObject : ibv_srq {
+  std::unique_ptr<device::Srq> srq;
+  ibv_srq_attr limits;  // as given
+};
+
+struct QpObject : ibv_qp {
+  std::unique_ptr<device::Qp> qp;
+  ibv_qp_cap cap;  // as given to the program
+  bool signal_all;
+  ibv_ah_attr path;  // as the program gave it
+};
+
+struct AhObject : ibv_ah {
+  transport::Path path;
+};
+
+struct MwObject : ibv_mw {};
+
+[[nodiscard]] inline ContextObject& of(ibv_context* context) {
+  return *static_cast<ContextObject*>(verbs_get_ctx(context));
+}
+[[nodiscard]] inline PdObject& of(ibv_pd* pd) { return *static_cast<PdObject*>(pd); }
+[[nodiscard]] inline MrObject& of(ibv_mr* mr) { return *static_cast<MrObject*>(mr); }
+[[nodiscard]] inline ChannelObject& of(ibv_comp_channel* channel) {
+  return *static_cast<ChannelObject*>(channel);
+}
+[[nodiscard]] inline CqObject& of(ibv_cq* cq) {
+  return *static_cast<CqObject*>(reinterpret_cast<ibv_cq_ex*>(cq));
+}
+[[nodiscard]] inline SrqObject& of(ibv_srq* srq) { return *static_cast<SrqObject*>(srq); }
+[[nodiscard]] inline QpObject& of(ibv_qp* qp) { return *static_cast<QpObject*>(qp); }
+[[nodiscard]] inline AhObject& of(ibv_ah* ah) { return *static_cast<AhObject*>(ah); }
+
+// For calls that give a pointer: no object, and errno.
+[[nodiscard]] inline std::nullptr_t none(int error) {
+  errno = error;
+  return nullptr;
+}
+
+// Nothing is thrown into the program: what runs out of memory says ENOMEM.
+template <typename Call>
+[[nodiscard]] auto guarded(Call&& call) -> decltype(call()) {
+  try {
+    return call();
+  } catch (const std::bad_alloc&) {
+    if constexpr (std::is_pointer_v<decltype(call())>) return none(ENOMEM);
+    if constexpr (!std::is_pointer_v<decltype(call())>) return ENOMEM;
+  }
+}
+
+// The calls that programs reach through their context, not by name.
+void fill_operations(ContextObject& context);
+
+}  // namespace verbena::verbs

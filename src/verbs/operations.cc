@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "verbs/operations.h"
+
+#include "verbs/objects.h"
+
+namespace verbena::verbs {
+namespace {
+
+int bind_mw(ibv_qp*, ibv_mw*, ibv_mw_bind*) { return EOPNOTSUPP; }
+int close_xrcd(ibv_xrcd*) { return EOPNOTSUPP; }
+
+}  // namespace
+
+void fill_operations(ContextObject& context) {
+  ibv_context_ops& ops = context.context.ops;
+  ops.alloc_mw = alloc_mw;
+  ops.bind_mw = bind_mw;
+  ops.dealloc_mw = dealloc_mw;
+  ops.poll_cq = poll_cq;
+  ops.req_notify_cq = req_notify_cq;
+  ops.post_srq_recv = post_srq_recv;
+  ops.post_send = post_send;
+  ops.post_recv = post_recv;
+  context.query_port = query_port;
+  context.query_device_ex = query_device_ex;
+  context.create_qp_ex = create_qp_ex;
+  context.close_xrcd = close_xrcd;
+}
+
+}  // namespace verbena::verbs

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+// Work requests, classic: lists of ibv_send_wr and ibv_recv_wr.
+#include <array>
+#include <cstring>
+
+#include "verbs/objects.h"
+#include "verbs/operations.h"
+
+namespace verbena::verbs {
+namespace {
+
+using transport::SendOp;
+using transport::SendRequest;
+
+static_assert(static_cast<int>(SendOp::kSendInvalidate) == IBV_WR_SEND_WITH_INV &&
+              static_cast<int>(SendOp::kBindWindow) == IBV_WR_BIND_MW &&
+              static_cast<int>(SendOp::kFetchAdd) == IBV_WR_ATOMIC_FETCH_AND_ADD &&
+              static_cast<unsigned>(transport::kInline) == IBV_SEND_INLINE &&
+              static_cast<unsigned>(transport::kSolicited) == IBV_SEND_SOLICITED);
+// An ibv_sge is an Sge.
+static_assert(sizeof(memory::Sge) == sizeof(ibv_sge) &&
+              offsetof(memory::Sge, length) == offsetof(ibv_sge, length) &&
+              offsetof(memory::Sge, lkey) == offsetof(ibv_sge, lkey));
+
+[[nodiscard]] std::span<const memory::Sge> list_of(const ibv_sge* list, int count) {
+  return {reinterpret_cast<const memory::Sge*>(list), static_cast<size_t>(count)};
+}
+
+[[nodiscard]] int translate(const ibv_qp& qp, const ibv_send_wr& wr, SendRequest& to) {
+  constexpr unsigned kKnown =
+      IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED | IBV_SEND_INLINE;
+  if (wr.num_sge < 0 || (wr.send_flags & ~kKnown) != 0) return EINVAL;
+  to = {};
+  to.wr_id = wr.wr_id;
+  to.op = static_cast<SendOp>(wr.opcode);
+  to.flags = wr.send_flags;
+  to.list = list_of(wr.sg_list, wr.num_sge);
+  switch (wr.opcode) {
+    case IBV_WR_SEND_WITH_IMM:
+    case IBV_WR_RDMA_WRITE_WITH_IMM: to.imm = be32toh(wr.imm_data); break;
+    case IBV_WR_SEND_WITH_INV:
+    case IBV_WR_LOCAL_INV:           to.invalidate = RKey(wr.invalidate_rkey); break;
+    case IBV_WR_BIND_MW:
+      to.window = RKey(wr.bind_mw.mw->rkey);
+      to.bind = {.region = wr.bind_mw.bind_info.mr != nullptr ? LKey(wr.bind_mw.bind_info.mr->lkey)
+                                                              : LKey(0),
+                 .addr = wr.bind_mw.bind_info.addr,
+                 .length = wr.bind_mw.bind_info.length,
+                 .access = wr.bind_mw.bind_info.mw_access_flags,
+                 .tag = static_cast<uint8_t>(wr.bind_mw.rkey)};
+      break;
+    case IBV_WR_SEND:
+    case IBV_WR_RDMA_WRITE:
+    case IBV_WR_RDMA_READ:
+    case IBV_WR_ATOMIC_CMP_AND_SWP:
+    case IBV_WR_ATOMIC_FETCH_AND_ADD: break;
+    default:                          return EINVAL;
+  }
+  if (qp.qp_type == IBV_QPT_UD) {
+    if (wr.wr.ud.ah == nullptr) return EINVAL;
+    to.path = of(wr.wr.ud.ah).path;
+    to.remote_qpn = Qpn(wr.wr.ud.remote_qpn);
+    to.remote_qkey = wr.wr.ud.remote_qkey;
+  } else if (wr.opcode == IBV_WR_ATOMIC_CMP_AND_SWP || wr.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
+    to.remote_addr = RemoteAddr(wr.wr.atomic.remote_addr);
+    to.rkey = RKey(wr.wr.atomic.rkey);
+    to.compare_add = wr.wr.atomic.compare_add;
+    to.swap = wr.wr.atomic.swap;
+  } else {
+    to.remote_addr = RemoteAddr(wr.wr.rdma.remote_addr);
+    to.rkey = RKey(wr.wr.rdma.rkey);
+  }
+  return 0;
+}
+
+template <typename Post>
+int post_receives(ibv_recv_wr* wr, ibv_recv_wr** bad, Post&& post) {
+  for (; wr != nullptr; wr = wr->next) {
+    const int error =
+        wr->num_sge < 0 ? EINVAL : post({wr->wr_id, list_of(wr->sg_list, wr->num_sge)});
+    if (error == 0) continue;
+    *bad = wr;
+    return error;
+  }
+  return 0;
+}
+
+}  // namespace
+
+// Up to so many are posted together; longer lists go in parts.
+int post_send(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad) {
+  constexpr size_t kAtOnce = 16;
+  std::array<SendRequest, kAtOnce> requests;
+  while (wr != nullptr) {
+    size_t count = 0;
+    int error = 0;
+    for (ibv_send_wr* next = wr; next != nullptr && count < kAtOnce; next = next->next) {
+      error = translate(*qp, *next, requests[count]);
+      if (error != 0) break;
+      ++count;
+    }
+    int refused = 0;
+    const size_t posted =
+        count == 0 ? 0
+                   : of(qp->context)
+                         .device.post_send(*of(qp).qp, std::span(requests).first(count), refused);
+    for (size_t i = 0; i < posted; ++i) wr = wr->next;
+    if (posted < count) error = refused;
+    if (error != 0) {
+      *bad = wr;
+      return error;
+    }
+  }
+  return 0;
+}
+
+int post_recv(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad) {
+  return post_receives(wr, bad, [qp](const transport::RecvRequest& request) {
+    return of(qp->context).device.post_recv(*of(qp).qp, request);
+  });
+}
+
+int post_srq_recv(ibv_srq* srq, ibv_recv_wr* wr, ibv_recv_wr** bad) {
+  return post_receives(wr, bad, [srq](const transport::RecvRequest& request) {
+    return of(srq->context).device.post_srq_recv(*of(srq).srq, request);
+  });
+}
+
+}  // namespace verbena::verbs

@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+// Queue pairs, shared receive queues and address handles.
+#include <cstring>
+
+#include "verbs/objects.h"
+#include "verbs/operations.h"
+
+namespace verbena::verbs {
+namespace {
+
+using transport::QpAttr;
+
+static_assert(static_cast<int>(transport::QpState::kErr) == IBV_QPS_ERR &&
+              static_cast<int>(transport::QpType::kUd) == IBV_QPT_UD &&
+              static_cast<int>(transport::Mtu::k4096) == IBV_MTU_4096 &&
+              static_cast<int>(transport::kAttrDestQpn) == IBV_QP_DEST_QPN &&
+              static_cast<int>(transport::kAttrPath) == IBV_QP_AV &&
+              static_cast<int>(transport::kAttrMinRnrTimer) == IBV_QP_MIN_RNR_TIMER);
+
+[[nodiscard]] device::Outcome<transport::Path> resolve(ibv_context* context,
+                                                       const ibv_ah_attr& attr) {
+  // RoCE has no other addresses.
+  if (attr.is_global == 0 || attr.port_num != 1) return fail(EINVAL);
+  device::AddressVector vector;
+  std::memcpy(vector.destination.bytes.data(), attr.grh.dgid.raw, 16);
+  vector.source_index = attr.grh.sgid_index;
+  vector.traffic_class = attr.grh.traffic_class;
+  vector.hop_limit = attr.grh.hop_limit;
+  vector.service_level = attr.sl;
+  return of(context).device.device().resolve(vector);
+}
+
+[[nodiscard]] bool has_type(ibv_qp_type type) {
+  return type == IBV_QPT_RC || type == IBV_QPT_UC || type == IBV_QPT_UD;
+}
+
+void translate(const QpAttr& from, ibv_qp_attr& to) {
+  to.qp_state = static_cast<ibv_qp_state>(from.state);
+  to.cur_qp_state = to.qp_state;
+  to.path_mtu = static_cast<ibv_mtu>(from.mtu);
+  to.path_mig_state = IBV_MIG_MIGRATED;
+  to.qkey = from.qkey;
+  to.rq_psn = from.rq_psn.value();
+  to.sq_psn = from.sq_psn.value();
+  to.dest_qp_num = from.dest_qpn.value;
+  to.qp_access_flags = from.access;
+  to.pkey_index = from.pkey_index;
+  to.en_sqd_async_notify = from.sqd_notify ? 1 : 0;
+  to.max_rd_atomic = from.max_rd_atomic;
+  to.max_dest_rd_atomic = from.max_dest_rd_atomic;
+  to.min_rnr_timer = from.min_rnr_timer;
+  to.port_num = from.port;
+  to.timeout = from.timeout;
+  to.retry_cnt = from.retry_count;
+  to.rnr_retry = from.rnr_retry;
+}
+
+[[nodiscard]] ibv_qp* create_qp(ibv_pd* pd, ibv_qp_init_attr& init) {
+  if (!has_type(init.qp_type)) return none(EOPNOTSUPP);
+  if (init.send_cq == nullptr || init.recv_cq == nullptr) return none(EINVAL);
+  device::QpRequest request;
+  request.type = static_cast<transport::QpType>(init.qp_type);
+  request.send_cq = of(init.send_cq).cq.get();
+  request.recv_cq = of(init.recv_cq).cq.get();
+  request.srq = init.srq != nullptr ? of(init.srq).srq.get() : nullptr;
+  request.send = {init.cap.max_send_wr, init.cap.max_send_sge, init.cap.max_inline_data};
+  request.max_recv_entries = init.srq != nullptr ? 0 : init.cap.max_recv_wr;
+  request.max_recv_sge = init.srq != nullptr ? 0 : init.cap.max_recv_sge;
+  request.signal_all = init.sq_sig_all != 0;
+  auto qp = std::make_unique<QpObject>();
+  request.cookie = qp.get();
+  auto made = of(pd->context).device.create_qp(*of(pd).pd, request);
+  if (!made) return none(made.error());
+  static_cast<ibv_qp&>(*qp) = {};
+  qp->context = pd->context;
+  qp->qp_context = init.qp_context;
+  qp->pd = pd;
+  qp->send_cq = init.send_cq;
+  qp->recv_cq = init.recv_cq;
+  qp->srq = init.srq;
+  qp->qp_num = qp->handle = (*made)->qpn.value;
+  qp->state = IBV_QPS_RESET;
+  qp->qp_type = init.qp_type;
+  qp->cap = init.cap;
+  qp->signal_all = init.sq_sig_all != 0;
+  qp->path = {};
+  ::pthread_mutex_init(&qp->mutex, nullptr);
+  ::pthread_cond_init(&qp->cond, nullptr);
+  qp->qp = std::move(*made);
+  return qp.release();
+}
+
+}  // namespace
+
+ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* init) {
+  return guarded([=]() -> ibv_qp* {
+    if ((init->comp_mask & ~static_cast<uint32_t>(IBV_QP_INIT_ATTR_PD)) != 0) {
+      return none(EOPNOTSUPP);
+    }
+    if ((init->comp_mask & IBV_QP_INIT_ATTR_PD) == 0 || init->pd->context != context) {
+      return none(EINVAL);
+    }
+    ibv_qp_init_attr classic;
+    std::memcpy(&classic, init, sizeof classic);
+    return create_qp(init->pd, classic);
+  });
+}
+
+}  // namespace verbena::verbs
+
+using namespace verbena;
+using namespace verbena::verbs;
+
+VERBENA_EXPORT ibv_qp* ibv_create_qp(ibv_pd* pd, ibv_qp_init_attr* init) {
+  return guarded([=] { return create_qp(pd, *init); });
+}
+
+VERBENA_EXPORT int ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attr, int mask) {
+  QpAttr to;
+  if ((mask & IBV_QP_STATE) != 0) to.state = static_cast<transport::QpState>(attr->qp_state);
+  if ((mask & IBV_QP_CUR_STATE) != 0) {
+    to.cur_state = static_cast<transport::QpState>(attr->cur_qp_state);
+  }
+  if ((mask & IBV_QP_AV) != 0) {
+    const auto path = resolve(qp->context, attr->ah_attr);
+    if (!path) return path.error();
+    to.path = *path;
+  }
+  to.sqd_notify = attr->en_sqd_async_notify != 0;
+  to.access = attr->qp_access_flags;
+  to.pkey_index = attr->pkey_index;
+  to.port = attr->port_num;
+  to.qkey = attr->qkey;
+  to.mtu = static_cast<transport::Mtu>(attr->path_mtu);
+  to.timeout = attr->timeout;
+  to.retry_count = attr->retry_cnt;
+  to.rnr_retry = attr->rnr_retry;
+  to.rq_psn = wire::Psn(attr->rq_psn);
+  to.sq_psn = wire::Psn(attr->sq_psn);
+  to.max_rd_atomic = attr->max_rd_atomic;
+  to.max_dest_rd_atomic = attr->max_dest_rd_atomic;
+  to.min_rnr_timer = attr->min_rnr_timer;
+  to.dest_qpn = Qpn(attr->dest_qp_num);
+  if ((mask & IBV_QP_PKEY_INDEX) != 0 && attr->pkey_index != 0) return EINVAL;
+  if ((mask & IBV_QP_PORT) != 0 && attr->port_num != 1) return EINVAL;
+  const int error = of(qp->context).device.modify_qp(*of(qp).qp, to, static_cast<uint32_t>(mask));
+  if (error != 0) return error;
+  if ((mask & IBV_QP_AV) != 0) of(qp).path = attr->ah_attr;
+  if ((mask & IBV_QP_STATE) != 0) qp->state = attr->qp_state;
+  return 0;
+}
+
+VERBENA_EXPORT int ibv_query_qp(ibv_qp* qp, ibv_qp_attr* attr, int, ibv_qp_init_attr* init) {
+  const auto now = of(qp->context).device.query_qp(*of(qp).qp);
+  if (!now) return now.error();
+  *attr = {};
+  translate(*now, *attr);
+  attr->cap = of(qp).cap;
+  attr->ah_attr = of(qp).path;
+  qp->state = attr->qp_state;
+  if (init == nullptr) return 0;
+  *init = {};
+  init->qp_context = qp->qp_context;
+  init->send_cq = qp->send_cq;
+  init->recv_cq = qp->recv_cq;
+  init->srq = qp->srq;
+  init->cap = of(qp).cap;
+  init->qp_type = qp->qp_type;
+  init->sq_sig_all = of(qp).signal_all ? 1 : 0;
+  return 0;
+}
+
+VERBENA_EXPORT int ibv_destroy_qp(ibv_qp* qp) {
+  const int error = of(qp->context).device.destroy_qp(*of(qp).qp);
+  if (error != 0) return error;
+  ::pthread_mutex_destroy(&qp->mutex);
+  ::pthread_cond_destroy(&qp->cond);
+  delete &of(qp);
+  return 0;
+}
+
+VERBENA_EXPORT ibv_srq* ibv_create_srq(ibv_pd* pd, ibv_srq_init_attr* init) {
+  return guarded([=]() -> ibv_srq* {
+    auto srq = std::make_unique<SrqObject>();
+    auto made =
+        of(pd->context)
+            .device.create_srq(*of(pd).pd, init->attr.max_wr, init->attr.max_sge, srq.get());
+    if (!made) return none(made.error());
+    static_cast<ibv_srq&>(*srq) = {};
+    srq->context = pd->context;
+    srq->srq_context = init->srq_context;
+    srq->pd = pd;
+    srq->limits = init->attr;
+    ::pthread_mutex_init(&srq->mutex, nullptr);
+    ::pthread_cond_init(&srq->cond, nullptr);
+    srq->srq = std::move(*made);
+    return srq.release();
+  });
+}
+
+VERBENA_EXPORT int ibv_modify_srq(ibv_srq* srq, ibv_srq_attr* attr, int mask) {
+  if ((mask & ~static_cast<int>(IBV_SRQ_LIMIT)) != 0) return EOPNOTSUPP;
+  const int error = of(srq->context).device.arm_srq(*of(srq).srq, attr->srq_limit);
+  if (error == 0) of(srq).limits.srq_limit = attr->srq_limit;
+  return error;
+}
+
+VERBENA_EXPORT int ibv_query_srq(ibv_srq* srq, ibv_srq_attr* attr) {
+  *attr = of(srq).limits;
+  return 0;
+}
+
+VERBENA_EXPORT int ibv_destroy_srq(ibv_srq* srq) {
+  const int error = of(srq->context).device.destroy_srq(*of(srq).srq);
+  if (error != 0) return error;
+  ::pthread_mutex_destroy(&srq->mutex);
+  ::pthread_cond_destroy(&srq->cond);
+  delete &of(srq);
+  return 0;
+}
+
+VERBENA_EXPORT ibv_ah* ibv_create_ah(ibv_pd* pd, ibv_ah_attr* attr) {
+  return guarded([=]() -> ibv_ah* {
+    const auto path = resolve(pd->context, *attr);
+    if (!path) return none(path.error());
+    auto ah = std::make_unique<AhObject>();
+    static_cast<ibv_ah&>(*ah) = {};
+    ah->context = pd->context;
+    ah->pd = pd;
+    ah->path = *path;
+    return ah.release();
+  });
+}
+
+VERBENA_EXPORT int ibv_destroy_ah(ibv_ah* ah) {
+  delete &of(ah);
+  return 0;
+}
