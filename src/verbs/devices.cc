@@ -92,7 +92,7 @@ VERBENA_EXPORT ibv_device** ibv_get_device_list(int* count) {
   return list;
 }
 
-VERBENA_EXPORT void ibv_free_device_list(ibv_device** list) { std::free(list); }
+VERBENA_EXPORT void ibv_free_device_list(ibv_device** list) { std::free(static_cast<void*>(list)); }
 
 VERBENA_EXPORT const char* ibv_get_device_name(ibv_device* device) { return device->name; }
 VERBENA_EXPORT __be64 ibv_get_device_guid(ibv_device*) { return node_guid(); }
