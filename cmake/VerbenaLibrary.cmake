@@ -72,12 +72,14 @@ function(verbena_program name)
   install(TARGETS ${name} RUNTIME DESTINATION bin)
 endfunction()
 
-# verbena_shared_library(<name> SOURCES file... [LINK target...]): in lib/verbena/, installed.
+# verbena_shared_library(<name> SOURCES file... [DEPS folder...] [LINK target...]): in lib/verbena/,
+# installed.
 function(verbena_shared_library name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LINK")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;DEPS;LINK")
+  list(TRANSFORM arg_DEPS PREPEND verbena_)
   add_library(${name} SHARED ${arg_SOURCES})
   verbena_compile(${name})
-  target_link_libraries(${name} PRIVATE ${arg_LINK})
+  target_link_libraries(${name} PRIVATE ${arg_DEPS} ${arg_LINK})
   install(TARGETS ${name} LIBRARY DESTINATION ${VERBENA_INSTALL_LIBDIR})
 endfunction()
 
