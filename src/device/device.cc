@@ -2,10 +2,12 @@
 #include "device/device.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstdlib>
 
 #include <pthread.h>
+#include <sched.h>
 
 namespace verbena::device {
 namespace {
@@ -16,6 +18,16 @@ struct Shared {
   std::mutex mutex;  // held while the process forks, too
   std::weak_ptr<Device> device;
   std::vector<Device*> all;  // with those that nobody refers to any more and are about to go
+  std::atomic<uint32_t> forking = 0;  // threads that want the mutex in order to fork
+
+  // The mutex is not fair: who opens and closes all the time gives way to who wants to fork.
+  [[nodiscard]] std::unique_lock<std::mutex> lock() {
+    constexpr int kGiveWay = 1000;
+    for (int i = 0; i < kGiveWay && forking.load(std::memory_order_relaxed) != 0; ++i) {
+      ::sched_yield();
+    }
+    return std::unique_lock(mutex);
+  }
 };
 Shared& shared() {
   static auto* const instance = new Shared;
@@ -26,7 +38,9 @@ Shared& shared() {
 // harmless.
 void prepare_fork() {
   Shared& process = shared();
+  ++process.forking;
   process.mutex.lock();
+  --process.forking;
   for (Device* const device : process.all) device->before_fork();
 }
 void resume_parent() {
@@ -39,6 +53,7 @@ void start_child() {
   for (Device* const device : process.all) device->after_fork_in_child();
   process.all.clear();
   process.device.reset();
+  process.forking = 0;  // those threads are not here
   process.mutex.unlock();
 }
 
@@ -46,7 +61,7 @@ void start_child() {
 struct TakeDown {
   void operator()(Device* device) const {
     Shared& process = shared();
-    const std::lock_guard lock(process.mutex);
+    const auto lock = process.lock();
     std::erase(process.all, device);
     delete device;
   }
@@ -68,7 +83,7 @@ void flush_at_exit() {
 
 Result<std::shared_ptr<Device>, std::string> Device::acquire(const EngineOptions& options) {
   Shared& process = shared();
-  const std::lock_guard lock(process.mutex);
+  const auto lock = process.lock();
   if (auto device = process.device.lock()) return device;
   static const int kRegistered =
       ::pthread_atfork(prepare_fork, resume_parent, start_child) | std::atexit(flush_at_exit);
