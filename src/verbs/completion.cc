@@ -97,6 +97,7 @@ VERBENA_EXPORT ibv_cq* ibv_create_cq(ibv_context* context, int cqe, void* cq_con
     ::pthread_cond_init(&cq->cond, nullptr);
     cq->cq = std::move(*made);
     cq->cq->cookie = cq.get();
+    fill_reading(*cq);
     if (channel != nullptr) ++channel->refcnt;
     return ibv_cq_ex_to_cq(cq.release());
   });

@@ -29,7 +29,7 @@ VERBENA_EXPORT int ibv_get_async_event(ibv_context* context, ibv_async_event* ev
     case device::EventType::kPortError:
     case device::EventType::kGidChange:
     case device::EventType::kDeviceFatal: event->element.port_num = 1; break;
-    default:                              event->element.qp = static_cast<QpObject*>(happened.element); break;
+    default:                              event->element.qp = &static_cast<QpObject*>(happened.element)->qp_base; break;
   }
   return 0;
 }

@@ -6,7 +6,9 @@
 #include <array>
 #include <cerrno>
 #include <memory>
+#include <mutex>
 #include <new>
+#include <vector>
 
 #include <infiniband/verbs.h>
 
@@ -36,6 +38,7 @@ struct ChannelObject : ibv_comp_channel {
 // Programs see an ibv_cq, which an ibv_cq_ex begins like.
 struct CqObject : ibv_cq_ex {
   std::unique_ptr<device::CompletionQueue> cq;
+  transport::Completion current;  // between start_poll and end_poll
 };
 
 struct SrqObject : ibv_srq {
@@ -43,8 +46,26 @@ struct SrqObject : ibv_srq {
   ibv_srq_attr limits;  // as given
 };
 
-struct QpObject : ibv_qp {
+// Requests under construction, between wr_start and wr_complete. Nothing is allocated meanwhile.
+struct WorkInProgress {
+  struct List {
+    size_t first = 0;
+    size_t count = 0;
+  };
+  std::mutex mutex;  // held from wr_start on
+  std::vector<transport::SendRequest> requests;
+  std::vector<List> lists;  // of each, in `entries`
+  std::vector<memory::Sge> entries;
+  std::vector<uint8_t> inlined;
+  transport::SendRequest scrap;  // takes what comes after an error
+  int error = 0;
+};
+
+// Programs see an ibv_qp, which an ibv_qp_ex begins with.
+struct QpObject : ibv_qp_ex {
   std::unique_ptr<device::Qp> qp;
+  WorkInProgress work;
+  bool extended;   // made for ibv_wr_*
   ibv_qp_cap cap;  // as given to the program
   bool signal_all;
   ibv_ah_attr path;  // as the program gave it
@@ -68,7 +89,9 @@ struct MwObject : ibv_mw {};
   return *static_cast<CqObject*>(reinterpret_cast<ibv_cq_ex*>(cq));
 }
 [[nodiscard]] inline SrqObject& of(ibv_srq* srq) { return *static_cast<SrqObject*>(srq); }
-[[nodiscard]] inline QpObject& of(ibv_qp* qp) { return *static_cast<QpObject*>(qp); }
+[[nodiscard]] inline QpObject& of(ibv_qp* qp) {
+  return *static_cast<QpObject*>(reinterpret_cast<ibv_qp_ex*>(qp));
+}
 [[nodiscard]] inline AhObject& of(ibv_ah* ah) { return *static_cast<AhObject*>(ah); }
 
 // For calls that give a pointer: no object, and errno.
@@ -90,5 +113,16 @@ template <typename Call>
 
 // The calls that programs reach through their context, not by name.
 void fill_operations(ContextObject& context);
+// Through their completion queue, and through their queue pair, likewise.
+void fill_reading(CqObject& cq);
+void fill_work_calls(QpObject& qp);
+
+[[nodiscard]] inline memory::WindowBind bind_of(const ibv_mw_bind_info& info, uint32_t rkey) {
+  return {.region = LKey(info.mr != nullptr ? info.mr->lkey : 0),
+          .addr = info.addr,
+          .length = info.length,
+          .access = info.mw_access_flags,
+          .tag = static_cast<uint8_t>(rkey)};
+}
 
 }  // namespace verbena::verbs

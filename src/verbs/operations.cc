@@ -23,6 +23,7 @@ void fill_operations(ContextObject& context) {
   ops.post_recv = post_recv;
   context.query_port = query_port;
   context.query_device_ex = query_device_ex;
+  context.create_cq_ex = create_cq_ex;
   context.create_qp_ex = create_qp_ex;
   context.close_xrcd = close_xrcd;
 }

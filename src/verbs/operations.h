@@ -13,6 +13,7 @@ ibv_mw* alloc_mw(ibv_pd* pd, ibv_mw_type type);
 int dealloc_mw(ibv_mw* mw);
 int poll_cq(ibv_cq* cq, int count, ibv_wc* wc);
 int req_notify_cq(ibv_cq* cq, int solicited_only);
+ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* init);
 ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* init);
 int post_send(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad);
 int post_recv(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad);

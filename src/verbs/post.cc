@@ -42,12 +42,7 @@ static_assert(sizeof(memory::Sge) == sizeof(ibv_sge) &&
     case IBV_WR_LOCAL_INV:           to.invalidate = RKey(wr.invalidate_rkey); break;
     case IBV_WR_BIND_MW:
       to.window = RKey(wr.bind_mw.mw->rkey);
-      to.bind = {.region = wr.bind_mw.bind_info.mr != nullptr ? LKey(wr.bind_mw.bind_info.mr->lkey)
-                                                              : LKey(0),
-                 .addr = wr.bind_mw.bind_info.addr,
-                 .length = wr.bind_mw.bind_info.length,
-                 .access = wr.bind_mw.bind_info.mw_access_flags,
-                 .tag = static_cast<uint8_t>(wr.bind_mw.rkey)};
+      to.bind = bind_of(wr.bind_mw.bind_info, wr.bind_mw.rkey);
       break;
     case IBV_WR_SEND:
     case IBV_WR_RDMA_WRITE:

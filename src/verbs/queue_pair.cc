@@ -55,7 +55,7 @@ void translate(const QpAttr& from, ibv_qp_attr& to) {
   to.rnr_retry = from.rnr_retry;
 }
 
-[[nodiscard]] ibv_qp* create_qp(ibv_pd* pd, ibv_qp_init_attr& init) {
+[[nodiscard]] ibv_qp* create_qp(ibv_pd* pd, ibv_qp_init_attr& init, bool extended) {
   if (!has_type(init.qp_type)) return none(EOPNOTSUPP);
   if (init.send_cq == nullptr || init.recv_cq == nullptr) return none(EINVAL);
   device::QpRequest request;
@@ -71,38 +71,47 @@ void translate(const QpAttr& from, ibv_qp_attr& to) {
   request.cookie = qp.get();
   auto made = of(pd->context).device.create_qp(*of(pd).pd, request);
   if (!made) return none(made.error());
-  static_cast<ibv_qp&>(*qp) = {};
-  qp->context = pd->context;
-  qp->qp_context = init.qp_context;
-  qp->pd = pd;
-  qp->send_cq = init.send_cq;
-  qp->recv_cq = init.recv_cq;
-  qp->srq = init.srq;
-  qp->qp_num = qp->handle = (*made)->qpn.value;
-  qp->state = IBV_QPS_RESET;
-  qp->qp_type = init.qp_type;
+  static_cast<ibv_qp_ex&>(*qp) = {};
+  ibv_qp& shown = qp->qp_base;
+  shown.context = pd->context;
+  shown.qp_context = init.qp_context;
+  shown.pd = pd;
+  shown.send_cq = init.send_cq;
+  shown.recv_cq = init.recv_cq;
+  shown.srq = init.srq;
+  shown.qp_num = shown.handle = (*made)->qpn.value;
+  shown.state = IBV_QPS_RESET;
+  shown.qp_type = init.qp_type;
+  ::pthread_mutex_init(&shown.mutex, nullptr);
+  ::pthread_cond_init(&shown.cond, nullptr);
   qp->cap = init.cap;
   qp->signal_all = init.sq_sig_all != 0;
   qp->path = {};
-  ::pthread_mutex_init(&qp->mutex, nullptr);
-  ::pthread_cond_init(&qp->cond, nullptr);
+  qp->extended = extended;
+  if (extended) fill_work_calls(*qp);
   qp->qp = std::move(*made);
-  return qp.release();
+  return &qp.release()->qp_base;
 }
 
 }  // namespace
 
 ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* init) {
   return guarded([=]() -> ibv_qp* {
-    if ((init->comp_mask & ~static_cast<uint32_t>(IBV_QP_INIT_ATTR_PD)) != 0) {
-      return none(EOPNOTSUPP);
-    }
+    constexpr uint32_t kKnown = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+    constexpr uint64_t kKnownOps = IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM |
+                                   IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM |
+                                   IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |
+                                   IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_LOCAL_INV |
+                                   IBV_QP_EX_WITH_BIND_MW | IBV_QP_EX_WITH_SEND_WITH_INV;
+    if ((init->comp_mask & ~kKnown) != 0) return none(EOPNOTSUPP);
+    const bool extended = (init->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0;
+    if (extended && (init->send_ops_flags & ~kKnownOps) != 0) return none(EOPNOTSUPP);
     if ((init->comp_mask & IBV_QP_INIT_ATTR_PD) == 0 || init->pd->context != context) {
       return none(EINVAL);
     }
     ibv_qp_init_attr classic;
     std::memcpy(&classic, init, sizeof classic);
-    return create_qp(init->pd, classic);
+    return create_qp(init->pd, classic, extended);
   });
 }
 
@@ -112,7 +121,11 @@ using namespace verbena;
 using namespace verbena::verbs;
 
 VERBENA_EXPORT ibv_qp* ibv_create_qp(ibv_pd* pd, ibv_qp_init_attr* init) {
-  return guarded([=] { return create_qp(pd, *init); });
+  return guarded([=] { return create_qp(pd, *init, false); });
+}
+
+VERBENA_EXPORT ibv_qp_ex* ibv_qp_to_qp_ex(ibv_qp* qp) {
+  return of(qp).extended ? &of(qp) : nullptr;
 }
 
 VERBENA_EXPORT int ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attr, int mask) {

@@ -15,6 +15,8 @@ PAIRS = [
     ["ibv_rc_pingpong"],
     ["ibv_rc_pingpong", "-e"],
     ["ibv_rc_pingpong", "-c"],
+    ["ibv_rc_pingpong", "-N"],
+    ["ibv_rc_pingpong", "-N", "-e"],
     ["ibv_uc_pingpong"],
     ["ibv_uc_pingpong", "-e"],
     ["ibv_ud_pingpong"],

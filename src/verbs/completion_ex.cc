@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// Extended completion queues: completions are read field by field.
+#include <span>
+
+#include "verbs/objects.h"
+#include "verbs/operations.h"
+
+namespace verbena::verbs {
+namespace {
+
+[[nodiscard]] CqObject& of(ibv_cq_ex* cq) { return *static_cast<CqObject*>(cq); }
+
+// The next one becomes the current.
+[[nodiscard]] int advance(CqObject& cq) {
+  if (verbs::of(cq.context).device.poll_cq(*cq.cq, {&cq.current, 1}) == 0) return ENOENT;
+  cq.status = static_cast<ibv_wc_status>(cq.current.status);
+  cq.wr_id = cq.current.wr_id;
+  return 0;
+}
+
+int start_poll(ibv_cq_ex* cq, ibv_poll_cq_attr* attr) {
+  if (attr->comp_mask != 0) return EINVAL;
+  return advance(of(cq));
+}
+int next_poll(ibv_cq_ex* cq) { return advance(of(cq)); }
+void end_poll(ibv_cq_ex*) {}
+
+ibv_wc_opcode read_opcode(ibv_cq_ex* cq) {
+  return static_cast<ibv_wc_opcode>(of(cq).current.opcode);
+}
+uint32_t read_vendor_err(ibv_cq_ex*) { return 0; }
+uint32_t read_byte_len(ibv_cq_ex* cq) { return of(cq).current.byte_len; }
+__be32 read_imm_data(ibv_cq_ex* cq) {
+  const transport::Completion& current = of(cq).current;
+  // The same place has the key that was invalidated, which is not in network order.
+  if ((current.flags & transport::kWcWithInvalidate) != 0) return current.imm_or_rkey;
+  return htobe32(current.imm_or_rkey);
+}
+uint32_t read_qp_num(ibv_cq_ex* cq) { return of(cq).current.qpn.value; }
+uint32_t read_src_qp(ibv_cq_ex* cq) { return of(cq).current.source_qpn.value; }
+unsigned read_wc_flags(ibv_cq_ex* cq) { return of(cq).current.flags; }
+uint32_t read_slid(ibv_cq_ex*) { return 0; }
+uint8_t read_sl(ibv_cq_ex* cq) { return of(cq).current.service_level; }
+uint8_t read_dlid_path_bits(ibv_cq_ex*) { return 0; }
+
+}  // namespace
+
+void fill_reading(CqObject& cq) {
+  cq.start_poll = start_poll;
+  cq.next_poll = next_poll;
+  cq.end_poll = end_poll;
+  cq.read_opcode = read_opcode;
+  cq.read_vendor_err = read_vendor_err;
+  cq.read_byte_len = read_byte_len;
+  cq.read_imm_data = read_imm_data;
+  cq.read_qp_num = read_qp_num;
+  cq.read_src_qp = read_src_qp;
+  cq.read_wc_flags = read_wc_flags;
+  cq.read_slid = read_slid;
+  cq.read_sl = read_sl;
+  cq.read_dlid_path_bits = read_dlid_path_bits;
+}
+
+ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* init) {
+  // Timestamps, VLANs, flow tags, tag matching: not there. One thread at a time: no need to know.
+  constexpr uint32_t kKnownFlags =
+      IBV_CREATE_CQ_ATTR_SINGLE_THREADED | IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN;
+  if ((init->wc_flags & ~uint64_t{IBV_WC_STANDARD_FLAGS}) != 0) return none(EOPNOTSUPP);
+  if ((init->comp_mask & ~static_cast<uint32_t>(IBV_CQ_INIT_ATTR_MASK_FLAGS)) != 0) {
+    return none(EOPNOTSUPP);
+  }
+  if ((init->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS) != 0 && (init->flags & ~kKnownFlags) != 0) {
+    return none(EINVAL);
+  }
+  return reinterpret_cast<ibv_cq_ex*>(ibv_create_cq(context, static_cast<int>(init->cqe),
+                                                    init->cq_context, init->channel,
+                                                    static_cast<int>(init->comp_vector)));
+}
+
+}  // namespace verbena::verbs
