@@ -25,8 +25,9 @@ struct Tuning {
       .max_bytes = 1024 * 1024, .initial_bytes = 1024 * 1024, .max_packets = 512, .ack_every = 64};
   // Held packets, for all queue pairs together.
   uint32_t hold_buffers = 256;
-  // Packets one queue pair may send before others get their turn.
-  uint32_t quantum = 64;
+  // Packets one queue pair may send before others get their turn: two messages of 64 KiB at MTU
+  // 1024, so that the end of one and the beginning of the next leave together.
+  uint32_t quantum = 128;
   // Tail probes: never sooner than this, and this long when there is no round-trip estimate yet.
   Duration min_probe = 50 * kMicrosecond;
   Duration first_probe = 5 * kMillisecond;
