@@ -50,6 +50,9 @@ struct Core {
   std::vector<QueuePair*>& ack_list;  // queue pairs that owe an ACK at the end of the batch
   std::vector<QueuePair*>& run_list;  // queue pairs with more to send
   const Tuning& tuning;
+  // A receiver had no room in the last round of turns: until the next round nobody sends out of
+  // turn, or who waits would wait for ever.
+  bool crowded = false;
 
   void count(Counter counter, uint64_t n = 1) const { counters.add(counter, n); }
   void make_runnable(QueuePair& qp) const {

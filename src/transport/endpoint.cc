@@ -99,6 +99,7 @@ Result<void, Error> Endpoint::destroy_qp(Qpn qpn) {
   reset(core_, *raw);
   std::erase(ack_list_, raw);
   std::erase(run_list_, raw);
+  if (run_list_.empty()) core_.crowded = false;
   if (raw->srq != nullptr) --raw->srq->users;
   const std::unique_ptr<QueuePair> owned(qps_.erase(qpn.value));
   return {};
@@ -210,23 +211,51 @@ void Endpoint::accept_run(const wire::Run& run, QueuePair& qp, uint32_t packets,
 }
 
 // One turn for every queue pair that has something to send; those with more are listed again.
+//
+// Where a receiver's room is short, replies go first: they end what others wait for, while each
+// request asks for more of them. Every few rounds the requests do, so that a peer who reads all the
+// time does not keep us from writing to it.
 void Endpoint::run(Time now) {
+  constexpr uint32_t kRequestsFirstEvery = 4;
   run_now_.swap(run_list_);
-  for (QueuePair* const qp : run_now_) qp->runnable = false;
+  for (QueuePair* const qp : run_now_) qp->runnable = qp->served = false;
+  core_.crowded = false;
+  const bool replies_first = ++rounds_ % kRequestsFirstEvery != 0;
+  if (replies_first) run_replies();
+  for (QueuePair* const qp : run_now_) requester::take_turn(core_, *qp, now);
+  if (!replies_first) run_replies();
+  run_now_.clear();
+  if (core_.crowded) put_served_last();
+}
+
+void Endpoint::run_replies() {
   for (QueuePair* const qp : run_now_) {
     if (qp->can_receive()) read_replies::pump(core_, *qp);
-    requester::pump(core_, *qp, now);
   }
+}
+
+// Who got nothing this time has the first choice next time.
+void Endpoint::put_served_last() {
+  const auto served = [](const QueuePair* qp) { return qp->served; };
+  std::ranges::copy_if(run_list_, std::back_inserter(run_now_), served);
+  std::erase_if(run_list_, served);
+  run_list_.insert(run_list_.end(), run_now_.begin(), run_now_.end());
   run_now_.clear();
 }
 
 void Endpoint::finish_but_acks(Time now) {
+  // Those that were refused go before anything that could take the room from them once more.
+  if (acks_refused_) flush_acks();
   if (!run_list_.empty()) run(now);
 }
 
 void Endpoint::finish_batch(Time now) {
   finish_but_acks(now);
-  // An ACK whose receiver has no room stays owed, and grows by what comes in meanwhile.
+  flush_acks();
+}
+
+// An ACK whose receiver has no room stays owed, and grows by what comes in meanwhile.
+void Endpoint::flush_acks() {
   acks_refused_ = false;
   std::erase_if(ack_list_, [this](QueuePair* const qp) {
     if (qp->can_receive()) {

@@ -105,6 +105,9 @@ class Endpoint {
   void accept_run(const wire::Run& run, QueuePair& qp, uint32_t packets, bool ack_request,
                   Time now);
   void run(Time now);
+  void run_replies();
+  void put_served_last();
+  void flush_acks();
   // What the peer is owed goes out before the queue pair stops.
   void keep_promises(QueuePair& qp);
 
@@ -115,6 +118,7 @@ class Endpoint {
   Counters counters_;
   HoldPool hold_pool_;
   TimerHeap<QueuePair> timers_;
+  uint32_t rounds_ = 0;
   bool acks_refused_ = false;  // by the last finish_batch(): their receivers had no room
   std::vector<QueuePair*> ack_list_;
   std::vector<QueuePair*> run_list_;

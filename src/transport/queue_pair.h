@@ -108,7 +108,7 @@ struct SendSide {
   uint8_t retries_left = 0;
   uint8_t rnr_left = 0;
   Time rnr_until = 0;    // no sending before; 0: not waiting
-  bool refused = false;  // the link had no room when the requester last had something to send
+  bool refused = false;  // it waits for room at the receiver, not for an answer
   Time probe_at = kNever;
   Time timeout_at = kNever;
   bool drained_notified = true;  // SQ_DRAINED is not owed
@@ -191,6 +191,7 @@ struct QueuePair {
   RecvSide recv;
 
   TimerHook timer;
+  bool served = false;    // sent something in this round of turns
   bool runnable = false;  // in the endpoint's list of queue pairs with something to send
 
   [[nodiscard]] QpState state() const { return attr.state; }

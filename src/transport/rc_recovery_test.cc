@@ -172,18 +172,15 @@ TEST_F(RcRecovery, ATimeoutSpendsARetryAndGoesBack) {
   EXPECT_FALSE(endpoint_->next_deadline() < now_);
 }
 
-TEST_F(RcRecovery, WhatTheLinkNeverTakesRunsOutOfRetriesAsIfLost) {
+// Others may be using the room; a receiver that takes nothing at all is for the link to find out.
+TEST_F(RcRecovery, WhatWaitsForRoomSpendsNoRetries) {
   connect(with(14, 2));
   link_.room = 0;
   send(SendOp::kSend, 1, 10);
   send(SendOp::kRead, 2, 10);
-  for (int i = 0; i < 2; ++i) wait(kTimeout);
-  wait(kTimeout - 1);
+  for (int i = 0; i < 10; ++i) wait(kTimeout);
   EXPECT_EQ(sends(), "");
-  wait(1);
-  EXPECT_EQ(sends(), "1 transport retries exceeded, 2 flushed");
-  EXPECT_EQ(count(Counter::kTimeout), 3u);
-  EXPECT_EQ(state(), QpState::kErr);
+  EXPECT_EQ(count(Counter::kTimeout), 0u);
   EXPECT_EQ(said(), "");
 }
 

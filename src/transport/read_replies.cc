@@ -239,10 +239,12 @@ void pump(Core& core, QueuePair& qp) {
   for (uint32_t i = 0; i < places && recv.replies_pending > 0; ++i) {
     ReadReply& reply = recv.replies[(recv.replies_next + i) % places];
     while (reply.pending) {
-      if (budget == 0 || !core.link.has_room_towards(qp.attr.path, qp.attr.dest_qpn)) {
-        core.make_runnable(qp);
-        return;
+      if (budget == 0) return core.make_runnable(qp);
+      if (!core.link.has_room_towards(qp.attr.path, qp.attr.dest_qpn)) {
+        core.crowded = true;
+        return core.make_runnable(qp);
       }
+      qp.served = true;
       if (const uint32_t run = send_run(core, qp, reply, budget); run != 0) {
         budget -= run;
         continue;

@@ -235,12 +235,8 @@ void arm(Core& core, QueuePair& qp, Time now) {
   }
   if (!in_flight(qp)) {
     send.probe_at = kNever;
-    if (!send.refused) {
-      send.timeout_at = kNever;
-    } else if (send.timeout_at == kNever && qp.attr.timeout != 0) {
-      send.timeout_at = now + ack_timeout(qp.attr.timeout);
-    }
-    core.timers.set(qp, send.timeout_at);
+    send.timeout_at = kNever;
+    core.timers.set(qp, kNever);
     return;
   }
   if (send.probe_at == kNever) {
@@ -262,7 +258,11 @@ void on_timer(Core& core, QueuePair& qp, Time now) {
       restart_timers(core, qp, now);
       requester::pump(core, qp, now);
     }
-  } else if (in_flight(qp) || send.refused) {
+  } else if (send.refused) {
+    // Not lost but waiting for room at its receiver, and listed to go on: silence says nothing. A
+    // receiver that takes nothing any more is the link's to find out; then it has room for all.
+    restart_timers(core, qp, now);
+  } else if (in_flight(qp)) {
     if (now >= send.timeout_at) {
       on_timeout(core, qp, now);
     } else if (now >= send.probe_at) {

@@ -149,6 +149,19 @@ void send_atomic(Core& core, QueuePair& qp, const SendWqe& wqe) {
   return in_flight + more <= window.allowed && out + packets <= window.limits.max_packets;
 }
 
+[[nodiscard]] uint32_t end_of_next(const QueuePair& qp, const SendWqe& wqe) {
+  const uint32_t from = qp.send.cursor_packet;
+  return wqe.op == SendOp::kRead ? segment_end(qp, wqe, from) : from + 1;
+}
+
+// Whether the peer lets what stands at the cursor be sent.
+[[nodiscard]] bool may_send(const QueuePair& qp, const SendWqe& wqe) {
+  if (wqe.wants_response() && qp.send.rd_outstanding >= qp.attr.max_rd_atomic) return false;
+  const uint32_t from = qp.send.cursor_packet;
+  const uint32_t to = end_of_next(qp, wqe);
+  return window_allows(qp, cost(qp, wqe, from, to), to - from);
+}
+
 // A small message whose completion nobody is told of: a few of them share an ACK, as on a NIC
 // (mlx5's log_ack_req_freq), unless its place in the send queue is wanted soon.
 [[nodiscard]] bool can_wait_for_ack(const QueuePair& qp, const SendWqe& wqe) {
@@ -180,7 +193,7 @@ enum class Sent : uint8_t { kYes, kMustWait, kFailed };
 [[nodiscard]] Sent send_at_cursor(Core& core, QueuePair& qp, SendWqe& wqe, Time now) {
   SendSide& send = qp.send;
   const uint32_t from = send.cursor_packet;
-  const uint32_t to = wqe.op == SendOp::kRead ? segment_end(qp, wqe, from) : from + 1;
+  const uint32_t to = end_of_next(qp, wqe);
   const uint64_t weight = cost(qp, wqe, from, to);
   if (!window_allows(qp, weight, to - from)) return Sent::kMustWait;
   const Psn psn = wqe.first_psn + from;
@@ -316,6 +329,11 @@ void put_off_resend(Core& core, QueuePair& qp, Resend what, Psn from, Psn end) {
   return !send.resend_waits && qp.can_send();
 }
 
+void refuse(Core& core, QueuePair& qp) {
+  core.crowded = true;
+  core.make_runnable(qp);
+}
+
 void pump_reliable(Core& core, QueuePair& qp, Time now) {
   SendSide& send = qp.send;
   if (send.rnr_until != 0) return;
@@ -330,9 +348,13 @@ void pump_reliable(Core& core, QueuePair& qp, Time now) {
       ++send.cursor;
       continue;
     }
-    send.refused = budget > 0 && !core.link.has_room_towards(qp.attr.path, qp.attr.dest_qpn);
-    if (budget == 0 || send.refused) {
+    if (budget == 0) {
       core.make_runnable(qp);
+      break;
+    }
+    if (!core.link.has_room_towards(qp.attr.path, qp.attr.dest_qpn)) {
+      send.refused = may_send(qp, wqe);  // or else it waits for its peer, not for room
+      if (send.refused) refuse(core, qp);
       break;
     }
     if (const uint32_t run = send_run_at_cursor(core, qp, wqe, budget, now); run != 0) {
@@ -344,6 +366,7 @@ void pump_reliable(Core& core, QueuePair& qp, Time now) {
     if (sent != Sent::kYes) break;
     --budget;
   }
+  if (budget < core.tuning.quantum) qp.served = true;
   // Local operations, and entries that failed here, end when everything before them has.
   completer::retire_local(core, qp, now);
   if (qp.can_send()) recovery::arm(core, qp, now);
@@ -360,8 +383,12 @@ void pump_unreliable(Core& core, QueuePair& qp) {
       const bool ud = qp.type == QpType::kUd;
       const Path& path = ud ? qp.sq.datagram(send.cursor).path : qp.attr.path;
       const Qpn target = ud ? qp.sq.datagram(send.cursor).qpn : qp.attr.dest_qpn;
-      if (budget == 0 || !core.link.has_room_towards(path, target)) {
+      if (budget == 0) {
         core.make_runnable(qp);
+        break;
+      }
+      if (!core.link.has_room_towards(path, target)) {
+        refuse(core, qp);
         break;
       }
       if (!ud) {
@@ -394,6 +421,7 @@ void pump_unreliable(Core& core, QueuePair& qp) {
     send.cursor_packet = 0;
     completer::complete_head(core, qp);
   }
+  if (budget < core.tuning.quantum) qp.served = true;
   completer::notify_if_drained(core, qp);
 }
 
@@ -423,6 +451,12 @@ uint32_t segment_end(const QueuePair& qp, const SendWqe& wqe, uint32_t packet) {
 }
 
 void pump(Core& core, QueuePair& qp, Time now) {
+  if (!core.crowded) return take_turn(core, qp, now);
+  if (qp.send.cursor < qp.sq.tail()) qp.send.refused = true;
+  core.make_runnable(qp);
+}
+
+void take_turn(Core& core, QueuePair& qp, Time now) {
   if (!qp.can_send()) return;
   if (qp.type == QpType::kRc) {
     pump_reliable(core, qp, now);

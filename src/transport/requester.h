@@ -16,8 +16,11 @@
 namespace verbena::transport::requester {
 
 // Sends what may be sent now, at most a quantum of packets; makes the queue pair runnable if there
-// is more.
+// is more, or if it must wait for its turn.
 void pump(Core& core, QueuePair& qp, Time now);
+
+// The same, when it has its turn.
+void take_turn(Core& core, QueuePair& qp, Time now);
 
 // Sends `packets` packets from `from` once more, the last with AckReq, leaving the cursor where it
 // is: a repair or a probe. They have been sent before. A READ request that did not arrive must be
