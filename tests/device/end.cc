@@ -120,6 +120,7 @@ End::End(const PairOptions& setup, Control control, bool with_faults)
   control_.tell_bytes(qpns.data(), 4 * qpns.size());
   remote_ = control_.hear<Remote>();
   remote_qpns_.resize(qps_.size());
+  times_connected_.resize(qps_.size());
   control_.hear_bytes(remote_qpns_.data(), 4 * remote_qpns_.size());
   remote_.addr += kGuardBytes;
 
@@ -265,6 +266,7 @@ void End::connect_datagrams(Qp& qp) {
 }
 
 void End::connect(uint32_t index) {
+  constexpr uint32_t kPsnStep = 0x10000;
   Qp& qp = *qps_[index];
   if (setup_.type == QpType::kUd) return connect_datagrams(qp);
   transport::QpAttr attr;
@@ -273,7 +275,8 @@ void End::connect(uint32_t index) {
   attr.path = path_;
   attr.mtu = setup_.mtu;
   attr.dest_qpn = remote_qpn(index);
-  attr.rq_psn = attr.sq_psn = wire::Psn(setup_.first_psn);
+  // Other PSNs each time: copies of the last connection's packets may still be on the way.
+  attr.rq_psn = attr.sq_psn = wire::Psn(setup_.first_psn + times_connected_[index]++ * kPsnStep);
   attr.max_rd_atomic = attr.max_dest_rd_atomic = 16;
   attr.min_rnr_timer = 1;
   attr.timeout = setup_.timeout;

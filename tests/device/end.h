@@ -153,6 +153,7 @@ class End {
   transport::Path path_;
   Remote remote_;
   std::vector<uint32_t> remote_qpns_;
+  std::vector<uint32_t> times_connected_;
   std::unique_ptr<SeededRandom> random_;
   std::unique_ptr<link::RandomFaults> faults_;
   std::unique_ptr<link::FaultFilter> filter_;
