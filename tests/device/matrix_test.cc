@@ -321,7 +321,7 @@ INSTANTIATE_TEST_SUITE_P(Pairwise, RcMatrix,
 // --- one message as long as memory allows a test
 
 TEST(Large, OneMessage) {
-  const uint32_t bytes = (kSanitized ? 4 : 1024) * kMiB;
+  const uint32_t bytes = (kThreadSanitizer ? 4 : kSanitized ? 16 : 1024) * kMiB;
   const PairOptions setup{.memory_bytes = bytes + kGuardBytes * 4};
   const uint64_t at = 2 * kGuardBytes;
   run_pair(

@@ -19,7 +19,7 @@ using transport::SendOp;
 using transport::WcStatus;
 
 constexpr useconds_t kWindowUs = kSanitized ? 1'000'000 : 400'000;
-constexpr int kWindows = 12;  // a busy machine may spoil some
+constexpr int kWindows = 6;  // a busy machine may spoil one
 
 [[nodiscard]] uint64_t rounds_in_a_window(const Crowd& crowd, const std::vector<uint32_t>& seats) {
   const uint64_t before = crowd.rounds(seats);
