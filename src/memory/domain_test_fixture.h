@@ -84,6 +84,16 @@ class DomainTest : public ::testing::Test {
                          {.base = arena_ + at, .length = length, .iova = kIova, .access = access})
         .value();
   }
+  // The same over memory behind an accessor, at the arena's start.
+  RegionKeys on_demand_region(Accessor& accessor) {
+    return domain_
+        .register_region(pd_, {.base = arena_,
+                               .length = 4096,
+                               .iova = kIova,
+                               .access = kAll | kOnDemand,
+                               .accessor = &accessor})
+        .value();
+  }
   RKey window(WindowType type) { return domain_.allocate_window(pd_, type).value(); }
 
   // The payload as one string of bytes.

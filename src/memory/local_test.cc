@@ -251,13 +251,7 @@ TEST_F(LocalTest, WhatMayNotBeUsedIsNoStretch) {
   const Sge good = at(0, 100);
   EXPECT_TRUE(domain_.stretch(PdId(pd_.value + 1), {&good, 1}, 0, 100, true).empty());
   FakeAccessor accessor;
-  const RegionKeys on_demand = domain_
-                                   .register_region(pd_, {.base = arena_,
-                                                          .length = 4096,
-                                                          .iova = kIova,
-                                                          .access = kAll | kOnDemand,
-                                                          .accessor = &accessor})
-                                   .value();
+  const RegionKeys on_demand = on_demand_region(accessor);
   const Sge missing{.addr = kIova, .length = 100, .lkey = on_demand.lkey};
   EXPECT_TRUE(domain_.stretch(pd_, {&missing, 1}, 0, 100, false).empty());
 }

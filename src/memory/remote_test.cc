@@ -145,13 +145,7 @@ TEST_F(RemoteTest, Misaligned) {
 
 TEST_F(RemoteTest, Page) {
   FakeAccessor accessor;
-  const auto keys = domain_
-                        .register_region(pd_, {.base = arena_,
-                                               .length = 4096,
-                                               .iova = kIova,
-                                               .access = kAll | kOnDemand,
-                                               .accessor = &accessor})
-                        .value();
+  const auto keys = on_demand_region(accessor);
   EXPECT_EQ(
       domain_.remote_atomic(user_, keys.rkey, RemoteAddr{kIova + 8}, AtomicOp::kFetchAdd, 0, 0),
       word(8));
@@ -171,13 +165,7 @@ TEST_F(RemoteTest, Page) {
 
 TEST_F(RemoteTest, AtomicsOnDemandGoThroughTheAccessorAlone) {
   FakeAccessor accessor;
-  const auto keys = domain_
-                        .register_region(pd_, {.base = arena_,
-                                               .length = 4096,
-                                               .iova = kIova,
-                                               .access = kAll | kOnDemand,
-                                               .accessor = &accessor})
-                        .value();
+  const auto keys = on_demand_region(accessor);
   const auto atomic = [&](AtomicOp op, uint64_t swap_add, uint64_t compare) {
     return domain_.remote_atomic(user_, keys.rkey, RemoteAddr{kIova + 8}, op, swap_add, compare);
   };
