@@ -149,23 +149,8 @@ void Engine::on_datagram(const link::Datagram& datagram) {
   filter_->pass(datagram, batch_time_, inner_);
 }
 
-void Engine::on_joined(link::Datagram joined, uint32_t segment) {
-  if (filter_ != nullptr || this_host_only_) return DatagramHandler::on_joined(joined, segment);
-  for (std::span<const uint8_t> rest = joined.bytes; !rest.empty();) {
-    joined.bytes = rest;
-    if (const uint32_t packets = receive_run(joined, segment); packets != 0) {
-      rest = rest.subspan(size_t{packets} * segment);
-      joined.index = static_cast<uint16_t>(joined.index + packets);
-      continue;
-    }
-    joined.bytes = rest.first(std::min<size_t>(segment, rest.size()));
-    rest = rest.subspan(joined.bytes.size());
-    on_datagram(joined);
-    ++joined.index;
-  }
-}
-
-uint32_t Engine::receive_run(const link::Datagram& rest, uint32_t segment) {
+uint32_t Engine::on_joined(const link::Datagram& rest, uint32_t segment) {
+  if (filter_ != nullptr || this_host_only_) return 0;
   if (rest.bytes.size() < wire::Bth::kBytes || rest.bytes[5] != host_->slot()) return 0;
   icrcs_.aim(flow_of(rest), segment);
   return endpoint_->receive_run(

@@ -161,15 +161,12 @@ class Engine final : public transport::EventSink,
   // link::DatagramHandler, under the lock: from the sockets. What a filter passes on goes to
   // inner_.
   void on_datagram(const link::Datagram& datagram) override;
-  void on_joined(link::Datagram joined, uint32_t segment) override;
+  [[nodiscard]] uint32_t on_joined(const link::Datagram& rest, uint32_t segment) override;
   void on_consumed(const wire::Gid& source, uint16_t source_port, uint32_t cost) override;
   // CompletionOwner, under the lock
   void completion_staged(CompletionQueue& cq) override { to_publish_.push_back(&cq); }
   void completion_overflow(CompletionQueue& cq) override { router_.on_cq_overflow(cq); }
 
-  // The packets that `rest` begins with, if they are a run that the transport can take at once;
-  // gives their number.
-  [[nodiscard]] uint32_t receive_run(const link::Datagram& rest, uint32_t segment);
   [[nodiscard]] wire::IcrcFlow flow_of(const link::Datagram& datagram) const;
   // A packet that is past the filter.
   void accept(const link::Datagram& datagram);

@@ -23,11 +23,17 @@ template <typename T>
 
 }  // namespace
 
-void DatagramHandler::on_joined(Datagram joined, uint32_t segment) {
+void UdpReceiver::split(Datagram joined, uint32_t segment, DatagramHandler& handler) {
   for (std::span<const uint8_t> rest = joined.bytes; !rest.empty();) {
+    joined.bytes = rest;
+    if (const uint32_t taken = handler.on_joined(joined, segment); taken != 0) {
+      rest = rest.subspan(size_t{taken} * segment);
+      joined.index = static_cast<uint16_t>(joined.index + taken);
+      continue;
+    }
     joined.bytes = rest.first(std::min<size_t>(segment, rest.size()));
     rest = rest.subspan(joined.bytes.size());
-    on_datagram(joined);
+    handler.on_datagram(joined);
     ++joined.index;
   }
 }
@@ -99,7 +105,7 @@ void UdpReceiver::dispatch(const mmsghdr& header, Family family, DatagramHandler
   if (header.msg_len <= segment) {
     if (header.msg_len != 0) handler.on_datagram(datagram);
   } else {
-    handler.on_joined(datagram, segment);
+    split(datagram, segment, handler);
   }
 }
 

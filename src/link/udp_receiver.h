@@ -31,9 +31,12 @@ class DatagramHandler {
  public:
   virtual ~DatagramHandler() = default;
   virtual void on_datagram(const Datagram& datagram) = 0;
-  // The same for several that the kernel had joined: each is the next `segment` bytes, the last may
-  // be shorter.
-  virtual void on_joined(Datagram joined, uint32_t segment);
+  // `rest` is several that the kernel had joined: each is the next `segment` bytes, the last may be
+  // shorter. Takes as many of the first as it can take at once and gives their number; what is left
+  // comes again, by on_datagram() if it is 0.
+  [[nodiscard]] virtual uint32_t on_joined(const Datagram& /*rest*/, uint32_t /*segment*/) {
+    return 0;
+  }
   // A datagram of this cost (datagram_cost) from this sender has left the socket's buffer.
   virtual void on_consumed(const wire::Gid& source, uint16_t source_port, uint32_t cost) = 0;
 };
@@ -65,6 +68,7 @@ class UdpReceiver {
   static constexpr size_t kBufferBytes = 65'536;
   static constexpr size_t kControlBytes = 256;
 
+  static void split(Datagram joined, uint32_t segment, DatagramHandler& handler);
   void dispatch(const mmsghdr& header, Family family, DatagramHandler& handler);
 
   std::vector<uint8_t> buffers_;
