@@ -24,7 +24,6 @@ void describe_port(ContextObject& context, ibv_port_attr& attr) {
   attr.max_mtu = IBV_MTU_4096;
   attr.active_mtu = static_cast<ibv_mtu>(context.device.device().gids().active_mtu());
   attr.gid_tbl_len = static_cast<int>(context.device.device().limits().max_gids);
-  attr.port_cap_flags = IBV_PORT_CM_SUP;
   attr.max_msg_sz = uint32_t{1} << 31;
   attr.pkey_tbl_len = 1;
   attr.max_vl_num = 1;

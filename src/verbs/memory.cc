@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Protection domains, memory regions and windows.
+// Protection domains and memory regions.
 #include "verbs/objects.h"
 #include "verbs/operations.h"
 
@@ -50,31 +50,6 @@ static_assert(same(memory::kLocalWrite, IBV_ACCESS_LOCAL_WRITE) &&
 }
 
 }  // namespace
-
-ibv_mw* alloc_mw(ibv_pd* pd, ibv_mw_type type) {
-  if (type != IBV_MW_TYPE_1 && type != IBV_MW_TYPE_2) return none(EINVAL);
-  const auto key =
-      of(pd->context)
-          .device.alloc_mw(*of(pd).pd, type == IBV_MW_TYPE_1 ? memory::WindowType::kType1
-                                                             : memory::WindowType::kType2);
-  if (!key) return none(key.error());
-  auto* const mw = new (std::nothrow) MwObject{};
-  if (mw == nullptr) {
-    (void)of(pd->context).device.dealloc_mw(*key);
-    return none(ENOMEM);
-  }
-  mw->context = pd->context;
-  mw->pd = pd;
-  mw->rkey = key->value;
-  mw->type = type;
-  return mw;
-}
-
-int dealloc_mw(ibv_mw* mw) {
-  const int error = of(mw->context).device.dealloc_mw(RKey(mw->rkey));
-  if (error == 0) delete static_cast<MwObject*>(mw);
-  return error;
-}
 
 }  // namespace verbena::verbs
 

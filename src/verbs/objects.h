@@ -75,8 +75,6 @@ struct AhObject : ibv_ah {
   transport::Path path;
 };
 
-struct MwObject : ibv_mw {};
-
 [[nodiscard]] inline ContextObject& of(ibv_context* context) {
   return *static_cast<ContextObject*>(verbs_get_ctx(context));
 }
@@ -116,13 +114,5 @@ void fill_operations(ContextObject& context);
 // Through their completion queue, and through their queue pair, likewise.
 void fill_reading(CqObject& cq);
 void fill_work_calls(QpObject& qp);
-
-[[nodiscard]] inline memory::WindowBind bind_of(const ibv_mw_bind_info& info, uint32_t rkey) {
-  return {.region = LKey(info.mr != nullptr ? info.mr->lkey : 0),
-          .addr = info.addr,
-          .length = info.length,
-          .access = info.mw_access_flags,
-          .tag = static_cast<uint8_t>(rkey)};
-}
 
 }  // namespace verbena::verbs

@@ -6,7 +6,10 @@
 namespace verbena::verbs {
 namespace {
 
+// Windows are not offered yet; programs call these without looking whether they are there.
+ibv_mw* alloc_mw(ibv_pd*, ibv_mw_type) { return none(EOPNOTSUPP); }
 int bind_mw(ibv_qp*, ibv_mw*, ibv_mw_bind*) { return EOPNOTSUPP; }
+int dealloc_mw(ibv_mw*) { return EOPNOTSUPP; }
 int close_xrcd(ibv_xrcd*) { return EOPNOTSUPP; }
 
 }  // namespace

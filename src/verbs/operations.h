@@ -9,8 +9,6 @@ namespace verbena::verbs {
 int query_port(ibv_context* context, uint8_t port, ibv_port_attr* attr, size_t size);
 int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input,
                     ibv_device_attr_ex* attr, size_t size);
-ibv_mw* alloc_mw(ibv_pd* pd, ibv_mw_type type);
-int dealloc_mw(ibv_mw* mw);
 int poll_cq(ibv_cq* cq, int count, ibv_wc* wc);
 int req_notify_cq(ibv_cq* cq, int solicited_only);
 ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* init);

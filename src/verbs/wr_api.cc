@@ -60,12 +60,6 @@ void wr_atomic_cmp_swp(ibv_qp_ex* qp, uint32_t rkey, uint64_t addr, uint64_t com
 void wr_atomic_fetch_add(ibv_qp_ex* qp, uint32_t rkey, uint64_t addr, uint64_t add) {
   begin_remote(qp, SendOp::kFetchAdd, rkey, addr).compare_add = add;
 }
-void wr_bind_mw(ibv_qp_ex* qp, ibv_mw* mw, uint32_t rkey, const ibv_mw_bind_info* info) {
-  SendRequest& request = begin(qp, SendOp::kBindWindow);
-  request.window = RKey(mw->rkey);
-  request.bind = bind_of(*info, rkey);
-}
-
 void wr_set_ud_addr(ibv_qp_ex* qp, ibv_ah* ah, uint32_t qpn, uint32_t qkey) {
   WorkInProgress& work = of(qp).work;
   if (work.error != 0 || work.requests.empty()) return;
@@ -168,7 +162,6 @@ void fill_work_calls(QpObject& qp) {
   qp.wr_rdma_read = wr_rdma_read;
   qp.wr_atomic_cmp_swp = wr_atomic_cmp_swp;
   qp.wr_atomic_fetch_add = wr_atomic_fetch_add;
-  qp.wr_bind_mw = wr_bind_mw;
   qp.wr_set_ud_addr = wr_set_ud_addr;
   qp.wr_set_sge = wr_set_sge;
   qp.wr_set_sge_list = wr_set_sge_list;
