@@ -24,14 +24,18 @@ template <typename T>
 
 }  // namespace
 
-Outcome<std::unique_ptr<Srq>> Context::create_srq(Pd& pd, uint32_t entries, uint32_t max_sge,
-                                                  void* cookie) {
+Outcome<std::unique_ptr<Srq>> Context::create_srq(Pd& pd, const SrqRequest& request) {
   const Engine::Quiet locked(device_->engine());
-  const auto queue = locked.endpoint().create_srq(pd.id, entries, max_sge);
+  const auto queue = locked.endpoint().create_srq(
+      pd.id, request.entries, request.max_sge,
+      request.xrcd != nullptr ? request.xrcd->id : XrcdId(), request.cq);
   if (!queue) return fail(errno_of(queue.error()));
-  auto srq = std::make_unique<Srq>(Srq{this, &pd, *queue, cookie});
+  auto srq =
+      std::make_unique<Srq>(Srq{this, &pd, *queue, request.cookie, request.xrcd, request.cq});
   device_->srqs_.emplace((*queue)->id.value, srq.get());
   ++pd.users;
+  if (request.xrcd != nullptr) ++request.xrcd->users;
+  if (request.cq != nullptr) ++request.cq->users;
   return srq;
 }
 
@@ -46,6 +50,8 @@ int Context::destroy_srq(Srq& srq) {
   if (const int error = errno_of(locked.endpoint().destroy_srq(id)); error != 0) return error;
   device_->srqs_.erase(id.value);
   --srq.pd->users;
+  if (srq.xrcd != nullptr) --srq.xrcd->users;
+  if (srq.cq != nullptr) --srq.cq->users;
   events_.forget(srq.cookie);
   return 0;
 }
@@ -55,13 +61,28 @@ int Context::post_srq_recv(Srq& srq, const transport::RecvRequest& request) {
   return errno_of(locked.endpoint().post_srq_recv(srq.queue->id, request));
 }
 
-Outcome<std::unique_ptr<Qp>> Context::create_qp(Pd& pd, const QpRequest& request) {
+std::unique_ptr<Xrcd> Context::open_xrcd() {
+  const Engine::Quiet locked(device_->engine());
+  auto xrcd = std::make_unique<Xrcd>();
+  xrcd->context = this;
+  xrcd->id = XrcdId(++device_->xrcds_made_);
+  return xrcd;
+}
+
+int Context::close_xrcd(Xrcd& xrcd) {
+  const Engine::Quiet locked(device_->engine());
+  return xrcd.users != 0 ? EBUSY : 0;
+}
+
+Outcome<std::unique_ptr<Qp>> Context::create_qp(Pd* pd, const QpRequest& request) {
   Engine& engine = device_->engine();
+  if ((pd == nullptr) != (request.type == transport::QpType::kXrcRecv)) return fail(EINVAL);
   const transport::QpInit init{.type = request.type,
-                               .pd = pd.id,
+                               .pd = pd != nullptr ? pd->id : PdId(),
                                .send_cq = request.send_cq,
                                .recv_cq = request.recv_cq,
                                .srq = request.srq != nullptr ? request.srq->queue : nullptr,
+                               .xrcd = request.xrcd != nullptr ? request.xrcd->id : XrcdId(),
                                .send = request.send,
                                .max_recv_entries = request.max_recv_entries,
                                .max_recv_sge = request.max_recv_sge,
@@ -76,11 +97,11 @@ Outcome<std::unique_ptr<Qp>> Context::create_qp(Pd& pd, const QpRequest& request
     qpn = locked.endpoint().create_qp(init, engine.draw_qpn(), *queues);
   }
   if (!qpn) return fail(errno_of(qpn.error()));
-  auto qp = std::make_unique<Qp>(Qp{this, &pd, *qpn, request});
+  auto qp = std::make_unique<Qp>(Qp{this, pd, *qpn, request});
   device_->qps_.emplace(qpn->value, qp.get());
-  ++pd.users;
-  ++request.send_cq->users;
-  ++request.recv_cq->users;
+  if (pd != nullptr) ++pd->users;
+  if (request.xrcd != nullptr) ++request.xrcd->users;
+  for (CompletionQueue* const cq : qp->cqs()) ++cq->users;
   return qp;
 }
 
@@ -94,8 +115,7 @@ int Context::modify_qp(Qp& qp, const transport::QpAttr& attr, uint32_t mask) {
   if (error != 0) return error;
   if ((mask & transport::kAttrPath) != 0) engine.note_family(attr.path.destination.is_ipv4());
   if ((mask & transport::kAttrState) != 0 && attr.state == transport::QpState::kReset) {
-    qp.request.send_cq->purge(qp.qpn);
-    qp.request.recv_cq->purge(qp.qpn);
+    for (CompletionQueue* const cq : qp.cqs()) cq->purge(qp.qpn);
   }
   // A datagram queue pair hears both families.
   if (qp.request.type == transport::QpType::kUd) {
@@ -116,11 +136,12 @@ int Context::destroy_qp(Qp& qp) {
   const Engine::Locked locked(device_->engine());
   if (const int error = errno_of(locked.endpoint().destroy_qp(qp.qpn)); error != 0) return error;
   device_->qps_.erase(qp.qpn.value);
-  qp.request.send_cq->purge(qp.qpn);
-  qp.request.recv_cq->purge(qp.qpn);
-  --qp.request.send_cq->users;
-  --qp.request.recv_cq->users;
-  --qp.pd->users;
+  for (CompletionQueue* const cq : qp.cqs()) {
+    cq->purge(qp.qpn);
+    --cq->users;
+  }
+  if (qp.pd != nullptr) --qp.pd->users;
+  if (qp.request.xrcd != nullptr) --qp.request.xrcd->users;
   events_.forget(qp.request.cookie);
   return 0;
 }

@@ -47,10 +47,29 @@ struct Mr {
   RKey rkey;
 };
 
+// XRC: whose targets may fill whose shared receive queues. Of one process, whatever file it was
+// opened with.
+struct Xrcd {
+  Context* context = nullptr;
+  XrcdId id;
+  uint32_t users = 0;  // queue pairs and SRQs
+};
+
 struct Srq {
   Context* context = nullptr;
   Pd* pd = nullptr;
   transport::SharedRecvQueue* queue = nullptr;
+  void* cookie = nullptr;
+  // XRC
+  Xrcd* xrcd = nullptr;
+  CompletionQueue* cq = nullptr;
+};
+
+struct SrqRequest {
+  uint32_t entries = 0;
+  uint32_t max_sge = 0;
+  Xrcd* xrcd = nullptr;  // XRC, and then
+  CompletionQueue* cq = nullptr;
   void* cookie = nullptr;
 };
 
@@ -59,6 +78,7 @@ struct QpRequest {
   CompletionQueue* send_cq = nullptr;
   CompletionQueue* recv_cq = nullptr;
   Srq* srq = nullptr;
+  Xrcd* xrcd = nullptr;  // kXrcRecv, which has neither PD nor CQs
   transport::SendQueueCaps send;
   uint32_t max_recv_entries = 0;
   uint32_t max_recv_sge = 0;
@@ -71,6 +91,13 @@ struct Qp {
   Pd* pd = nullptr;
   Qpn qpn;
   QpRequest request;
+
+  // Those it was made with: both, or an XRC queue pair's one or none.
+  [[nodiscard]] std::vector<CompletionQueue*> cqs() const {
+    std::vector<CompletionQueue*> list{request.send_cq, request.recv_cq};
+    std::erase(list, nullptr);
+    return list;
+  }
 };
 
 // An address vector as programs give it, before it is a path: the source by its index.
@@ -121,6 +148,7 @@ class Device final : public EventRouter {
   std::unordered_map<uint32_t, Qp*> qps_;
   std::unordered_map<uint32_t, Srq*> srqs_;
   std::unordered_map<CompletionQueue*, Context*> cqs_;
+  uint32_t xrcds_made_ = 0;
   std::vector<Context*> contexts_;
   std::vector<CompletionChannel*> forking_;  // during a fork: all channels
   std::unique_ptr<Engine> engine_;           // last: its thread uses the rest
@@ -155,13 +183,20 @@ class Context {
   // meanwhile. 0, or an errno: EAGAIN, EINTR.
   [[nodiscard]] int get_cq_event(CompletionChannel& channel, CompletionQueue*& cq);
 
-  [[nodiscard]] Outcome<std::unique_ptr<Srq>> create_srq(Pd& pd, uint32_t entries, uint32_t max_sge,
-                                                         void* cookie);
+  [[nodiscard]] Outcome<std::unique_ptr<Srq>> create_srq(Pd& pd, const SrqRequest& request);
   [[nodiscard]] int arm_srq(Srq& srq, uint32_t limit);
   [[nodiscard]] int destroy_srq(Srq& srq);
   [[nodiscard]] int post_srq_recv(Srq& srq, const transport::RecvRequest& request);
 
-  [[nodiscard]] Outcome<std::unique_ptr<Qp>> create_qp(Pd& pd, const QpRequest& request);
+  // XRC domains. EBUSY while queue pairs or SRQs are in it.
+  [[nodiscard]] std::unique_ptr<Xrcd> open_xrcd();
+  [[nodiscard]] int close_xrcd(Xrcd& xrcd);
+
+  // No PD: kXrcRecv alone.
+  [[nodiscard]] Outcome<std::unique_ptr<Qp>> create_qp(Pd* pd, const QpRequest& request);
+  [[nodiscard]] Outcome<std::unique_ptr<Qp>> create_qp(Pd& pd, const QpRequest& request) {
+    return create_qp(&pd, request);
+  }
   [[nodiscard]] int modify_qp(Qp& qp, const transport::QpAttr& attr, uint32_t mask);
   [[nodiscard]] Outcome<transport::QpAttr> query_qp(const Qp& qp);
   [[nodiscard]] int destroy_qp(Qp& qp);

@@ -11,8 +11,8 @@ namespace {
 struct Transition {
   QpState from;
   QpState to;
-  uint32_t required[3];  // RC, UC, UD
-  uint32_t optional[3];
+  uint32_t required[5];  // RC, UC, UD, XRC send, XRC receive
+  uint32_t optional[5];
 };
 
 constexpr uint32_t kConnected = kAttrPkeyIndex | kAttrPort | kAttrAccess;
@@ -29,27 +29,47 @@ constexpr uint32_t kUcSqd =
 constexpr uint32_t kRcSqd = kUcSqd | kAttrPort | kAttrTimeout | kAttrRetryCount | kAttrRnrRetry |
                             kAttrMaxRdAtomic | kAttrMaxDestRdAtomic | kAttrMinRnrTimer;
 
+constexpr uint32_t kXrcSendSqd =
+    kUcSqd | kAttrPort | kAttrTimeout | kAttrRetryCount | kAttrRnrRetry | kAttrMaxRdAtomic;
+constexpr uint32_t kXrcRecvSqd =
+    kUcSqd | kAttrPort | kAttrTimeout | kAttrMaxDestRdAtomic | kAttrMinRnrTimer;
+
 using enum QpState;
 
 constexpr Transition kTransitions[] = {
-    {kReset, kInit, {kConnected, kConnected, kAttrPkeyIndex | kAttrPort | kAttrQkey}, {0, 0, 0}},
-    {kInit, kInit, {0, 0, 0}, {kConnected, kConnected, kAttrPkeyIndex | kAttrPort | kAttrQkey}},
-    {kInit, kRtr, {kRcRtr, kUcRtr, 0}, {kRtrMay, kRtrMay, kAttrPkeyIndex | kAttrQkey}},
-    {kRtr, kRts, {kRcRts, kAttrSqPsn, kAttrSqPsn}, {kRcRunning, kUcRunning, kUdRunning}},
-    {kRts, kRts, {0, 0, 0}, {kRcRunning, kUcRunning, kUdRunning | kAttrRateLimit}},
-    {kRts, kSqd, {0, 0, 0}, {kAttrSqdNotify, kAttrSqdNotify, kAttrSqdNotify}},
-    {kSqd, kRts, {0, 0, 0}, {kRcRunning, kUcRunning, kUdRunning}},
-    {kSqd, kSqd, {0, 0, 0}, {kRcSqd, kUcSqd, kAttrPkeyIndex | kAttrQkey}},
-    {kSqe, kRts, {0, 0, 0}, {0, kAttrCurState | kAttrAccess, kUdRunning}},
+    {kReset,
+     kInit,
+     {kConnected, kConnected, kAttrPkeyIndex | kAttrPort | kAttrQkey, kConnected, kConnected},
+     {}},
+    {kInit,
+     kInit,
+     {},
+     {kConnected, kConnected, kAttrPkeyIndex | kAttrPort | kAttrQkey, kConnected, kConnected}},
+    {kInit,
+     kRtr,
+     {kRcRtr, kUcRtr, 0, kUcRtr, kRcRtr},
+     {kRtrMay, kRtrMay, kAttrPkeyIndex | kAttrQkey, kRtrMay, kRtrMay}},
+    {kRtr,
+     kRts,
+     {kRcRts, kAttrSqPsn, kAttrSqPsn, kRcRts, kAttrTimeout | kAttrSqPsn},
+     {kRcRunning, kUcRunning, kUdRunning, kUcRunning, kRcRunning}},
+    {kRts, kRts, {}, {kRcRunning, kUcRunning, kUdRunning | kAttrRateLimit, kUcRunning, kRcRunning}},
+    {kRts,
+     kSqd,
+     {},
+     {kAttrSqdNotify, kAttrSqdNotify, kAttrSqdNotify, kAttrSqdNotify, kAttrSqdNotify}},
+    {kSqd, kRts, {}, {kRcRunning, kUcRunning, kUdRunning, kUcRunning, kRcRunning}},
+    {kSqd, kSqd, {}, {kRcSqd, kUcSqd, kAttrPkeyIndex | kAttrQkey, kXrcSendSqd, kXrcRecvSqd}},
+    {kSqe, kRts, {}, {0, kAttrCurState | kAttrAccess, kUdRunning, 0, 0}},
 };
 
 [[nodiscard]] constexpr int column(QpType type) {
   switch (type) {
-    case QpType::kRc:
-    case QpType::kXrcSend:
-    case QpType::kXrcRecv: return 0;
+    case QpType::kRc:      break;
     case QpType::kUc:      return 1;
     case QpType::kUd:      return 2;
+    case QpType::kXrcSend: return 3;
+    case QpType::kXrcRecv: return 4;
   }
   return 0;
 }
@@ -70,7 +90,7 @@ bool transition_allowed(QpType type, QpState from, QpState to, uint32_t mask) {
   // is).
   if (to == kReset || to == kErr) return (mask & ~(kAttrState | kAttrCurState)) == 0;
   // SQE exists for the unreliable services only (IBA 10.3.1.6).
-  if (from == kSqe && column(type) == 0) return false;
+  if (from == kSqe && is_reliable(type)) return false;
   for (const Transition& transition : kTransitions) {
     if (transition.from != from || transition.to != to) continue;
     const uint32_t required = transition.required[column(type)];

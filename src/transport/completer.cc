@@ -247,7 +247,7 @@ void fail_head(Core& core, QueuePair& qp, WcStatus status) {
   VERBENA_CHECK(!qp.sq.empty());
   report(qp, qp.sq.at(qp.sq.head()), status);
   qp.sq.pop_head();
-  if (qp.type == QpType::kRc) {
+  if (is_reliable(qp.type)) {
     enter_error(core, qp);
   } else {
     enter_send_error(core, qp);

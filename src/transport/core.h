@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/id_table.h"
 #include "base/time.h"
 #include "base/timer_heap.h"
 #include "memory/domain.h"
@@ -49,6 +50,7 @@ struct Core {
   TimerHeap<QueuePair>& timers;
   std::vector<QueuePair*>& ack_list;  // queue pairs that owe an ACK at the end of the batch
   std::vector<QueuePair*>& run_list;  // queue pairs with more to send
+  const IdTable<SharedRecvQueue>& srqs;
   const Tuning& tuning;
   // A receiver had no room in the last round of turns: until the next round nobody sends out of
   // turn, or who waits would wait for ever.

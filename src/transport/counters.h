@@ -61,7 +61,6 @@ namespace verbena::transport {
   X(kDropWrongService, "packets dropped: service does not match the queue pair") \
   X(kDropWrongPeer, "packets dropped: not from the connected peer")              \
   X(kDropRd, "packets dropped: reliable datagram")                               \
-  X(kDropXrc, "packets dropped: XRC")                                            \
   X(kDropCnp, "congestion notifications ignored")
 
 enum class Counter : uint8_t {

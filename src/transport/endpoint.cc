@@ -14,15 +14,10 @@
 namespace verbena::transport {
 namespace {
 
-[[nodiscard]] wire::Service service_of(QpType type) {
-  switch (type) {
-    case QpType::kRc:      return wire::Service::kRc;
-    case QpType::kUc:      return wire::Service::kUc;
-    case QpType::kUd:      return wire::Service::kUd;
-    case QpType::kXrcSend:
-    case QpType::kXrcRecv: return wire::Service::kXrc;
-  }
-  return wire::Service::kRc;
+// Whether the queue pair's service has such packets; an XRC queue pair has one half of them.
+[[nodiscard]] bool is_for(const QueuePair& qp, const wire::OpcodeInfo& info) {
+  return qp.service() == info.service &&
+         (info.is_response() ? qp.type != QpType::kXrcRecv : qp.type != QpType::kXrcSend);
 }
 
 }  // namespace
@@ -34,7 +29,8 @@ Endpoint::Endpoint(memory::Domain& memory, PacketSink& link, EventSink& events,
       limits_(limits),
       tuning_(tuning),
       hold_pool_(tuning.hold_buffers),
-      core_{memory, link, events, hold_pool_, counters_, timers_, ack_list_, run_list_, tuning_},
+      core_{memory,  link,      events,    hold_pool_, counters_,
+            timers_, ack_list_, run_list_, srqs_,      tuning_},
       qps_(limits.max_qps),
       srqs_(limits.max_srqs) {}
 
@@ -44,10 +40,18 @@ Endpoint::~Endpoint() {
 }
 
 Result<QpQueues, Error> Endpoint::make_queues(const QpInit& init) const {
-  if (init.type == QpType::kXrcSend || init.type == QpType::kXrcRecv)
-    return fail(Error::kUnsupported);
-  if (init.send_cq == nullptr || init.recv_cq == nullptr) return fail(Error::kInvalid);
-  if (init.srq != nullptr && init.srq->pd != init.pd) return fail(Error::kInvalid);
+  const bool sends = init.type != QpType::kXrcRecv;
+  const bool receives = is_for_receives(init.type);
+  if ((init.send_cq != nullptr) != sends || (init.recv_cq != nullptr) != receives) {
+    return fail(Error::kInvalid);
+  }
+  if ((init.xrcd != XrcdId()) != (init.type == QpType::kXrcRecv)) return fail(Error::kInvalid);
+  if (init.srq != nullptr && (!receives || init.srq->pd != init.pd || init.srq->cq != nullptr)) {
+    return fail(Error::kInvalid);
+  }
+  if ((!sends && init.send.max_entries != 0) || (!receives && init.max_recv_entries != 0)) {
+    return fail(Error::kInvalid);
+  }
   if (init.send.max_entries > limits_.max_queue_entries ||
       init.max_recv_entries > limits_.max_queue_entries || init.send.max_sge > limits_.max_sge ||
       init.max_recv_sge > limits_.max_sge || init.send.max_inline > limits_.max_inline) {
@@ -72,6 +76,8 @@ Result<Qpn, Error> Endpoint::create_qp(const QpInit& init, Qpn wanted, QpQueues&
   const Qpn qpn = wanted.value != 0 ? wanted : Qpn(qps_.draw_free_id(random_));
   if (qps_.find(qpn.value) != nullptr) return fail(Error::kBusy);
   auto qp = std::make_unique<QueuePair>(qpn, init, std::move(queues));
+  // Any of the domain's queues may serve its messages.
+  if (init.type == QpType::kXrcRecv) qp->recv.taken.list.reserve(limits_.max_sge);
   VERBENA_CHECK(qps_.insert(qpn.value, qp.get()));
   if (init.srq != nullptr) ++init.srq->users;
   // The lists never grow on the data path: each holds a queue pair at most once.
@@ -100,19 +106,23 @@ Result<void, Error> Endpoint::destroy_qp(Qpn qpn) {
   std::erase(ack_list_, raw);
   std::erase(run_list_, raw);
   if (run_list_.empty()) core_.crowded = false;
-  if (raw->srq != nullptr) --raw->srq->users;
+  if (raw->srq != nullptr && raw->type != QpType::kXrcRecv) --raw->srq->users;
   const std::unique_ptr<QueuePair> owned(qps_.erase(qpn.value));
   return {};
 }
 
 Result<SharedRecvQueue*, Error> Endpoint::create_srq(PdId pd, uint32_t max_entries,
-                                                     uint32_t max_sge) {
+                                                     uint32_t max_sge, XrcdId xrcd,
+                                                     CompletionQueue* cq) {
+  if ((xrcd != XrcdId()) != (cq != nullptr)) return fail(Error::kInvalid);
   if (max_entries == 0 || max_entries > limits_.max_queue_entries || max_sge > limits_.max_sge) {
     return fail(Error::kInvalid);
   }
   if (srqs_.full()) return fail(Error::kTooMany);
   const SrqId id(srqs_.draw_free_id(random_));
   auto srq = std::make_unique<SharedRecvQueue>(id, pd, max_entries, max_sge);
+  srq->xrcd = xrcd;
+  srq->cq = cq;
   VERBENA_CHECK(srqs_.insert(id.value, srq.get()));
   return srq.release();
 }
@@ -133,6 +143,11 @@ Result<void, Error> Endpoint::destroy_srq(SrqId id) {
   SharedRecvQueue* const srq = srqs_.find(id.value);
   if (srq == nullptr) return fail(Error::kNoSuchSrq);
   if (srq->users != 0) return fail(Error::kBusy);
+  if (srq->cq != nullptr) {
+    qps_.for_each([srq](uint32_t, QueuePair* qp) {
+      if (qp->srq == srq) forget_srq(*qp);
+    });
+  }
   const std::unique_ptr<SharedRecvQueue> owned(srqs_.erase(id.value));
   return {};
 }
@@ -140,7 +155,9 @@ Result<void, Error> Endpoint::destroy_srq(SrqId id) {
 Result<void, Error> Endpoint::post_recv(Qpn qpn, const RecvRequest& request) {
   QueuePair* const qp = find(qpn);
   if (qp == nullptr) return fail(Error::kNoSuchQp);
-  if (qp->srq != nullptr || qp->state() == QpState::kReset) return fail(Error::kInvalid);
+  if (qp->srq != nullptr || !is_for_receives(qp->type) || qp->state() == QpState::kReset) {
+    return fail(Error::kInvalid);
+  }
   if (request.list.size() > qp->rq.max_sge()) return fail(Error::kInvalid);
   if (qp->rq.full()) return fail(Error::kQueueFull);
   qp->rq.push(request);
@@ -162,13 +179,12 @@ void Endpoint::receive(const InPacket& packet, Time now) {
   const wire::OpcodeInfo& info = *packet.view.info;
   switch (info.service) {
     case wire::Service::kRd:  counters_.add(Counter::kDropRd); return;
-    case wire::Service::kXrc: counters_.add(Counter::kDropXrc); return;
     case wire::Service::kCnp: counters_.add(Counter::kDropCnp); return;
     default:                  break;
   }
   QueuePair* const qp = find(packet.view.bth.dest_qp);
   if (qp == nullptr) return counters_.add(Counter::kDropNoQp);
-  if (service_of(qp->type) != info.service) return counters_.add(Counter::kDropWrongService);
+  if (!is_for(*qp, info)) return counters_.add(Counter::kDropWrongService);
   if (!qp->can_receive()) return counters_.add(Counter::kDropWrongState);
   if (qp->type == QpType::kUd) return datagram::on_datagram(core_, *qp, packet);
   // A connected queue pair hears only its peer (IBA 9.6.1.5): both addresses must be those of its
@@ -188,7 +204,7 @@ void Endpoint::receive(const InPacket& packet, Time now) {
 Endpoint::RunPlace Endpoint::place_of(const wire::Run& run, const wire::Gid& source,
                                       const wire::Gid& destination) const {
   QueuePair* const qp = find(run.first.bth.dest_qp);
-  if (qp == nullptr || service_of(qp->type) != run.first.info->service || !qp->can_receive() ||
+  if (qp == nullptr || !is_for(*qp, *run.first.info) || !qp->can_receive() ||
       source != qp->attr.path.destination || destination != qp->attr.path.source ||
       run.payload_bytes() != qp->mtu) {
     return {};

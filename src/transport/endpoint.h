@@ -55,7 +55,8 @@ class Endpoint {
   [[nodiscard]] Result<void, Error> destroy_qp(Qpn qpn);
 
   [[nodiscard]] Result<SharedRecvQueue*, Error> create_srq(PdId pd, uint32_t max_entries,
-                                                           uint32_t max_sge);
+                                                           uint32_t max_sge, XrcdId xrcd = {},
+                                                           CompletionQueue* cq = nullptr);
   [[nodiscard]] Result<void, Error> arm_srq_limit(SrqId srq, uint32_t limit);
   [[nodiscard]] Result<void, Error> destroy_srq(SrqId srq);
 

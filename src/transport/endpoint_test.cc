@@ -54,7 +54,7 @@ TEST_F(EndpointOf, ReliableDatagramsXrcAndCongestionNotificationsAreCounted) {
   EXPECT_EQ(count(Counter::kDropRd), 1u);
   headers.bth.opcode = wire::opcode_byte(wire::Service::kXrc, Op::kSendOnly);
   receive(headers, pattern(4));
-  EXPECT_EQ(count(Counter::kDropXrc), 1u);
+  EXPECT_EQ(count(Counter::kDropWrongService), 1u);
   headers.bth.opcode = 0x81;
   receive(headers, Bytes(16));
   EXPECT_EQ(count(Counter::kDropCnp), 1u);
@@ -78,7 +78,7 @@ TEST_F(EndpointOf, WhatMayNotBeMade) {
   bad.send_cq = nullptr;
   EXPECT_TRUE(refused(endpoint_->create_qp(bad), Error::kInvalid));
   bad = init(QpType::kXrcSend);
-  EXPECT_TRUE(refused(endpoint_->create_qp(bad), Error::kUnsupported));
+  EXPECT_TRUE(refused(endpoint_->create_qp(bad), Error::kInvalid));
   const EndpointLimits limits;
   bad = init();
   bad.send.max_entries = limits.max_queue_entries + 1;

@@ -46,7 +46,8 @@ void copy_values(QpAttr& to, const QpAttr& from, uint32_t mask) {
 
 void start_receiving(QueuePair& qp) {
   qp.recv.expected = qp.attr.rq_psn;
-  if (qp.type == QpType::kRc) qp.recv.replies.assign(qp.attr.max_dest_rd_atomic, ReadReply{});
+  if (is_reliable_responder(qp.type))
+    qp.recv.replies.assign(qp.attr.max_dest_rd_atomic, ReadReply{});
 }
 
 void start_sending(QueuePair& qp, const FlightLimits& limits) {
@@ -108,6 +109,7 @@ Result<void, Error> Endpoint::modify_qp(Qpn qpn, const QpAttr& attr, uint32_t ma
 
 bool Endpoint::request_fits(const QueuePair& qp, const SendRequest& request,
                             uint64_t length) const {
+  if (qp.type == QpType::kXrcRecv) return false;
   const bool is_inline = (request.flags & kInline) != 0;
   if (is_inline ? length > qp.sq.caps().max_inline : request.list.size() > qp.sq.caps().max_sge) {
     return false;
@@ -121,15 +123,15 @@ bool Endpoint::request_fits(const QueuePair& qp, const SendRequest& request,
       return length <= std::min(tuning_.port_mtu, mtu_bytes(request.path.largest_mtu));
     case SendOp::kWrite:
     case SendOp::kWriteImm:       return qp.type != QpType::kUd && length <= kMaxMessageBytes;
-    case SendOp::kSendInvalidate: return qp.type == QpType::kRc && length <= kMaxMessageBytes;
+    case SendOp::kSendInvalidate: return is_reliable(qp.type) && length <= kMaxMessageBytes;
     case SendOp::kRead:
-      return qp.type == QpType::kRc && !is_inline && length <= kMaxMessageBytes &&
+      return is_reliable(qp.type) && !is_inline && length <= kMaxMessageBytes &&
              qp.attr.max_rd_atomic > 0;
     case SendOp::kCompareSwap:
     case SendOp::kFetchAdd:
-      return qp.type == QpType::kRc && !is_inline && length == 8 && qp.attr.max_rd_atomic > 0;
+      return is_reliable(qp.type) && !is_inline && length == 8 && qp.attr.max_rd_atomic > 0;
     case SendOp::kAtomicWrite:
-      return qp.type == QpType::kRc && length == 8 && qp.attr.max_rd_atomic > 0;
+      return is_reliable(qp.type) && length == 8 && qp.attr.max_rd_atomic > 0;
     case SendOp::kLocalInvalidate:
     case SendOp::kBindWindow:      return qp.type != QpType::kUd && request.list.empty();
     case SendOp::kFlush:           break;

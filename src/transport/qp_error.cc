@@ -53,7 +53,8 @@ void flush_recv_queue(Core& core, QueuePair& qp) {
   }
   // IBA 10.2.9.4: with a shared queue nobody else says that no more receives of this QP will
   // complete.
-  if (qp.srq != nullptr) core.events.qp_event(Event::kQpLastWqeReached, qp.qpn);
+  if (qp.srq != nullptr && qp.type != QpType::kXrcRecv)
+    core.events.qp_event(Event::kQpLastWqeReached, qp.qpn);
 }
 
 void enter_error(Core& core, QueuePair& qp) {
@@ -71,11 +72,18 @@ void enter_send_error(Core& core, QueuePair& qp) {
   flush_send_queue(qp);
 }
 
+void forget_srq(QueuePair& qp) {
+  qp.srq = nullptr;
+  qp.recv_cq = nullptr;
+  qp.recv.taken.present = false;
+}
+
 void reset(Core& core, QueuePair& qp) {
   stop_sending(core, qp);
   stop_receiving(core, qp);
   qp.sq.clear();
   qp.rq.clear();
+  if (qp.type == QpType::kXrcRecv) forget_srq(qp);
   qp.attr = QpAttr{};
   qp.send = SendSide{};
   const bool listed = qp.recv.in_ack_list;

@@ -8,6 +8,8 @@ namespace verbena::transport {
 
 void enter_error(Core& core, QueuePair& qp);
 void enter_send_error(Core& core, QueuePair& qp);  // UC and UD
+// An XRC target whose shared receive queue goes away, in the middle of a message or not.
+void forget_srq(QueuePair& qp);
 // As newly made: queues empty, nothing reported.
 void reset(Core& core, QueuePair& qp);
 

@@ -3,6 +3,17 @@
 
 namespace verbena::transport {
 
+wire::Service QueuePair::service() const {
+  switch (type) {
+    case QpType::kRc:      break;
+    case QpType::kUc:      return wire::Service::kUc;
+    case QpType::kUd:      return wire::Service::kUd;
+    case QpType::kXrcSend:
+    case QpType::kXrcRecv: return wire::Service::kXrc;
+  }
+  return wire::Service::kRc;
+}
+
 wire::Psn QueuePair::cursor_psn() const {
   if (send.cursor < sq.tail() && sq.at(send.cursor).started) {
     return sq.at(send.cursor).first_psn + send.cursor_packet;

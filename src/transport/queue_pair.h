@@ -27,6 +27,7 @@ struct QpInit {
   CompletionQueue* send_cq = nullptr;
   CompletionQueue* recv_cq = nullptr;
   SharedRecvQueue* srq = nullptr;  // instead of a receive queue of its own
+  XrcdId xrcd{};                   // kXrcRecv: the domain, which stands for PD, CQ and SRQ
   SendQueueCaps send{};
   uint32_t max_recv_entries = 0;
   uint32_t max_recv_sge = 0;
@@ -128,6 +129,7 @@ struct ReadReply {
   uint32_t length = 0;
   uint32_t msn = 0;
   uint64_t atomic_result = 0;
+  PdId pd;  // of the request
   // What is being sent now: packets [next, end) of the original, answering a request that began at
   // `from`.
   uint32_t from = 0;
@@ -169,6 +171,7 @@ struct QueuePair {
         send_cq(init.send_cq),
         recv_cq(init.recv_cq),
         srq(init.srq),
+        xrcd(init.xrcd),
         signal_all(init.signal_all),
         sq(std::move(queues.send)),
         rq(std::move(queues.recv)) {
@@ -177,10 +180,12 @@ struct QueuePair {
 
   const Qpn qpn;
   const QpType type;
-  const PdId pd;
+  // An XRC target's, and its recv_cq and srq, are those of the message under way.
+  PdId pd;
   CompletionQueue* const send_cq;
-  CompletionQueue* const recv_cq;
-  SharedRecvQueue* const srq;
+  CompletionQueue* recv_cq;
+  SharedRecvQueue* srq;
+  const XrcdId xrcd;
   const bool signal_all;
 
   QpAttr attr;
@@ -194,6 +199,7 @@ struct QueuePair {
   bool served = false;    // sent something in this round of turns
   bool runnable = false;  // in the endpoint's list of queue pairs with something to send
 
+  [[nodiscard]] wire::Service service() const;
   [[nodiscard]] QpState state() const { return attr.state; }
   [[nodiscard]] bool can_receive() const {
     return attr.state == QpState::kRtr || attr.state == QpState::kRts ||

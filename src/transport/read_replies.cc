@@ -22,6 +22,7 @@ ReadReply& take_place(QueuePair& qp) {
   if (reply.pending) --recv.replies_pending;  // a duplicate's replay that nobody waits for any more
   reply = ReadReply{};
   reply.first_psn = recv.expected;
+  reply.pd = qp.pd;
   return reply;
 }
 
@@ -48,7 +49,7 @@ void set_pending(Core& core, QueuePair& qp, ReadReply& reply, uint32_t from, uin
 
 void send_access_nak(Core& core, QueuePair& qp, wire::Psn psn) {
   core.count(Counter::kNakRemoteAccessSent);
-  PacketWriter writer(qp, wire::Service::kRc, Op::kAcknowledge, psn);
+  PacketWriter writer(qp, qp.service(), Op::kAcknowledge, psn);
   writer.put(wire::Aeth{wire::syndrome::kNakRemoteAccess, qp.recv.msn});
   writer.send(core, qp.attr.path);
 }
@@ -58,7 +59,7 @@ void send_access_nak(Core& core, QueuePair& qp, wire::Psn psn) {
   const wire::Psn psn = reply.first_psn + reply.next;
   const wire::Aeth aeth{wire::syndrome::kAckNoCredits, reply.msn};
   if (reply.kind == ReadReply::Kind::kAtomic) {
-    PacketWriter writer(qp, wire::Service::kRc, Op::kAtomicAcknowledge, psn);
+    PacketWriter writer(qp, qp.service(), Op::kAtomicAcknowledge, psn);
     writer.put(aeth).put(wire::AtomicAckEth{reply.atomic_result});
     writer.send(core, qp.attr.path);
     return true;
@@ -67,7 +68,7 @@ void send_access_nak(Core& core, QueuePair& qp, wire::Psn psn) {
   memory::Pieces pieces(core.link.staging());
   if (n != 0) {
     const RemoteAddr at(reply.addr.value + uint64_t{reply.next} * qp.mtu);
-    if (core.memory.remote_read({qp.pd, qp.qpn}, reply.rkey, at, n, pieces) !=
+    if (core.memory.remote_read({reply.pd, qp.qpn}, reply.rkey, at, n, pieces) !=
         memory::Fault::kNone) {
       send_access_nak(core, qp, psn);
       if (!reply.fresh) {
@@ -82,7 +83,7 @@ void send_access_nak(Core& core, QueuePair& qp, wire::Psn psn) {
       return false;
     }
   }
-  PacketWriter writer(qp, wire::Service::kRc, response_opcode(reply), psn);
+  PacketWriter writer(qp, qp.service(), response_opcode(reply), psn);
   if (wire::opcode_info(writer.bth().opcode).has(wire::kAeth)) writer.put(aeth);
   writer.send(core, qp.attr.path, pieces.list(), pieces.bytes(), /*copy_first=*/true);
   return true;
@@ -97,11 +98,11 @@ void send_access_nak(Core& core, QueuePair& qp, wire::Psn psn) {
   if (most < 2) return 0;
   const RemoteAddr at(reply.addr.value + uint64_t{reply.next} * qp.mtu);
   const std::span<const uint8_t> bytes = core.memory.remote_stretch(
-      {qp.pd, qp.qpn}, reply.rkey, at, uint64_t{most} * qp.mtu, memory::kRemoteRead);
+      {reply.pd, qp.qpn}, reply.rkey, at, uint64_t{most} * qp.mtu, memory::kRemoteRead);
   const auto packets = static_cast<uint32_t>(bytes.size() / qp.mtu);
   if (packets < 2) return 0;
   wire::Bth bth;
-  bth.opcode = wire::opcode_byte(wire::Service::kRc, Op::kReadResponseMiddle);
+  bth.opcode = wire::opcode_byte(qp.service(), Op::kReadResponseMiddle);
   bth.dest_qp = qp.attr.dest_qpn;
   bth.psn = reply.first_psn + reply.next;
   core.link.send_run({.path = &qp.attr.path,

@@ -57,6 +57,8 @@ class RecvQueue {
   uint64_t tail_ = 0;
 };
 
+class CompletionQueue;
+
 struct SharedRecvQueue {
   SharedRecvQueue(SrqId number, PdId domain, uint32_t max_entries, uint32_t max_sge)
       : id(number), pd(domain), queue(max_entries, max_sge) {}
@@ -64,6 +66,9 @@ struct SharedRecvQueue {
   SrqId id;
   PdId pd;
   RecvQueue queue;
+  // XRC: the targets of this domain fill it, and its completions go here. Null: not XRC.
+  XrcdId xrcd{};
+  CompletionQueue* cq = nullptr;
   uint32_t limit = 0;  // 0: not armed
   uint32_t users = 0;  // queue pairs attached
 };

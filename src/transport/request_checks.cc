@@ -95,6 +95,19 @@ using wire::Position;
   return fault == memory::Fault::kNone ? Verdict::kGood : Verdict::kRemoteAccess;
 }
 
+// XRC: each request names the shared receive queue whose protection domain it acts in, and whose
+// receives it takes. It is one of the target's domain, and the same throughout a message.
+[[nodiscard]] bool turn_to_srq(const Core& core, QueuePair& qp, const InPacket& packet) {
+  SharedRecvQueue* const srq = core.srqs.find(packet.view.xrceth().srq.value);
+  if (srq == nullptr || srq->cq == nullptr || srq->xrcd != qp.xrcd) return false;
+  if (qp.srq == srq) return true;
+  if (qp.recv.in_message != RecvSide::InMessage::kNone) return false;
+  qp.srq = srq;
+  qp.pd = srq->pd;
+  qp.recv_cq = srq->cq;
+  return true;
+}
+
 }  // namespace
 
 bool take_receive(Core& core, QueuePair& qp) {
@@ -111,6 +124,9 @@ bool take_receive(Core& core, QueuePair& qp) {
 
 Verdict check_request(Core& core, QueuePair& qp, const InPacket& packet) {
   const wire::OpcodeInfo& info = *packet.view.info;
+  if (qp.type == QpType::kXrcRecv && !turn_to_srq(core, qp, packet)) {
+    return Verdict::kInvalidRequest;
+  }
   if (!in_sequence(qp.recv, info)) return Verdict::kInvalidRequest;
   if (!operation_allowed(qp, info.operation)) return Verdict::kInvalidRequest;
   if (consumes_receive(info) && !take_receive(core, qp)) return Verdict::kNotReady;

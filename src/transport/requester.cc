@@ -96,8 +96,11 @@ using wire::Psn;
   return core.memory.gather(qp.pd, qp.sq.list(number), offset, n, pieces) == memory::Fault::kNone;
 }
 
-[[nodiscard]] wire::Service service_of(const QueuePair& qp) {
-  return qp.type == QpType::kUc ? wire::Service::kUc : wire::Service::kRc;
+// The beginning of a request: every one of XRC's names the shared receive queue.
+[[nodiscard]] PacketWriter begin_request(const QueuePair& qp, const SendWqe& wqe, Op op, Psn psn) {
+  PacketWriter writer(qp, qp.service(), op, psn);
+  if (qp.type == QpType::kXrcSend) writer.put(wire::Xrceth{.reserved = 0, .srq = wqe.remote_srq});
+  return writer;
 }
 
 // One packet of a SEND, WRITE or ATOMIC WRITE.
@@ -106,7 +109,7 @@ using wire::Psn;
   const SendWqe& wqe = qp.sq.at(number);
   memory::Pieces pieces(core.link.staging());
   if (!gather(core, qp, number, packet, pieces)) return false;
-  PacketWriter writer(qp, service_of(qp), opcode_of(wqe, packet), wqe.first_psn + packet);
+  PacketWriter writer = begin_request(qp, wqe, opcode_of(wqe, packet), wqe.first_psn + packet);
   const wire::OpcodeInfo& info = wire::opcode_info(writer.bth().opcode);
   if (info.has(wire::kReth)) {
     writer.put(wire::Reth{wqe.remote_addr.value, wqe.rkey, static_cast<uint32_t>(wqe.length)});
@@ -125,7 +128,7 @@ using wire::Psn;
 void send_read_request(Core& core, QueuePair& qp, const SendWqe& wqe, uint32_t from, uint32_t to) {
   const uint64_t offset = uint64_t{from} * qp.mtu;
   const uint64_t end = std::min<uint64_t>(uint64_t{to} * qp.mtu, wqe.length);
-  PacketWriter writer(qp, service_of(qp), Op::kReadRequest, wqe.first_psn + from);
+  PacketWriter writer = begin_request(qp, wqe, Op::kReadRequest, wqe.first_psn + from);
   writer.put(
       wire::Reth{wqe.remote_addr.value + offset, wqe.rkey, static_cast<uint32_t>(end - offset)});
   writer.bth().ack_request = true;
@@ -133,7 +136,7 @@ void send_read_request(Core& core, QueuePair& qp, const SendWqe& wqe, uint32_t f
 }
 
 void send_atomic(Core& core, QueuePair& qp, const SendWqe& wqe) {
-  PacketWriter writer(qp, service_of(qp), opcode_of(wqe, 0), wqe.first_psn);
+  PacketWriter writer = begin_request(qp, wqe, opcode_of(wqe, 0), wqe.first_psn);
   const bool swap = wqe.op == SendOp::kCompareSwap;
   writer.put(wire::AtomicEth{wqe.remote_addr.value, wqe.rkey, swap ? wqe.swap : wqe.compare_add,
                              swap ? wqe.compare_add : 0});
@@ -235,7 +238,7 @@ enum class Sent : uint8_t { kYes, kMustWait, kFailed };
 // The BTH of a run that begins with packet `from` of an entry.
 [[nodiscard]] wire::Bth run_header(const QueuePair& qp, const SendWqe& wqe, uint32_t from) {
   wire::Bth bth;
-  bth.opcode = wire::opcode_byte(service_of(qp), opcode_of(wqe, from));
+  bth.opcode = wire::opcode_byte(qp.service(), opcode_of(wqe, from));
   bth.dest_qp = qp.attr.dest_qpn;
   bth.psn = wqe.first_psn + from;
   return bth;
@@ -247,6 +250,7 @@ enum class Sent : uint8_t { kYes, kMustWait, kFailed };
                                                      const SendWqe& wqe, uint32_t most) {
   const uint32_t from = qp.send.cursor_packet;
   if (from == 0 || (wqe.flags & kInline) != 0 || wqe.wants_response()) return {};
+  if (qp.type == QpType::kXrcSend) return {};  // more than a BTH in front of each payload
   most = std::min(most, wqe.packets - 1 - from);
   if (most < 2) return {};
   const uint32_t packet_bytes = wire::Bth::kBytes + qp.mtu + wire::kIcrcBytes;
@@ -458,7 +462,7 @@ void pump(Core& core, QueuePair& qp, Time now) {
 
 void take_turn(Core& core, QueuePair& qp, Time now) {
   if (!qp.can_send()) return;
-  if (qp.type == QpType::kRc) {
+  if (is_reliable(qp.type)) {
     pump_reliable(core, qp, now);
   } else {
     pump_unreliable(core, qp);

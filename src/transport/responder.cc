@@ -18,7 +18,7 @@ using wire::Psn;
 constexpr int32_t kUcDuplicateWindow = 1 << 15;
 
 void send_ack(Core& core, QueuePair& qp, uint8_t syndrome, Psn psn) {
-  PacketWriter writer(qp, wire::Service::kRc, wire::Op::kAcknowledge, psn);
+  PacketWriter writer(qp, qp.service(), wire::Op::kAcknowledge, psn);
   writer.put(wire::Aeth{syndrome, qp.recv.msn & 0xffffff});
   writer.send(core, qp.attr.path);
 }
@@ -272,7 +272,7 @@ void on_run(Core& core, QueuePair& qp, uint32_t packets, bool ack_request) {
   recv.nak_owed = false;
   recv.received += uint64_t{packets} * qp.mtu;
   recv.expected = recv.expected + packets;
-  if (ack_request && qp.type == QpType::kRc) owe_ack(core, qp);
+  if (ack_request && is_reliable(qp.type)) owe_ack(core, qp);
 }
 
 void after_replies(Core& core, QueuePair& qp) {

@@ -36,6 +36,7 @@ void SendQueue::push(const SendRequest& request, uint64_t length) {
   const bool invalidates =
       request.op == SendOp::kSendInvalidate || request.op == SendOp::kLocalInvalidate;
   wqe.imm_or_invalidate = invalidates ? request.invalidate.value : request.imm;
+  wqe.remote_srq = request.remote_srq;
   wqe.flags = request.flags;
   wqe.op = request.op;
   if ((request.flags & kInline) != 0) {

@@ -34,6 +34,7 @@ struct SendWqe {
   uint64_t swap = 0;
   RKey rkey;
   uint32_t imm_or_invalidate = 0;
+  SrqId remote_srq;    // XRC
   uint32_t flags = 0;  // SendFlags
   SendOp op = SendOp::kSend;
   uint8_t entries = 0;   // scatter/gather entries; 0 with inline data

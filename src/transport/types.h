@@ -9,6 +9,19 @@ namespace verbena::transport {
 
 enum class QpType : uint8_t { kRc = 2, kUc = 3, kUd = 4, kXrcSend = 9, kXrcRecv = 10 };
 
+// Acknowledged and in order. XRC is RC with the two halves of a queue pair apart.
+[[nodiscard]] constexpr bool is_reliable(QpType type) {
+  return type == QpType::kRc || type == QpType::kXrcSend || type == QpType::kXrcRecv;
+}
+// Whether it has receives of its own, or of a shared queue that was chosen with it.
+[[nodiscard]] constexpr bool is_for_receives(QpType type) {
+  return type != QpType::kXrcSend && type != QpType::kXrcRecv;
+}
+// Answers requests.
+[[nodiscard]] constexpr bool is_reliable_responder(QpType type) {
+  return type == QpType::kRc || type == QpType::kXrcRecv;
+}
+
 enum class QpState : uint8_t {
   kReset = 0,
   kInit = 1,

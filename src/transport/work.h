@@ -27,6 +27,7 @@ struct SendRequest {
   RKey rkey{};
   uint64_t compare_add = 0;  // compare value, or what to add
   uint64_t swap = 0;
+  SrqId remote_srq{};  // XRC
   // UD
   Path path{};
   Qpn remote_qpn{};

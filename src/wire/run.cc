@@ -18,7 +18,10 @@ constexpr uint32_t kAckRequest = 0x80000000;
 Run find_run(std::span<const uint8_t> joined, uint32_t segment) {
   if (joined.size() < size_t{2} * segment) return {};
   const auto view = parse(joined.first(segment));
-  if (!view || view->info->position != Position::kMiddle || view->bth.pad_bytes != 0) return {};
+  if (!view || view->info->position != Position::kMiddle || view->bth.pad_bytes != 0 ||
+      view->info->header_bytes != Bth::kBytes) {
+    return {};
+  }
   Run run{.first = *view, .packets = 1};
   uint32_t word = load_be32(joined.data() + kAckAndPsn) & ~kAckRequest;
   for (size_t at = segment; joined.size() - at >= segment; at += segment) {

@@ -90,7 +90,8 @@ End::End(const PairOptions& setup, Control control, bool with_faults)
                              memory::kLocalWrite | memory::kMwBind | kAllRemote),
              "reg_mr");
   if (setup.shared_receives) {
-    srq_ = take(context_.create_srq(*pd_, setup.depth, 4, &srq_), "create_srq");
+    srq_ = take(context_.create_srq(*pd_, {.entries = setup.depth, .max_sge = 4, .cookie = &srq_}),
+                "create_srq");
   }
   QpRequest request;
   request.type = setup.type;

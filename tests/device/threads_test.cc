@@ -114,7 +114,7 @@ void create_all_the_while(Crew& crew) {
   while (!crew.stop) {
     breathe();
     auto cq = *context.create_cq(64, nullptr);
-    auto srq = *context.create_srq(crew.end.pd(), 16, 1, nullptr);
+    auto srq = *context.create_srq(crew.end.pd(), {.entries = 16, .max_sge = 1});
     std::vector<std::unique_ptr<Qp>> qps;
     for (int i = 0; i < 4; ++i) {
       QpRequest request;
