@@ -61,17 +61,30 @@ int Context::post_srq_recv(Srq& srq, const transport::RecvRequest& request) {
   return errno_of(locked.endpoint().post_srq_recv(srq.queue->id, request));
 }
 
-std::unique_ptr<Xrcd> Context::open_xrcd() {
+Outcome<std::shared_ptr<Xrcd>> Context::open_xrcd(const std::optional<FileId>& file, bool create,
+                                                  bool exclusive) {
   const Engine::Quiet locked(device_->engine());
-  auto xrcd = std::make_unique<Xrcd>();
-  xrcd->context = this;
+  auto& known = device_->xrcds_;
+  std::erase_if(known, [](const std::weak_ptr<Xrcd>& xrcd) { return xrcd.expired(); });
+  for (const std::weak_ptr<Xrcd>& each : known) {
+    auto xrcd = each.lock();
+    if (!file || xrcd == nullptr || xrcd->file != file) continue;
+    if (create && exclusive) return fail(EEXIST);
+    return xrcd;
+  }
+  if (!create) return fail(file ? ENOENT : EINVAL);
+  auto xrcd = std::make_shared<Xrcd>();
   xrcd->id = XrcdId(++device_->xrcds_made_);
+  xrcd->file = file;
+  if (file) known.push_back(xrcd);
   return xrcd;
 }
 
-int Context::close_xrcd(Xrcd& xrcd) {
+int Context::close_xrcd(std::shared_ptr<Xrcd>& xrcd) {
   const Engine::Quiet locked(device_->engine());
-  return xrcd.users != 0 ? EBUSY : 0;
+  if (xrcd->users != 0 && xrcd.use_count() == 1) return EBUSY;
+  xrcd.reset();
+  return 0;
 }
 
 Outcome<std::unique_ptr<Qp>> Context::create_qp(Pd* pd, const QpRequest& request) {

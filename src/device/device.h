@@ -47,12 +47,18 @@ struct Mr {
   RKey rkey;
 };
 
-// XRC: whose targets may fill whose shared receive queues. Of one process, whatever file it was
-// opened with.
+struct FileId {
+  uint64_t device = 0;
+  uint64_t inode = 0;
+  friend bool operator==(const FileId&, const FileId&) = default;
+};
+
+// XRC: whose targets may fill whose shared receive queues. Of one process: another that opens the
+// same file has a domain of its own.
 struct Xrcd {
-  Context* context = nullptr;
   XrcdId id;
-  uint32_t users = 0;  // queue pairs and SRQs
+  std::optional<FileId> file;  // who opens it again gets the same domain
+  uint32_t users = 0;          // queue pairs and SRQs
 };
 
 struct Srq {
@@ -149,6 +155,7 @@ class Device final : public EventRouter {
   std::unordered_map<uint32_t, Srq*> srqs_;
   std::unordered_map<CompletionQueue*, Context*> cqs_;
   uint32_t xrcds_made_ = 0;
+  std::vector<std::weak_ptr<Xrcd>> xrcds_;  // those with a file
   std::vector<Context*> contexts_;
   std::vector<CompletionChannel*> forking_;  // during a fork: all channels
   std::unique_ptr<Engine> engine_;           // last: its thread uses the rest
@@ -188,9 +195,11 @@ class Context {
   [[nodiscard]] int destroy_srq(Srq& srq);
   [[nodiscard]] int post_srq_recv(Srq& srq, const transport::RecvRequest& request);
 
-  // XRC domains. EBUSY while queue pairs or SRQs are in it.
-  [[nodiscard]] std::unique_ptr<Xrcd> open_xrcd();
-  [[nodiscard]] int close_xrcd(Xrcd& xrcd);
+  // XRC domains. `exclusive`: EEXIST if it is there; without `create`: ENOENT if it is not.
+  [[nodiscard]] Outcome<std::shared_ptr<Xrcd>> open_xrcd(const std::optional<FileId>& file,
+                                                         bool create, bool exclusive);
+  // EBUSY when it is the last handle and queue pairs or SRQs are in it.
+  [[nodiscard]] int close_xrcd(std::shared_ptr<Xrcd>& xrcd);
 
   // No PD: kXrcRecv alone.
   [[nodiscard]] Outcome<std::unique_ptr<Qp>> create_qp(Pd* pd, const QpRequest& request);

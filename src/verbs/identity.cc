@@ -81,8 +81,8 @@ void describe(const device::DeviceLimits& limits, ibv_device_attr& attr) {
   attr.vendor_part_id = kPartId;
   attr.max_qp = static_cast<int>(limits.max_qp);
   attr.max_qp_wr = static_cast<int>(limits.max_qp_wr);
-  attr.device_cap_flags =
-      IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SYS_IMAGE_GUID;
+  attr.device_cap_flags = IBV_DEVICE_XRC | IBV_DEVICE_CURR_QP_STATE_MOD |
+                          IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SYS_IMAGE_GUID;
   attr.max_sge = static_cast<int>(limits.max_sge);
   attr.max_sge_rd = static_cast<int>(limits.max_sge);
   attr.max_cq = static_cast<int>(limits.max_cq);

@@ -41,6 +41,10 @@ struct CqObject : ibv_cq_ex {
   transport::Completion current;  // between start_poll and end_poll
 };
 
+struct XrcdObject : ibv_xrcd {
+  std::shared_ptr<device::Xrcd> xrcd;
+};
+
 struct SrqObject : ibv_srq {
   std::unique_ptr<device::Srq> srq;
   ibv_srq_attr limits;  // as given
@@ -86,6 +90,7 @@ struct AhObject : ibv_ah {
 [[nodiscard]] inline CqObject& of(ibv_cq* cq) {
   return *static_cast<CqObject*>(reinterpret_cast<ibv_cq_ex*>(cq));
 }
+[[nodiscard]] inline XrcdObject& of(ibv_xrcd* xrcd) { return *static_cast<XrcdObject*>(xrcd); }
 [[nodiscard]] inline SrqObject& of(ibv_srq* srq) { return *static_cast<SrqObject*>(srq); }
 [[nodiscard]] inline QpObject& of(ibv_qp* qp) {
   return *static_cast<QpObject*>(reinterpret_cast<ibv_qp_ex*>(qp));
@@ -114,5 +119,6 @@ void fill_operations(ContextObject& context);
 // Through their completion queue, and through their queue pair, likewise.
 void fill_reading(CqObject& cq);
 void fill_work_calls(QpObject& qp);
+[[nodiscard]] ibv_srq* make_srq(ibv_pd* pd, device::SrqRequest request, void* srq_context);
 
 }  // namespace verbena::verbs

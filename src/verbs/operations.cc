@@ -10,7 +10,6 @@ namespace {
 ibv_mw* alloc_mw(ibv_pd*, ibv_mw_type) { return none(EOPNOTSUPP); }
 int bind_mw(ibv_qp*, ibv_mw*, ibv_mw_bind*) { return EOPNOTSUPP; }
 int dealloc_mw(ibv_mw*) { return EOPNOTSUPP; }
-int close_xrcd(ibv_xrcd*) { return EOPNOTSUPP; }
 
 }  // namespace
 
@@ -28,7 +27,10 @@ void fill_operations(ContextObject& context) {
   context.query_device_ex = query_device_ex;
   context.create_cq_ex = create_cq_ex;
   context.create_qp_ex = create_qp_ex;
+  context.create_srq_ex = create_srq_ex;
+  context.open_xrcd = open_xrcd;
   context.close_xrcd = close_xrcd;
+  context.get_srq_num = get_srq_num;
 }
 
 }  // namespace verbena::verbs

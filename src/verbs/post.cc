@@ -46,6 +46,7 @@ static_assert(sizeof(memory::Sge) == sizeof(ibv_sge) &&
     case IBV_WR_ATOMIC_FETCH_AND_ADD: break;
     default:                          return EINVAL;
   }
+  if (qp.qp_type == IBV_QPT_XRC_SEND) to.remote_srq = SrqId(wr.qp_type.xrc.remote_srqn & 0xffffff);
   if (qp.qp_type == IBV_QPT_UD) {
     if (wr.wr.ud.ah == nullptr) return EINVAL;
     to.path = of(wr.wr.ud.ah).path;

@@ -31,7 +31,8 @@ static_assert(static_cast<int>(transport::QpState::kErr) == IBV_QPS_ERR &&
 }
 
 [[nodiscard]] bool has_type(ibv_qp_type type) {
-  return type == IBV_QPT_RC || type == IBV_QPT_UC || type == IBV_QPT_UD;
+  return type == IBV_QPT_RC || type == IBV_QPT_UC || type == IBV_QPT_UD ||
+         type == IBV_QPT_XRC_SEND || type == IBV_QPT_XRC_RECV;
 }
 
 void translate(const QpAttr& from, ibv_qp_attr& to) {
@@ -55,13 +56,31 @@ void translate(const QpAttr& from, ibv_qp_attr& to) {
   to.rnr_retry = from.rnr_retry;
 }
 
-[[nodiscard]] ibv_qp* create_qp(ibv_pd* pd, ibv_qp_init_attr& init, bool extended) {
+// XRC's halves: the sender has no receives, the target has neither sends nor receives nor a PD.
+// What the program says of those is not looked at.
+void leave_out_other_half(ibv_qp_init_attr& init) {
+  if (init.qp_type != IBV_QPT_XRC_SEND && init.qp_type != IBV_QPT_XRC_RECV) return;
+  init.recv_cq = nullptr;
+  init.srq = nullptr;
+  init.cap.max_recv_wr = init.cap.max_recv_sge = 0;
+  if (init.qp_type == IBV_QPT_XRC_SEND) return;
+  init.send_cq = nullptr;
+  init.cap.max_send_wr = init.cap.max_send_sge = init.cap.max_inline_data = 0;
+}
+
+[[nodiscard]] device::CompletionQueue* queue_of(ibv_cq* cq) {
+  return cq != nullptr ? of(cq).cq.get() : nullptr;
+}
+
+[[nodiscard]] ibv_qp* create_qp(ibv_context* context, ibv_pd* pd, ibv_xrcd* xrcd,
+                                ibv_qp_init_attr& init, bool extended) {
   if (!has_type(init.qp_type)) return none(EOPNOTSUPP);
-  if (init.send_cq == nullptr || init.recv_cq == nullptr) return none(EINVAL);
+  leave_out_other_half(init);
   device::QpRequest request;
   request.type = static_cast<transport::QpType>(init.qp_type);
-  request.send_cq = of(init.send_cq).cq.get();
-  request.recv_cq = of(init.recv_cq).cq.get();
+  request.send_cq = queue_of(init.send_cq);
+  request.recv_cq = queue_of(init.recv_cq);
+  request.xrcd = xrcd != nullptr ? of(xrcd).xrcd.get() : nullptr;
   request.srq = init.srq != nullptr ? of(init.srq).srq.get() : nullptr;
   request.send = {init.cap.max_send_wr, init.cap.max_send_sge, init.cap.max_inline_data};
   request.max_recv_entries = init.srq != nullptr ? 0 : init.cap.max_recv_wr;
@@ -69,11 +88,12 @@ void translate(const QpAttr& from, ibv_qp_attr& to) {
   request.signal_all = init.sq_sig_all != 0;
   auto qp = std::make_unique<QpObject>();
   request.cookie = qp.get();
-  auto made = of(pd->context).device.create_qp(*of(pd).pd, request);
+  device::Pd* const domain = pd != nullptr ? of(pd).pd.get() : nullptr;
+  auto made = of(context).device.create_qp(domain, request);
   if (!made) return none(made.error());
   static_cast<ibv_qp_ex&>(*qp) = {};
   ibv_qp& shown = qp->qp_base;
-  shown.context = pd->context;
+  shown.context = context;
   shown.qp_context = init.qp_context;
   shown.pd = pd;
   shown.send_cq = init.send_cq;
@@ -97,7 +117,8 @@ void translate(const QpAttr& from, ibv_qp_attr& to) {
 
 ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* init) {
   return guarded([=]() -> ibv_qp* {
-    constexpr uint32_t kKnown = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+    constexpr uint32_t kKnown =
+        IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_XRCD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
     constexpr uint64_t kKnownOps = IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM |
                                    IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM |
                                    IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |
@@ -106,13 +127,32 @@ ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* init) {
     if ((init->comp_mask & ~kKnown) != 0) return none(EOPNOTSUPP);
     const bool extended = (init->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0;
     if (extended && (init->send_ops_flags & ~kKnownOps) != 0) return none(EOPNOTSUPP);
-    if ((init->comp_mask & IBV_QP_INIT_ATTR_PD) == 0 || init->pd->context != context) {
-      return none(EINVAL);
-    }
+    const bool target = init->qp_type == IBV_QPT_XRC_RECV;
+    const uint32_t wanted = target ? IBV_QP_INIT_ATTR_XRCD : IBV_QP_INIT_ATTR_PD;
+    if ((init->comp_mask & wanted) == 0) return none(EINVAL);
+    ibv_pd* const pd = target ? nullptr : init->pd;
+    ibv_xrcd* const xrcd = target ? init->xrcd : nullptr;
+    if (target ? xrcd == nullptr : pd == nullptr || pd->context != context) return none(EINVAL);
     ibv_qp_init_attr classic;
     std::memcpy(&classic, init, sizeof classic);
-    return create_qp(init->pd, classic, extended);
+    return create_qp(context, pd, xrcd, classic, extended);
   });
+}
+
+ibv_srq* make_srq(ibv_pd* pd, device::SrqRequest request, void* srq_context) {
+  auto srq = std::make_unique<SrqObject>();
+  request.cookie = srq.get();
+  auto made = of(pd->context).device.create_srq(*of(pd).pd, request);
+  if (!made) return none(made.error());
+  static_cast<ibv_srq&>(*srq) = {};
+  srq->context = pd->context;
+  srq->srq_context = srq_context;
+  srq->pd = pd;
+  srq->limits = {.max_wr = request.entries, .max_sge = request.max_sge, .srq_limit = 0};
+  ::pthread_mutex_init(&srq->mutex, nullptr);
+  ::pthread_cond_init(&srq->cond, nullptr);
+  srq->srq = std::move(*made);
+  return srq.release();
 }
 
 }  // namespace verbena::verbs
@@ -121,7 +161,7 @@ using namespace verbena;
 using namespace verbena::verbs;
 
 VERBENA_EXPORT ibv_qp* ibv_create_qp(ibv_pd* pd, ibv_qp_init_attr* init) {
-  return guarded([=] { return create_qp(pd, *init, false); });
+  return guarded([=] { return create_qp(pd->context, pd, nullptr, *init, false); });
 }
 
 VERBENA_EXPORT ibv_qp_ex* ibv_qp_to_qp_ex(ibv_qp* qp) {
@@ -193,21 +233,9 @@ VERBENA_EXPORT int ibv_destroy_qp(ibv_qp* qp) {
 }
 
 VERBENA_EXPORT ibv_srq* ibv_create_srq(ibv_pd* pd, ibv_srq_init_attr* init) {
-  return guarded([=]() -> ibv_srq* {
-    auto srq = std::make_unique<SrqObject>();
-    auto made =
-        of(pd->context)
-            .device.create_srq(*of(pd).pd, init->attr.max_wr, init->attr.max_sge, srq.get());
-    if (!made) return none(made.error());
-    static_cast<ibv_srq&>(*srq) = {};
-    srq->context = pd->context;
-    srq->srq_context = init->srq_context;
-    srq->pd = pd;
-    srq->limits = init->attr;
-    ::pthread_mutex_init(&srq->mutex, nullptr);
-    ::pthread_cond_init(&srq->cond, nullptr);
-    srq->srq = std::move(*made);
-    return srq.release();
+  return guarded([=] {
+    return make_srq(pd, {.entries = init->attr.max_wr, .max_sge = init->attr.max_sge},
+                    init->srq_context);
   });
 }
 

@@ -69,6 +69,12 @@ void wr_set_ud_addr(ibv_qp_ex* qp, ibv_ah* ah, uint32_t qpn, uint32_t qkey) {
   request.remote_qkey = qkey;
 }
 
+void wr_set_xrc_srqn(ibv_qp_ex* qp, uint32_t number) {
+  WorkInProgress& work = of(qp).work;
+  if (work.error != 0 || work.requests.empty()) return;
+  work.requests.back().remote_srq = SrqId(number & 0xffffff);
+}
+
 void set_list(ibv_qp_ex* qp, const memory::Sge* list, size_t count) {
   WorkInProgress& work = of(qp).work;
   if (work.error != 0 || work.requests.empty()) return;
@@ -163,6 +169,7 @@ void fill_work_calls(QpObject& qp) {
   qp.wr_atomic_cmp_swp = wr_atomic_cmp_swp;
   qp.wr_atomic_fetch_add = wr_atomic_fetch_add;
   qp.wr_set_ud_addr = wr_set_ud_addr;
+  qp.wr_set_xrc_srqn = wr_set_xrc_srqn;
   qp.wr_set_sge = wr_set_sge;
   qp.wr_set_sge_list = wr_set_sge_list;
   qp.wr_set_inline_data = wr_set_inline_data;
