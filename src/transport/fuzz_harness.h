@@ -76,12 +76,13 @@ class Harness {
   static constexpr size_t kRegion = 16384;
   static constexpr uint64_t kIova = 0x10000;
   static constexpr uint8_t kGuardByte = 0xa5;
-  static constexpr size_t kQps = 4;
+  static constexpr size_t kQps = 6;
   static constexpr uint32_t kHoldBuffers = 24;
+  static constexpr XrcdId kDomain{1};
 
   explicit Harness(uint8_t options)
       : arena_(3 * kGuard + 2 * kRegion, kGuardByte),
-        endpoint_(domain_, link_, events_, random_, {.max_qps = kQps, .max_srqs = 1}, tuning()) {
+        endpoint_(domain_, link_, events_, random_, {.max_qps = kQps, .max_srqs = 2}, tuning()) {
     link_.discard = true;
     pd_ = domain_.allocate_pd().value();
     writable_ =
@@ -90,6 +91,7 @@ class Harness {
     readable_ = add_region(2 * kGuard + kRegion, memory::kRemoteRead);
     window_ = domain_.allocate_window(pd_, memory::WindowType::kType2).value();
     srq_ = endpoint_.create_srq(pd_, 8, 2).value();
+    xrc_srq_ = endpoint_.create_srq(pd_, 8, 2, kDomain, &receives_).value();
     mtu_ = static_cast<Mtu>(1 + options % 5);
     grants_ = options >> 5;
     for (size_t i = 0; i < kQps; ++i) make_qp(i);
@@ -157,15 +159,18 @@ class Harness {
         .value();
   }
 
-  // --- queue pairs: 0 RC, 1 UC, 2 UD, 3 RC with the shared receive queue
+  // --- queue pairs: 0 RC, 1 UC, 2 UD, 3 RC with the shared receive queue,
+  // 4 and 5 XRC's halves
   static QpType type_of(size_t i) {
-    constexpr QpType kTypes[kQps] = {QpType::kRc, QpType::kUc, QpType::kUd, QpType::kRc};
+    constexpr QpType kTypes[kQps] = {QpType::kRc, QpType::kUc,      QpType::kUd,
+                                     QpType::kRc, QpType::kXrcSend, QpType::kXrcRecv};
     return kTypes[i];
   }
   static Qpn qpn_of(size_t i) { return Qpn(static_cast<uint32_t>(i) + 1); }
   static wire::Service service_of(size_t i) {
-    constexpr wire::Service kServices[kQps] = {wire::Service::kRc, wire::Service::kUc,
-                                               wire::Service::kUd, wire::Service::kRc};
+    constexpr wire::Service kServices[kQps] = {wire::Service::kRc,  wire::Service::kUc,
+                                               wire::Service::kUd,  wire::Service::kRc,
+                                               wire::Service::kXrc, wire::Service::kXrc};
     return kServices[i];
   }
   [[nodiscard]] QpAttr attributes() const {
@@ -190,10 +195,11 @@ class Harness {
                (type == QpType::kUd ? kAttrQkey : kAttrAccess);
       case QpState::kRtr:
         if (type == QpType::kUd) return kAttrState;
-        return kAttrState |
-               (type == QpType::kUc ? uc : uc | kAttrMaxDestRdAtomic | kAttrMinRnrTimer);
+        return kAttrState | uc |
+               (is_reliable_responder(type) ? kAttrMaxDestRdAtomic | kAttrMinRnrTimer : 0u);
       case QpState::kRts:
-        if (type != QpType::kRc) return kAttrState | kAttrSqPsn;
+        if (type == QpType::kXrcRecv) return kAttrState | kAttrSqPsn | kAttrTimeout;
+        if (!is_reliable(type)) return kAttrState | kAttrSqPsn;
         return kAttrState | kAttrSqPsn | kAttrTimeout | kAttrRetryCount | kAttrRnrRetry |
                kAttrMaxRdAtomic;
       default: return kAttrState;
@@ -206,6 +212,15 @@ class Harness {
     init.max_recv_sge = 3;
     init.signal_all = true;
     if (i == 3) init.srq = srq_;
+    if (i == 4 || i == 5) {
+      init.recv_cq = nullptr;
+      init.max_recv_entries = 0;
+    }
+    if (i == 5) {
+      init.send_cq = nullptr;
+      init.send = {};
+      init.xrcd = kDomain;
+    }
     VERBENA_CHECK(endpoint_.create_qp(init, qpn_of(i)).has_value());
     QpAttr attr = attributes();
     for (const QpState to : {QpState::kInit, QpState::kRtr, QpState::kRts}) {
@@ -293,6 +308,8 @@ class Harness {
     headers.atomic_eth = {kIova + place, key(flags >> 5), length, flags};
     headers.deth = {(flags & 16) == 0 ? 7u : length, 0, Qpn(9)};
     headers.ieth.rkey = key(flags >> 5);
+    // Mostly the right one; the plain one now and then.
+    headers.xrceth.srq = (place & 0x3f) == 0 ? srq_->id : xrc_srq_->id;
     headers.imm.value = length;
     const std::vector<uint8_t> bytes(payload, static_cast<uint8_t>(flags));
     arrive(wire::encode(headers, bytes));
@@ -301,14 +318,15 @@ class Harness {
     request_psn_[i] += read ? std::max<uint32_t>((length + mtu - 1) / mtu, 1) : 1;
   }
   void arrive_response(Input& in) {
-    const size_t i = (in.u8() & 1) == 0 ? 0 : 3;
+    constexpr size_t kRequesters[] = {0, 3, 0, 4};
+    const size_t i = kRequesters[in.u8() % 4];
     wire::Headers headers;
     constexpr wire::Op kResponses[] = {wire::Op::kAcknowledge,       wire::Op::kAcknowledge,
                                        wire::Op::kReadResponseFirst, wire::Op::kReadResponseMiddle,
                                        wire::Op::kReadResponseLast,  wire::Op::kReadResponseOnly,
                                        wire::Op::kAtomicAcknowledge, wire::Op::kReadResponseOnly};
     const wire::Op op = kResponses[in.u8() % 8];
-    headers.bth.opcode = wire::opcode_byte(wire::Service::kRc, op);
+    headers.bth.opcode = wire::opcode_byte(service_of(i), op);
     headers.bth.dest_qp = qpn_of(i);
     const auto ahead = static_cast<int8_t>(in.u8());
     headers.bth.psn = wire::Psn(response_psn_[i] + static_cast<uint32_t>(ahead));
@@ -343,8 +361,9 @@ class Harness {
     const auto entries = list(in);
     const uint64_t id = receives_.next_id();
     const size_t i = which % kQps;
-    const auto posted = i == 3 ? endpoint_.post_srq_recv(srq_->id, {id, entries})
-                               : endpoint_.post_recv(qpn_of(i), {id, entries});
+    const SharedRecvQueue* const shared = i == 3 ? srq_ : i == 5 ? xrc_srq_ : nullptr;
+    const auto posted = shared != nullptr ? endpoint_.post_srq_recv(shared->id, {id, entries})
+                                          : endpoint_.post_recv(qpn_of(i), {id, entries});
     if (!posted) receives_.take_back();
   }
   void post_send(Input& in) {
@@ -355,6 +374,7 @@ class Harness {
     request.flags = flags & (kFence | kSignaled | kSolicited);
     std::vector<memory::Sge> entries = list(in);
     request.remote_addr = RemoteAddr(kIova);
+    request.remote_srq = SrqId(5);
     request.rkey = RKey(0x1234);
     request.path = kPathThere;
     request.remote_qpn = Qpn(0x77);
@@ -412,7 +432,7 @@ class Harness {
     VERBENA_CHECK(endpoint_.qp_count() == kQps);
     for (size_t i = 0; i < kQps; ++i) {
       const QpState state = endpoint_.query_qp(qpn_of(i)).value().state;
-      VERBENA_CHECK(state != QpState::kSqe || type_of(i) != QpType::kRc);
+      VERBENA_CHECK(state != QpState::kSqe || !is_reliable(type_of(i)));
     }
   }
 
@@ -429,6 +449,7 @@ class Harness {
   memory::RegionKeys readable_;
   RKey window_;
   SharedRecvQueue* srq_ = nullptr;
+  SharedRecvQueue* xrc_srq_ = nullptr;
   Endpoint endpoint_;
   Mtu mtu_ = Mtu::k256;
   uint8_t grants_ = 0;
