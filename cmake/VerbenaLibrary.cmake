@@ -72,14 +72,25 @@ function(verbena_program name)
   install(TARGETS ${name} RUNTIME DESTINATION bin)
 endfunction()
 
-# verbena_shared_library(<name> SOURCES file... [DEPS folder...] [LINK target...]): in lib/verbena/,
-# installed.
+# verbena_shared_library(<name> VERSION version [DEPS folder...] [LINK target...]): lib<name>.so.1, which
+# stands in for the distribution's of that version; in lib/verbena/, installed.
+#
+# It lives in other people's processes: nothing of ours is visible but what lib<name>.map names, the C++
+# library comes along inside, and it is never unloaded. Not for builds with sanitizers, which do not
+# go with programs that were built without.
 function(verbena_shared_library name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;DEPS;LINK")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "VERSION" "DEPS;LINK")
   list(TRANSFORM arg_DEPS PREPEND verbena_)
-  add_library(${name} SHARED ${arg_SOURCES})
+  file(GLOB sources CONFIGURE_DEPENDS *.cc)
+  set(map ${CMAKE_CURRENT_SOURCE_DIR}/lib${name}.map)
+  add_library(${name} SHARED ${sources})
   verbena_compile(${name})
   target_link_libraries(${name} PRIVATE ${arg_DEPS} ${arg_LINK})
+  target_link_options(${name} PRIVATE
+    -Wl,--version-script=${map} -Wl,-z,nodelete -Wl,-z,defs -Wl,-z,now -Wl,--exclude-libs,ALL
+    -static-libstdc++ -static-libgcc)
+  set_target_properties(${name} PROPERTIES
+    VERSION ${arg_VERSION} SOVERSION 1 LINK_DEPENDS ${map})
   install(TARGETS ${name} LIBRARY DESTINATION ${VERBENA_INSTALL_LIBDIR})
 endfunction()
 

@@ -12,9 +12,8 @@
 
 #include <infiniband/verbs.h>
 
+#include "base/c_interface.h"
 #include "device/device.h"
-
-#define VERBENA_EXPORT extern "C" __attribute__((visibility("default")))
 
 namespace verbena::verbs {
 

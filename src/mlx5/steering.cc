@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// Flow steering: there is no hardware below to steer.
+#include <infiniband/mlx5dv.h>
+
+#include "base/refuse.h"
+
+VERBENA_REFUSE(null, mlx5dv_create_flow_matcher);
+VERBENA_REFUSE(error_number, mlx5dv_destroy_flow_matcher);
+VERBENA_REFUSE(null, mlx5dv_create_steering_anchor);
+VERBENA_REFUSE(error_number, mlx5dv_destroy_steering_anchor);
+VERBENA_REFUSE(null, mlx5dv_create_flow);
+VERBENA_REFUSE(null, mlx5dv_create_flow_action_esp);
+VERBENA_REFUSE(null, mlx5dv_create_flow_action_modify_header);
+VERBENA_REFUSE(null, mlx5dv_create_flow_action_packet_reformat);
+VERBENA_REFUSE(null, mlx5dv_dr_domain_create);
+VERBENA_REFUSE(error_number, mlx5dv_dr_domain_destroy);
+VERBENA_REFUSE(error_number, mlx5dv_dr_domain_sync);
+VERBENA_REFUSE(nothing, mlx5dv_dr_domain_set_reclaim_device_memory);
+VERBENA_REFUSE(nothing, mlx5dv_dr_domain_allow_duplicate_rules);
+VERBENA_REFUSE(null, mlx5dv_dr_table_create);
+VERBENA_REFUSE(error_number, mlx5dv_dr_table_destroy);
+VERBENA_REFUSE(null, mlx5dv_dr_matcher_create);
+VERBENA_REFUSE(error_number, mlx5dv_dr_matcher_destroy);
+VERBENA_REFUSE(error_number, mlx5dv_dr_matcher_set_layout);
+VERBENA_REFUSE(null, mlx5dv_dr_rule_create);
+VERBENA_REFUSE(error_number, mlx5dv_dr_rule_destroy);
+VERBENA_REFUSE(null, mlx5dv_dr_action_create_dest_ibv_qp);
+VERBENA_REFUSE(null, mlx5dv_dr_action_create_dest_table);
+VERBENA_REFUSE(null, mlx5dv_dr_action_create_dest_vport);
+VERBENA_REFUSE(null, mlx5dv_dr_action_create_dest_ib_port);
+VERBENA_REFUSE(null, mlx5dv_dr_action_create_dest_devx_tir);
+VERBENA_REFUSE(null, mlx5dv_dr_action_create_dest_array);
+VERBENA_REFUSE(null, mlx5dv_dr_action_create_drop);
+VERBENA_REFUSE(null, mlx5dv_dr_action_create_default_miss);
+VERBENA_REFUSE(null, mlx5dv_dr_action_create_tag);
+VERBENA_REFUSE(null, mlx5dv_dr_action_create_flow_counter);
+VERBENA_REFUSE(null, mlx5dv_dr_action_create_aso);
+VERBENA_REFUSE(error_number, mlx5dv_dr_action_modify_aso);
+VERBENA_REFUSE(null, mlx5dv_dr_action_create_packet_reformat);
+VERBENA_REFUSE(null, mlx5dv_dr_action_create_modify_header);
+VERBENA_REFUSE(null, mlx5dv_dr_action_create_flow_meter);
+VERBENA_REFUSE(error_number, mlx5dv_dr_action_modify_flow_meter);
+VERBENA_REFUSE(null, mlx5dv_dr_action_create_flow_sampler);
+VERBENA_REFUSE(null, mlx5dv_dr_action_create_pop_vlan);
+VERBENA_REFUSE(null, mlx5dv_dr_action_create_push_vlan);
+VERBENA_REFUSE(null, mlx5dv_dr_action_create_dest_root_table);
+VERBENA_REFUSE(error_number, mlx5dv_dr_action_destroy);
+VERBENA_REFUSE(error_number, mlx5dv_dump_dr_domain);
+VERBENA_REFUSE(error_number, mlx5dv_dump_dr_table);
+VERBENA_REFUSE(error_number, mlx5dv_dump_dr_matcher);
+VERBENA_REFUSE(error_number, mlx5dv_dump_dr_rule);
+VERBENA_REFUSE(error_number, mlx5dv_dr_aso_other_domain_link);
+VERBENA_REFUSE(error_number, mlx5dv_dr_aso_other_domain_unlink);
