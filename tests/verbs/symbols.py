@@ -1,0 +1,130 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Holds the drop-in libraries to the names and versions that programs are linked to.
+
+symbols.py DIRECTORY-OF-THE-LIBRARIES
+
+Each has what programs import (symbols/*.txt, gathered from the programs that docs/verbs-coverage.md is
+about), and where the distribution's library is installed in the version we stand in for, all default
+versions of that; and nothing else. It needs no library that is not named here, and refuses calls in the
+way the man pages say.
+"""
+import ctypes
+import errno
+import os
+import re
+import subprocess
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+RELEASE = "44"  # of rdma-core
+# Of what is private to rdma-core, ibv_devinfo alone wants something.
+PRIVATE = {"libibverbs": {"ibv_query_gid_type@IBVERBS_PRIVATE_34"}}
+# ISA-L is not to be had as a static library in Debian. The loader is for thread-local variables.
+NEEDED = {"libibverbs": {"libisal.so.2"}, "librdmacm": {"libibverbs.so.1"}, "libmlx5": {"libibverbs.so.1"}}
+NEEDED_BY_ALL = r"libc\.so\.6|libm\.so\.6|ld-linux-.*"
+
+
+def readelf(option, path):
+    return subprocess.run(["readelf", "-W", option, path], capture_output=True, text=True, check=True,
+                          env={**os.environ, "LC_ALL": "C"}).stdout
+
+
+def exports(path):
+    """What a library defines, by NAME@VERSION, default versions apart from others."""
+    default, other = set(), set()
+    for line in readelf("--dyn-syms", path).splitlines():
+        fields = line.split()
+        if len(fields) < 8 or fields[4] == "LOCAL" or fields[6] in ("UND", "Ndx"):
+            continue
+        name, _, version = fields[7].partition("@")
+        if name != version and fields[6] != "ABS":  # those are the version nodes
+            (default if version.startswith("@") else other).add(f"{name}@{version.lstrip('@')}")
+    return default, other
+
+
+def tag(dynamic, name):
+    return set(re.findall(rf"\({name}\).*\[(.*)\]", dynamic))
+
+
+def distribution_library(name):
+    """The path of the distribution's library, if it is of the release that ours stands in for."""
+    cache = subprocess.run(["/sbin/ldconfig", "-p"], capture_output=True, text=True).stdout
+    for path in re.findall(rf"{name}\.so\.1 .*=> (\S+)", cache):
+        real = os.path.realpath(path)
+        if re.search(rf"\.so\.1\.\d+\.{RELEASE}\.", real) and "/verbena/" not in real:
+            return real
+    return None
+
+
+def imported_by_programs(name):
+    with open(f"{HERE}/symbols/{name}.txt", encoding="ascii") as names:
+        return {line.strip() for line in names}
+
+
+def check_library(directory, name):
+    path = f"{directory}/{name}.so.1"
+    default, other = exports(path)
+    dynamic = readelf("--dynamic", path)
+    theirs = distribution_library(name)
+    wanted = imported_by_programs(name)
+    if theirs:
+        wanted |= {symbol for symbol in exports(theirs)[0] if "PRIVATE" not in symbol}
+        surplus = (default | other) - wanted - PRIVATE.get(name, set())
+    else:
+        print(f"{name}: rdma-core {RELEASE} is not installed: compared to what programs import alone")
+        surplus = {symbol for symbol in default | other if not re.search(r"@(IBVERBS|RDMACM|MLX5|EFA)_", symbol)}
+    needed = {library for library in tag(dynamic, "NEEDED")
+              if not re.fullmatch(NEEDED_BY_ALL, library)} - NEEDED.get(name, set())
+    problems = [f"{name}: {symbol} is missing" for symbol in sorted(wanted - default)]
+    problems += [f"{name}: {symbol} is nobody's business" for symbol in sorted(surplus)]
+    problems += [f"{name}: needs {library}" for library in sorted(needed)]
+    if tag(dynamic, "SONAME") != {f"{name}.so.1"}:
+        problems.append(f"{name}: is called {tag(dynamic, 'SONAME')}")
+    if "NODELETE" not in dynamic:
+        problems.append(f"{name}: can be unloaded, with threads of ours in it")
+    if "STATIC_TLS" in dynamic:
+        problems.append(f"{name}: has initial-exec thread-local variables, and may fail to load late")
+    print(f"{name}: {len(default)} names, {len(wanted)} wanted")
+    return problems
+
+
+def check_refusals(directory):
+    """One call of each way to say EOPNOTSUPP, through the C interface."""
+    load = lambda name: ctypes.CDLL(f"{directory}/{name}.so.1", use_errno=True)
+    rdmacm, mlx5, efa = load("librdmacm"), load("libmlx5"), load("libefa")
+    calls = [("rdma_create_event_channel", rdmacm, ctypes.c_void_p, None, True),
+             ("rdma_create_id", rdmacm, ctypes.c_int, -1, True),
+             ("rsend", rdmacm, ctypes.c_ssize_t, -1, True),
+             ("riowrite", rdmacm, ctypes.c_ssize_t, -1, True),
+             ("mlx5dv_query_device", mlx5, ctypes.c_int, errno.EOPNOTSUPP, False),
+             ("mlx5dv_qp_cancel_posted_send_wrs", mlx5, ctypes.c_int, -errno.EOPNOTSUPP, False),
+             ("mlx5dv_create_mkey", mlx5, ctypes.c_void_p, None, True),
+             ("mlx5dv_is_supported", mlx5, ctypes.c_bool, False, False),
+             ("efadv_query_ah", efa, ctypes.c_int, errno.EOPNOTSUPP, False)]
+    problems = []
+    for name, library, returned, wanted, by_errno in calls:
+        function = library[name]
+        function.restype = returned
+        ctypes.set_errno(0)
+        got = function(None, None, None, None, None, None)
+        if got != wanted or by_errno != (ctypes.get_errno() == errno.EOPNOTSUPP):
+            problems.append(f"{name} gives {got}, errno {ctypes.get_errno()}")
+    rdmacm.rdma_event_str.restype = ctypes.c_char_p
+    if rdmacm.rdma_event_str(9) != b"RDMA_CM_EVENT_ESTABLISHED":
+        problems.append("rdma_event_str(9) is not RDMA_CM_EVENT_ESTABLISHED")
+    return problems
+
+
+def main():
+    directory = os.path.abspath(sys.argv[1])
+    problems = []
+    for name in ("libibverbs", "librdmacm", "libmlx5", "libefa"):
+        problems += check_library(directory, name)
+    problems += check_refusals(directory)
+    print("\n".join(problems) or "ok")
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
