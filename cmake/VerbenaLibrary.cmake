@@ -72,16 +72,22 @@ function(verbena_program name)
   install(TARGETS ${name} RUNTIME DESTINATION bin)
 endfunction()
 
-# verbena_shared_library(<name> VERSION version [DEPS folder...] [LINK target...]): lib<name>.so.1, which
-# stands in for the distribution's of that version; in lib/verbena/, installed.
+# verbena_shared_library(<name> VERSION version [FOLDER folder] [DEPS folder...] [LINK target...]):
+# lib<name>.so.1, which stands in for the distribution's of that version; in lib/verbena/, installed. It is
+# made of the folder's own sources, or of what verbena_library(<folder>) has compiled.
 #
 # It lives in other people's processes: nothing of ours is visible but what lib<name>.map names, the C++
 # library comes along inside, and it is never unloaded. Not for builds with sanitizers, which do not
 # go with programs that were built without.
 function(verbena_shared_library name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "VERSION" "DEPS;LINK")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "VERSION;FOLDER" "DEPS;LINK")
   list(TRANSFORM arg_DEPS PREPEND verbena_)
-  file(GLOB sources CONFIGURE_DEPENDS *.cc)
+  if(arg_FOLDER)
+    set(sources $<TARGET_OBJECTS:verbena_${arg_FOLDER}>)
+    get_target_property(arg_LINK verbena_${arg_FOLDER} LINK_LIBRARIES)
+  else()
+    file(GLOB sources CONFIGURE_DEPENDS *.cc)
+  endif()
   set(map ${CMAKE_CURRENT_SOURCE_DIR}/lib${name}.map)
   add_library(${name} SHARED ${sources})
   verbena_compile(${name})

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// What programs hold pointers to. A program that uses an object after it destroyed it is wrong, but
+// it is somebody else's process: it gets EINVAL, not a crash.
+//
+// So the memory of a handle never becomes anything but a handle of the same type, and not soon. Its
+// public part stays as it was (inline functions of verbs.h read the context from it), and its tag
+// says that it is dead.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <deque>
+#include <mutex>
+#include <new>
+
+namespace verbena::verbs {
+
+// Memory for objects of one type: given back, it waits behind others before it is given out again.
+class HandlePool {
+ public:
+  explicit HandlePool(size_t bytes) : bytes_(bytes) {}
+
+  [[nodiscard]] void* take() {
+    const std::lock_guard lock(mutex_);
+    if (free_.size() > kRest) {
+      void* const memory = free_.front();
+      free_.pop_front();
+      return memory;
+    }
+    void* const memory = std::calloc(1, bytes_);
+    if (memory == nullptr) throw std::bad_alloc();
+    return memory;
+  }
+  void give_back(void* memory) noexcept {
+    const std::lock_guard lock(mutex_);
+    try {
+      free_.push_back(memory);
+    } catch (const std::bad_alloc&) {
+      // Never used again, then.
+    }
+  }
+
+ private:
+  // So many are not used again, so that a stale pointer most likely finds the dead.
+  static constexpr size_t kRest = 64;
+  const size_t bytes_;
+  std::mutex mutex_;
+  std::deque<void*> free_;
+};
+
+template <typename T>
+class Handle {
+ public:
+  Handle() = default;
+  Handle(const Handle&) = delete;
+  Handle& operator=(const Handle&) = delete;
+
+  static void* operator new(size_t) { return pool().take(); }
+  static void operator delete(void* memory) noexcept { pool().give_back(memory); }
+
+  [[nodiscard]] bool is_alive() const { return tag_.load(std::memory_order_acquire) == kAlive; }
+  // Of those who destroy it at once, one is told to.
+  [[nodiscard]] bool claim() {
+    uint32_t expected = kAlive;
+    return tag_.compare_exchange_strong(expected, kClaimed);
+  }
+  // It could not be destroyed.
+  void disclaim() { tag_.store(kAlive, std::memory_order_release); }
+
+ protected:
+  ~Handle() { tag_.store(kDead, std::memory_order_release); }
+
+ private:
+  static constexpr uint32_t kAlive = 0x5665'7262;
+  static constexpr uint32_t kClaimed = 1;
+  static constexpr uint32_t kDead = 0;
+
+  // Outlives every program's last call.
+  static HandlePool& pool() {
+    static HandlePool& only = *new HandlePool(sizeof(T));
+    return only;
+  }
+
+  std::atomic<uint32_t> tag_{kAlive};
+};
+
+}  // namespace verbena::verbs

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "verbs/handle.h"
+
+#include <memory>
+#include <set>
+
+#include <gtest/gtest.h>
+
+namespace verbena::verbs {
+namespace {
+
+struct Shown {
+  int context;
+};
+struct Object : Shown, Handle<Object> {
+  std::unique_ptr<int> inside = std::make_unique<int>(1);
+};
+
+TEST(Handle, TheDeadShowWhatTheyShowedAndAreKnown) {
+  auto* const object = new Object;
+  object->context = 42;
+  EXPECT_TRUE(object->is_alive());
+  delete object;
+  EXPECT_FALSE(object->is_alive());
+  EXPECT_EQ(object->context, 42);
+  EXPECT_FALSE(object->claim());
+}
+
+TEST(Handle, OneOfManyDestroysIt) {
+  auto* const object = new Object;
+  EXPECT_TRUE(object->claim());
+  EXPECT_FALSE(object->is_alive());
+  EXPECT_FALSE(object->claim());
+  object->disclaim();
+  EXPECT_TRUE(object->is_alive());
+  delete object;
+}
+
+TEST(Handle, MemoryIsNotUsedAgainSoonButIs) {
+  std::set<const Object*> seen;
+  const Object* last = nullptr;
+  for (int i = 0; i < 1000; ++i) {
+    auto* const object = new Object;
+    EXPECT_NE(object, last);
+    last = object;
+    seen.insert(object);
+    delete object;
+  }
+  EXPECT_LT(seen.size(), 200u);
+}
+
+}  // namespace
+}  // namespace verbena::verbs
