@@ -2,15 +2,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Verbena against the kernel's rdma_rxe. To be run by scripts/rxe-guest, which ./dev interop does.
 
-run.py AGENT [--all | WORDS...]   AGENT is the verbena_agent to test. Runs the quick set of groups; with --all, all;
-                                  with words, those of all whose names have every word.
+run.py AGENT LIBRARIES [--all | WORDS...]   The verbena_agent to test, and the folder of the drop-in libraries. Runs
+                                            the quick set of groups; with --all, all; with words, those of all
+                                            whose names have every word.
 """
+import itertools
 import socket
 import subprocess
 import sys
 import time
 
 import checks
+import programs
 from peer import GUEST, OURS, Failed
 
 
@@ -66,15 +69,15 @@ def run(name, check):
 
 
 def main():
-    if len(sys.argv) < 2:
+    if len(sys.argv) < 3:
         sys.exit(__doc__)
-    words = [word.lower() for word in sys.argv[2:]]
+    words = [word.lower() for word in sys.argv[3:]]
     everything = bool(words)
     if words == ["--all"]:
         words = []
     chosen = [
         (name, check)
-        for name, check, quick in checks.groups()
+        for name, check, quick in itertools.chain(checks.groups(), programs.groups(sys.argv[2]))
         if (quick or everything) and all(word in name.lower() for word in words)
     ]
     if not chosen:
