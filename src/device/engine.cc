@@ -20,6 +20,8 @@ namespace {
 
 // How often the other address family's socket is looked at.
 constexpr uint32_t kOtherFamilyEvery = 16;
+// How often the poller's look is timed; odd, so that it is mostly one of the own family.
+constexpr uint32_t kTimedLookEvery = 63;
 
 // The kernel's random source, a buffer at a time.
 class KernelRandom final : public RandomSource {
@@ -310,6 +312,7 @@ void Engine::poll() {
   const size_t got =
       receive_batch(++poll_round_ % kOtherFamilyEvery == 0, link::UdpReceiver::Ask::kAsExpected);
   if (got == 0) {
+    if (poll_round_ % kTimedLookEvery == 0) lease_.on_empty_look(clock() - now);
     host_->found_empty(now);
     if (held || has_work(now)) settle(now);
     return;

@@ -15,9 +15,6 @@
 namespace verbena::device {
 namespace {
 
-// While there is traffic the helper looks up this often, so that posting need not wake it for every
-// timer.
-constexpr Duration kTick = kMillisecond;
 // A pass that brought as many packets is part of something large.
 constexpr uint64_t kBulkPackets = 8;
 constexpr Duration kSpin = 20 * kMicrosecond;
@@ -90,14 +87,14 @@ Time Engine::helper_pass(Time now) {
   // A poller sees to its own timers.
   if (by_poller) until = lease_.end();
   // A waiter that left and does not come back is noticed.
-  if (by_waiter && !waiter_.load(std::memory_order_relaxed)) until = std::min(until, now + kTick);
+  if (by_waiter && !waiter_.load(std::memory_order_relaxed)) until = std::min(until, now + tick());
   if (until != kNever) until = std::max(until, now);
   // Something wants to be sent and cannot (a receiver has no room): look again, but not without
   // pause. What was merely more than one turn goes on at once.
   const bool stuck = until <= now && got == 0 && stalled_;
-  stall_wait_ = stuck ? std::min(2 * stall_wait_, kTick) : kFirstStall;
+  stall_wait_ = stuck ? std::min(2 * stall_wait_, tick()) : kFirstStall;
   if (stuck) until = now + stall_wait_;
-  if (now - last_activity_ < kActiveFor) until = std::min(until, now + kTick);
+  if (now - last_activity_ < kActiveFor) until = std::min(until, now + tick());
   helper_alarm_.store(until, std::memory_order_relaxed);
   return until;
 }
@@ -107,7 +104,7 @@ Time Engine::helper_pass(Time now) {
 void Engine::helper_spin() {
   bulk_ = false;
   const Time begin = clock();
-  for (Time now = begin, last = begin; now - last < kSpin && now - begin < kTick; now = clock()) {
+  for (Time now = begin, last = begin; now - last < kSpin && now - begin < tick(); now = clock()) {
     const std::unique_lock lock(mutex_, std::try_to_lock);
     if (!lock.owns_lock()) {
       cpu_relax();

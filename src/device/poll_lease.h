@@ -21,8 +21,22 @@ namespace verbena::device {
 
 class PollLease {
  public:
+  // On a machine as they are; where a look at the sockets takes long (a guest without hardware
+  // help) it is longer, or work on one packet would outlast it.
   static constexpr Duration kFull = 500 * kMicrosecond;
-  static constexpr Duration kLeast = kFull / 4;  // shorter ones end while a batch is worked on
+  static constexpr Duration kLongestFull = 20 * kMillisecond;
+  [[nodiscard]] Duration full() const { return full_; }
+  // How long one look took that found nothing. The shortest counts: in a long one we were off the
+  // core.
+  void on_empty_look(Duration took) {
+    constexpr int64_t kLooksPerLease = 500;
+    look_ = look_ == 0 ? took : std::min(took, look_ + look_ / 16 + 1);
+    const Duration full = std::clamp(kLooksPerLease * look_, kFull, kLongestFull);
+    if (length_.load(std::memory_order_relaxed) == full_) {
+      length_.store(full, std::memory_order_relaxed);
+    }
+    full_ = full;
+  }
   // Any thread.
   [[nodiscard]] bool held(Time now) const { return now < end(); }
   // When it runs out; past when there is none. Any thread.
@@ -46,10 +60,10 @@ class PollLease {
     polled_.store(now, std::memory_order_relaxed);
     if (score_ < kMostScore) ++score_;
     const Duration length = length_.load(std::memory_order_relaxed);
-    if (length == kFull) {
+    if (length >= full_) {
       if (score_ == kMostScore) trial_ = kFirstTrial;
     } else if (++in_time_ >= trial_) {
-      change(length == 0 ? kLeast : 2 * length);
+      change(length == 0 ? least() : std::min(2 * length, full_));
     }
   }
   // The helper found packets waiting.
@@ -59,7 +73,7 @@ class PollLease {
     in_time_ = 0;
     score_ -= kLate;
     if (score_ >= 0) return;
-    change(length / 2 < kLeast ? 0 : length / 2);
+    change(length / 2 < least() ? 0 : length / 2);
     trial_ = std::min(2 * trial_, kLongestTrial);
   }
 
@@ -74,6 +88,8 @@ class PollLease {
     return now - polled_.load(std::memory_order_relaxed) <
            4 * length_.load(std::memory_order_relaxed);
   }
+  // Shorter ones end while a batch is worked on.
+  [[nodiscard]] Duration least() const { return full_ / 4; }
   void change(Duration length) {
     length_.store(length, std::memory_order_relaxed);
     score_ = kNewScore;
@@ -83,6 +99,8 @@ class PollLease {
   // Read by anyone; relaxed: hints that the next look corrects.
   std::atomic<Time> polled_{0};
   std::atomic<Duration> length_{kFull};
+  Duration full_ = kFull;
+  Duration look_ = 0;
   int32_t score_ = kNewScore;
   uint32_t in_time_ = 0;  // batches, since the lease changed or was late
   uint32_t trial_ = kFirstTrial;

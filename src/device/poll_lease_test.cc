@@ -33,6 +33,22 @@ TEST(PollLease, CompletionsAndPostsExtendItButDoNotTakeIt) {
   EXPECT_FALSE(lease.held(kStart + kMillisecond));
 }
 
+TEST(PollLease, WhereALookTakesLongItIsLonger) {
+  PollLease lease;
+  for (int i = 0; i < 100; ++i) lease.on_empty_look(500);
+  EXPECT_EQ(lease.full(), PollLease::kFull);
+  for (int i = 0; i < 100; ++i) lease.on_empty_look(10 * kMicrosecond);
+  EXPECT_EQ(lease.full(), 5 * kMillisecond);
+  lease.on_poll(kStart);
+  EXPECT_EQ(lease.end(), kStart + 5 * kMillisecond);
+  for (int i = 0; i < 100; ++i) lease.on_empty_look(i % 2 == 0 ? kMillisecond : 20 * kMicrosecond);
+  EXPECT_LT(lease.full(), 12 * kMillisecond) << "long ones are not the machine's";
+  for (int i = 0; i < 200; ++i) lease.on_empty_look(kSecond);
+  EXPECT_EQ(lease.full(), PollLease::kLongestFull);
+  lease.on_empty_look(500);
+  EXPECT_EQ(lease.full(), PollLease::kFull);
+}
+
 // A program that polls once in each turn and then spins on memory, where packets reach it late.
 [[nodiscard]] Time spin_on_memory(PollLease& lease, Time now, int turns) {
   for (int i = 0; i < turns; ++i) {
