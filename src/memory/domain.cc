@@ -24,8 +24,7 @@ Entry* Domain::Tables::find_region(LKey lkey) const {
 
 Entry* Domain::Tables::find_window(RKey rkey) const {
   Entry* const entry = keys.find(rkey.value);
-  return entry != nullptr && entry->rkey == rkey.value && entry->kind != Kind::kRegion ? entry
-                                                                                       : nullptr;
+  return entry != nullptr && entry->kind != Kind::kRegion ? entry : nullptr;
 }
 
 Domain::Domain(RandomSource& random, Options options)

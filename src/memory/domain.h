@@ -8,13 +8,14 @@
 // next packet. Owned by one thread at a time (the engine's lock); no I/O.
 //
 // Keys are 32 bits:  31..8 index, random, the table's key | 7..0 tag.
-// For a region the tag is random too. For a type 2 window the tag is the consumer's to choose at
-// each bind (ibv_inc_rkey); for a type 1 window each bind adds one to it, so that ibv_bind_mw can
-// tell its caller the new key before the bind is executed.
+// For a region the tag is random too. A window's is chosen at each bind: by the consumer for type 2
+// (ibv_inc_rkey), by ibv_bind_mw for type 1, which tells its caller the new key before the bind is
+// executed.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 
 #include "base/ids.h"
@@ -61,7 +62,8 @@ struct WindowBind {
   uint64_t addr = 0;    // in the region's address space
   uint64_t length = 0;  // 0: unbinds (type 1; `region` is not looked at); a fault for type 2
   uint32_t access = 0;  // remote rights, whichever the region itself grants; type 2: and kZeroBased
-  uint8_t tag = 0;      // type 2: the low 8 bits of the new rkey
+  // The low 8 bits of the new rkey; without: 0 for type 2, one more than it had for type 1.
+  std::optional<uint8_t> tag{};
 };
 
 // Who uses a remote key.
@@ -115,10 +117,12 @@ class Domain {
 
   // --- windows
   [[nodiscard]] Result<RKey, Error> allocate_window(PdId pd, WindowType type);
+  // Here and in bind_window() any key that the window has had names it: its owner need not know
+  // which of the binds it posted was the last to be executed.
   [[nodiscard]] Result<void, Error> deallocate_window(RKey rkey);
-  // Executes a bind that reached the head of a send queue; gives the key that is now valid.
-  // Type 1: may be rebound at will, the key's tag goes up by one. Type 2: must be in the free
-  // (unbound/invalidated) state, is tied to `user.qpn`, key = index | bind.tag.
+  // Executes a bind that reached the head of a send queue; gives the key that is now valid: index |
+  // bind.tag. Type 1: may be rebound at will. Type 2: must be in the free (unbound/invalidated)
+  // state, is tied to `user.qpn`.
   // On a fault the window is as it was.
   [[nodiscard]] Result<RKey, Fault> bind_window(RKey window, const RemoteUser& user,
                                                 const WindowBind& bind);

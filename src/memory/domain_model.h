@@ -51,6 +51,13 @@ class DomainModel {
     }
     return nullptr;
   }
+  // By any key that it has had.
+  Thing* by_window(RKey key) {
+    for (Thing& thing : things) {
+      if (thing.window != 0 && thing.rkey / 256 == key.value / 256) return &thing;
+    }
+    return nullptr;
+  }
   int windows_of(const Thing* region) const {
     int count = 0;
     for (const Thing& thing : things) count += thing.bound && thing.region == region ? 1 : 0;

@@ -218,10 +218,9 @@ class History {
       return;
     }
     const RKey rkey{any_key(true)};
-    const Thing* const window = model_.by_rkey(rkey);
-    const bool found = window != nullptr && window->window != 0;
+    const Thing* const window = model_.by_window(rkey);
     if (agree(domain_.deallocate_window(rkey),
-              found ? std::nullopt : std::optional(Error::kNoSuchKey))) {
+              window != nullptr ? std::nullopt : std::optional(Error::kNoSuchKey))) {
       retire(*window);
       model_.things.remove_if([&](const Thing& thing) { return &thing == window; });
     }
@@ -229,23 +228,24 @@ class History {
 
   void bind() {
     const RKey rkey{any_key(true)};
-    Thing* const window = model_.by_rkey(rkey);
+    Thing* const window = model_.by_window(rkey);
     const LKey lkey{any_key(false)};
     Thing* const region = model_.by_lkey(lkey);
-    const WindowBind with{.region = lkey,
-                          .addr = addr_near(region),
-                          .length = one_in(10) ? 0 : length_near(region),
-                          .access = any_access(kRemoteRead | kRemoteWrite | kRemoteAtomic |
-                                               (one_in(3) ? uint32_t{kZeroBased} : 0) |
-                                               (one_in(20) ? uint32_t{kLocalWrite} : 0)),
-                          .tag = static_cast<uint8_t>(random_.next())};
+    const WindowBind with{
+        .region = lkey,
+        .addr = addr_near(region),
+        .length = one_in(10) ? 0 : length_near(region),
+        .access = any_access(kRemoteRead | kRemoteWrite | kRemoteAtomic |
+                             (one_in(3) ? uint32_t{kZeroBased} : 0) |
+                             (one_in(20) ? uint32_t{kLocalWrite} : 0)),
+        .tag = one_in(3) ? std::nullopt : std::optional(static_cast<uint8_t>(random_.next()))};
     const RemoteUser user{.pd = pd_near(window),
                           .qpn = Qpn{static_cast<uint32_t>(random_.below(3))}};
     const Fault expected = model_.bind(window, region, user, with);
     const auto bound = domain_.bind_window(rkey, user, with);
     if (!agree(bound, expected == Fault::kNone ? std::nullopt : std::optional(expected))) return;
     const bool type2 = window->window == 2;
-    const auto tag = static_cast<uint8_t>(type2 ? with.tag : window->rkey + 1);
+    const auto tag = with.tag ? *with.tag : static_cast<uint8_t>(type2 ? 0 : window->rkey + 1);
     EXPECT_EQ(bound->value, window->rkey / 256 * 256 + tag);
     if (bound->value != window->rkey) stale_.push_back(window->rkey);
     *window = {.window = window->window, .pd = window->pd, .rkey = bound->value};

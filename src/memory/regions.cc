@@ -29,7 +29,8 @@ Result<void, Error> validate(const RegionSpec& spec, const Limits& limits) {
   if (spec.length == 0) return fail(Error::kInvalid);
   if (!fits(spec.iova, spec.length)) return fail(Error::kInvalid);
   if (!fits(reinterpret_cast<uintptr_t>(spec.base), spec.length)) return fail(Error::kInvalid);
-  if (spec.length > limits.max_region_bytes) return fail(Error::kTooMany);
+  const bool whole_address_space = on_demand && spec.base == nullptr;
+  if (spec.length > limits.max_region_bytes && !whole_address_space) return fail(Error::kTooMany);
   return {};
 }
 

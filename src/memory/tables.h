@@ -19,7 +19,7 @@ struct Domain::Tables {
   void leave_pd(PdId pd) { --pd_members.at(pd.value); }
   // The region that `lkey` is the local key of, or nullptr.
   [[nodiscard]] Entry* find_region(LKey lkey) const;
-  // The window that `rkey` is the present key of, or nullptr.
+  // The window that `rkey` is, or was, a key of, or nullptr.
   [[nodiscard]] Entry* find_window(RKey rkey) const;
 
   Options options;

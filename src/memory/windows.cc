@@ -87,7 +87,7 @@ Result<RKey, Fault> Domain::bind_window(RKey rkey, const RemoteUser& user, const
   }
 
   unbind(tables_->keys, *window);
-  const uint32_t tag = type2 ? bind.tag : (window->rkey + 1) & kTagMask;
+  const uint32_t tag = bind.tag ? *bind.tag : type2 ? 0 : (window->rkey + 1) & kTagMask;
   window->rkey = (window->rkey & ~kTagMask) | tag;
   if (bind.length > 0) {
     ++tables_->find_region(bind.region)->bound_windows;

@@ -83,7 +83,7 @@ TEST_F(WindowsTest, Type2IsBoundOnceUnderTheChosenTag) {
   WindowBind with = bind(10, 10);
   with.tag = static_cast<uint8_t>(fresh.value + 5);
   const RKey bound = domain_.bind_window(fresh, user_, with).value();
-  EXPECT_EQ(bound.value, (fresh.value & ~0xffu) | with.tag);
+  EXPECT_EQ(bound.value, (fresh.value & ~0xffu) | *with.tag);
   EXPECT_EQ(read(fresh, kIova + 10), Fault::kNoSuchKey);
   EXPECT_EQ(read(bound, kIova + 10, 10), Fault::kNone);
   EXPECT_EQ(read(bound, kIova + 9), Fault::kOutOfBounds);
@@ -156,7 +156,7 @@ TEST_F(WindowsTest, BindNeedsTheSamePdThroughout) {
 
 TEST_F(WindowsTest, BindNeedsExistingKeys) {
   const RKey rkey = window(WindowType::kType2);
-  EXPECT_EQ(bind_fault(RKey{rkey.value ^ 1}, bind(0, 10)), Fault::kNoSuchKey);
+  EXPECT_EQ(bind_fault(RKey{rkey.value ^ 0x100}, bind(0, 10)), Fault::kNoSuchKey);
   EXPECT_EQ(bind_fault(keys_.rkey, bind(0, 10)), Fault::kNoSuchKey);  // a region is no window
   WindowBind with = bind(0, 10);
   with.region = LKey{keys_.lkey.value ^ 1};
@@ -214,6 +214,19 @@ TEST_F(WindowsTest, InvalidatingWhatIsNoWindow) {
   const RKey bound = domain_.bind_window(window(WindowType::kType2), user_, bind(0, 10)).value();
   EXPECT_EQ(domain_.invalidate_local(RKey{bound.value ^ 0x80}, pd_), Fault::kNoSuchKey);
   EXPECT_EQ(domain_.invalidate_local(bound, other_pd_), Fault::kWrongPd);
+}
+
+TEST_F(WindowsTest, AnyKeyItHadNamesAWindowToItsOwner) {
+  const RKey fresh = window(WindowType::kType1);
+  WindowBind with = bind(0, 10);
+  with.tag = static_cast<uint8_t>(fresh.value + 3);
+  const RKey bound = domain_.bind_window(fresh, user_, with).value();
+  EXPECT_EQ(bound.value, (fresh.value & ~0xffu) | *with.tag);
+  with.tag = static_cast<uint8_t>(fresh.value + 4);
+  const RKey again = domain_.bind_window(fresh, user_, with).value();
+  EXPECT_EQ(read(bound, kIova), Fault::kNoSuchKey);
+  EXPECT_EQ(read(again, kIova), Fault::kNone);
+  EXPECT_TRUE(domain_.deallocate_window(fresh));
 }
 
 TEST_F(WindowsTest, DeallocatingUnbinds) {
