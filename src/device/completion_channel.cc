@@ -10,6 +10,8 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "device/completion_queue.h"
+
 namespace verbena::device {
 
 CompletionChannel::CompletionChannel() : fd_(::eventfd(0, EFD_CLOEXEC | EFD_SEMAPHORE)) {}
@@ -41,8 +43,7 @@ bool CompletionChannel::end_direct(CompletionQueue*& cq) {
     direct_ = false;
     rest = std::exchange(unsignaled_, 0);
     if (rest > 0 && !events_.empty()) {
-      cq = events_.front();
-      events_.pop_front();
+      cq = pop();
       given = true;
       --rest;
     }
@@ -63,8 +64,7 @@ bool CompletionChannel::unsignal() {
 bool CompletionChannel::take(CompletionQueue*& cq) {
   const std::lock_guard lock(mutex_);
   if (events_.empty() || !unsignal()) return false;
-  cq = events_.front();
-  events_.pop_front();
+  cq = pop();
   return true;
 }
 
@@ -74,20 +74,25 @@ int CompletionChannel::wait(CompletionQueue*& cq) {
     if (::read(fd_.get(), &one, sizeof one) != sizeof one) return errno;
     const std::lock_guard lock(mutex_);
     if (events_.empty()) continue;  // forgotten just now
-    cq = events_.front();
-    events_.pop_front();
+    cq = pop();
     return 0;
   }
 }
 
-uint32_t CompletionChannel::forget(const CompletionQueue& cq) {
+CompletionQueue* CompletionChannel::pop() {
+  CompletionQueue* const cq = events_.front();
+  events_.pop_front();
+  ++cq->channel_events;
+  return cq;
+}
+
+void CompletionChannel::forget(const CompletionQueue& cq) {
   const std::lock_guard lock(mutex_);
   const auto kept = std::ranges::remove(events_, &cq);
-  const auto n = static_cast<uint32_t>(kept.size());
+  const size_t n = kept.size();
   events_.erase(kept.begin(), kept.end());
   // Or the descriptor would stay readable without an event, and who sleeps on it would spin.
-  for (uint32_t i = 0; i < n; ++i) (void)unsignal();
-  return n;
+  for (size_t i = 0; i < n; ++i) (void)unsignal();
 }
 
 }  // namespace verbena::device

@@ -32,8 +32,8 @@ class CompletionChannel {
   // between the two, notify() spares it the descriptor. end_direct() gives it the event, if any.
   void begin_direct();
   [[nodiscard]] bool end_direct(CompletionQueue*& cq);
-  // Drops the events of a queue that is destroyed; gives how many it had.
-  uint32_t forget(const CompletionQueue& cq);
+  // Drops the events of a queue that is destroyed; from now on none of it is given.
+  void forget(const CompletionQueue& cq);
 
   // Around fork: no other thread is at its events.
   void before_fork() { mutex_.lock(); }
@@ -44,6 +44,8 @@ class CompletionChannel {
  private:
   void signal(uint64_t count);
   [[nodiscard]] bool unsignal();
+  // The oldest event; there is one. Under the mutex.
+  [[nodiscard]] CompletionQueue* pop();
 
   UniqueFd fd_;  // an eventfd counting like a semaphore: its count is the number of events
   std::mutex mutex_;

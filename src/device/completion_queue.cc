@@ -5,28 +5,42 @@
 #include <bit>
 #include <cerrno>
 
+#include <time.h>
+
 namespace verbena::device {
 namespace {
 
 // A completion that was purged: polled over, never shown.
 constexpr Qpn kPurged{0xffffffff};
 
+[[nodiscard]] uint64_t read_clock(clockid_t clock) {
+  timespec now{};
+  ::clock_gettime(clock, &now);
+  return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000u + static_cast<uint64_t>(now.tv_nsec);
+}
+
 }  // namespace
 
 CompletionQueue::CompletionQueue(CompletionOwner& owner, uint32_t entries,
-                                 CompletionChannel* channel)
+                                 CompletionChannel* channel, const CompletionQueueOptions& options)
     : owner_(owner),
       channel_(channel),
+      options_(options),
       entries_(entries),
       ring_(ring_for(entries)),
       mask_(ring_.size() - 1) {}
 
 void CompletionQueue::push(const transport::Completion& completion) {
   if (staged_ - consumed_.load(std::memory_order_acquire) >= ring_.size()) {
-    if (!overflowed_.exchange(true)) owner_.completion_overflow(*this);
+    if (!overflowed_.exchange(true) && !options_.ignore_overrun) owner_.completion_overflow(*this);
     return;
   }
-  ring_[staged_ & mask_] = completion;
+  ring_.completions[staged_ & mask_] = completion;
+  if (options_.stamped()) {
+    ring_.stamps[staged_ & mask_] = {
+        .raw_ns = options_.raw_stamps ? read_clock(CLOCK_MONOTONIC) : 0,
+        .wall_ns = options_.wall_stamps ? read_clock(CLOCK_REALTIME) : 0};
+  }
   ++staged_;
   staged_solicited_ |= completion.solicited || completion.status != transport::WcStatus::kSuccess;
   if (!staged_listed) {
@@ -52,34 +66,44 @@ bool CompletionQueue::publish() {
 void CompletionQueue::purge(Qpn qpn) {
   const std::lock_guard lock(consumer_);
   for (uint64_t i = consumed_.load(std::memory_order_relaxed); i != staged_; ++i) {
-    if (ring_[i & mask_].qpn == qpn) ring_[i & mask_].qpn = kPurged;
+    Qpn& of = ring_.completions[i & mask_].qpn;
+    if (of == qpn) of = kPurged;
   }
 }
 
-CompletionQueue::Ring CompletionQueue::ring_for(uint32_t entries) {
-  return Ring(std::bit_ceil(std::max<uint32_t>(entries, 1)));
+CompletionQueue::Ring CompletionQueue::ring_for(uint32_t entries) const {
+  const size_t places = std::bit_ceil(std::max<uint32_t>(entries, 1));
+  return {.completions = std::vector<transport::Completion>(places),
+          .stamps = std::vector<Stamp>(options_.stamped() ? places : 0)};
 }
 
 int CompletionQueue::resize(uint32_t entries, Ring& ring) {
   const std::lock_guard lock(consumer_);
   const uint64_t consumed = consumed_.load(std::memory_order_relaxed);
   if (staged_ - consumed > entries) return EINVAL;
-  for (uint64_t i = consumed; i != staged_; ++i) ring[i & (ring.size() - 1)] = ring_[i & mask_];
-  ring_.swap(ring);
+  const uint64_t mask = ring.size() - 1;
+  for (uint64_t i = consumed; i != staged_; ++i) {
+    ring.completions[i & mask] = ring_.completions[i & mask_];
+    if (options_.stamped()) ring.stamps[i & mask] = ring_.stamps[i & mask_];
+  }
+  std::swap(ring_, ring);
   mask_ = ring_.size() - 1;
   entries_ = entries;
   return 0;
 }
 
-uint32_t CompletionQueue::poll(std::span<transport::Completion> out) {
+uint32_t CompletionQueue::poll(std::span<transport::Completion> out, Stamp* stamps) {
   if (empty()) return 0;
   const std::lock_guard lock(consumer_);
   uint64_t at = consumed_.load(std::memory_order_relaxed);
   const uint64_t end = published_.load(std::memory_order_acquire);
   uint32_t n = 0;
   while (at != end && n < out.size()) {
-    const transport::Completion& completion = ring_[at & mask_];
-    if (completion.qpn != kPurged) out[n++] = completion;
+    const transport::Completion& completion = ring_.completions[at & mask_];
+    if (completion.qpn != kPurged) {
+      if (stamps != nullptr) stamps[n] = ring_.stamps[at & mask_];
+      out[n++] = completion;
+    }
     ++at;
   }
   consumed_.store(at, std::memory_order_release);

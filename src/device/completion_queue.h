@@ -29,9 +29,24 @@ class CompletionOwner {
   virtual void completion_overflow(CompletionQueue& cq) = 0;
 };
 
+// When a completion was put into its queue.
+struct Stamp {
+  uint64_t raw_ns = 0;   // of a clock that only goes forward
+  uint64_t wall_ns = 0;  // since 1970
+};
+
+struct CompletionQueueOptions {
+  bool raw_stamps = false;
+  bool wall_stamps = false;
+  bool ignore_overrun = false;  // what finds no room is lost, and nobody is told
+
+  [[nodiscard]] bool stamped() const { return raw_stamps || wall_stamps; }
+};
+
 class CompletionQueue final : public transport::CompletionQueue {
  public:
-  CompletionQueue(CompletionOwner& owner, uint32_t entries, CompletionChannel* channel);
+  CompletionQueue(CompletionOwner& owner, uint32_t entries, CompletionChannel* channel,
+                  const CompletionQueueOptions& options = {});
 
   // --- the engine's side, under its lock
   void push(const transport::Completion& completion) override;
@@ -41,12 +56,17 @@ class CompletionQueue final : public transport::CompletionQueue {
   void purge(Qpn qpn);
   // EINVAL when more is outstanding than would fit. `ring` is ring_for(entries), made before the
   // lock was taken, and holds afterwards what is to be freed after it.
-  using Ring = std::vector<transport::Completion>;
-  [[nodiscard]] static Ring ring_for(uint32_t entries);
+  struct Ring {
+    std::vector<transport::Completion> completions;
+    std::vector<Stamp> stamps;  // empty unless the queue is stamped
+    [[nodiscard]] size_t size() const { return completions.size(); }
+  };
+  [[nodiscard]] Ring ring_for(uint32_t entries) const;
   [[nodiscard]] int resize(uint32_t entries, Ring& ring);
 
   // --- programs' side, any thread
-  [[nodiscard]] uint32_t poll(std::span<transport::Completion> out);
+  // `stamps`: room for as many, of a stamped queue.
+  [[nodiscard]] uint32_t poll(std::span<transport::Completion> out, Stamp* stamps = nullptr);
   // The next completion (or solicited one) raises an event on the channel, once.
   void arm(bool solicited_only);
   [[nodiscard]] bool armed() const { return armed_.load(std::memory_order_relaxed) != Armed::kNo; }
@@ -65,13 +85,16 @@ class CompletionQueue final : public transport::CompletionQueue {
   // owner's.
   uint32_t users = 0;
   void* cookie = nullptr;
-  bool staged_listed = false;  // in the engine's list of queues to publish
+  bool staged_listed = false;   // in the engine's list of queues to publish
+  uint32_t channel_events = 0;  // given by the channel; counted under its mutex
+  uint32_t async_events = 0;    // given about this queue; known once it is destroyed
 
  private:
   enum class Armed : uint8_t { kNo, kSolicited, kAny };
 
   CompletionOwner& owner_;
   CompletionChannel* const channel_;
+  const CompletionQueueOptions options_;
   uint32_t entries_;
   std::mutex consumer_;  // among pollers; held briefly
   Ring ring_;

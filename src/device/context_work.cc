@@ -2,6 +2,7 @@
 // Context: queue pairs and shared receive queues, and the work posted to them.
 #include <cerrno>
 
+#include "base/check.h"
 #include "device/device.h"
 
 namespace verbena::device {
@@ -52,7 +53,7 @@ int Context::destroy_srq(Srq& srq) {
   --srq.pd->users;
   if (srq.xrcd != nullptr) --srq.xrcd->users;
   if (srq.cq != nullptr) --srq.cq->users;
-  events_.forget(srq.cookie);
+  srq.events = events_.forget(srq.cookie);
   return 0;
 }
 
@@ -155,7 +156,7 @@ int Context::destroy_qp(Qp& qp) {
   }
   if (qp.pd != nullptr) --qp.pd->users;
   if (qp.request.xrcd != nullptr) --qp.request.xrcd->users;
-  events_.forget(qp.request.cookie);
+  qp.events = events_.forget(qp.request.cookie);
   return 0;
 }
 
@@ -176,6 +177,17 @@ size_t Context::post_send(Qp& qp, std::span<const transport::SendRequest> reques
     ++posted;
   }
   return posted;
+}
+
+int Context::post_send_all(Qp& qp, std::span<const transport::SendRequest> requests) {
+  const Engine::Locked locked(device_->engine());
+  const int error = errno_of(locked.endpoint().accepts(qp.qpn, requests));
+  if (error != 0) return error;
+  const Time now = locked.now();
+  for (const transport::SendRequest& request : requests) {
+    VERBENA_CHECK(locked.endpoint().post_send(qp.qpn, request, now));
+  }
+  return 0;
 }
 
 int Context::post_recv(Qp& qp, const transport::RecvRequest& request) {

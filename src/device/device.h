@@ -42,6 +42,7 @@ struct Mr {
   Pd* pd = nullptr;
   uint8_t* base = nullptr;
   uint64_t length = 0;
+  uint64_t iova = 0;
   uint32_t access = 0;
   LKey lkey;
   RKey rkey;
@@ -61,6 +62,24 @@ struct Xrcd {
   uint32_t users = 0;          // queue pairs and SRQs
 };
 
+// What rereg_mr() is to change; the rest stays as it was.
+struct RegionChange {
+  struct Place {
+    void* start = nullptr;
+    uint64_t length = 0;
+    uint64_t iova = 0;
+  };
+  Pd* pd = nullptr;
+  std::optional<Place> place{};
+  std::optional<uint32_t> access{};
+};
+
+struct Prefetch {
+  bool writable = false;
+  bool fault = true;  // pages that are not there are fetched
+  bool wait = true;   // and it is told when they cannot be
+};
+
 struct Srq {
   Context* context = nullptr;
   Pd* pd = nullptr;
@@ -69,6 +88,7 @@ struct Srq {
   // XRC
   Xrcd* xrcd = nullptr;
   CompletionQueue* cq = nullptr;
+  uint32_t events = 0;  // given about it; known once it is destroyed
 };
 
 struct SrqRequest {
@@ -97,6 +117,7 @@ struct Qp {
   Pd* pd = nullptr;
   Qpn qpn;
   QpRequest request;
+  uint32_t events = 0;  // given about it; known once it is destroyed
 
   // Those it was made with: both, or an XRC queue pair's one or none.
   [[nodiscard]] std::vector<CompletionQueue*> cqs() const {
@@ -150,6 +171,7 @@ class Device final : public EventRouter {
   DeviceLimits limits_;
   GidTable gids_;
   OnDemandAccessor on_demand_;
+  NullAccessor nothing_;
   // By number, for events; touched under the engine's lock.
   std::unordered_map<uint32_t, Qp*> qps_;
   std::unordered_map<uint32_t, Srq*> srqs_;
@@ -178,13 +200,22 @@ class Context {
   [[nodiscard]] Outcome<std::unique_ptr<Mr>> reg_mr(Pd& pd, void* start, uint64_t length,
                                                     uint64_t iova, uint32_t access);
   [[nodiscard]] int dereg_mr(Mr& mr);
+  // On any error the region is as it was.
+  [[nodiscard]] int rereg_mr(Mr& mr, const RegionChange& change);
+  // All addresses: what is written is lost, what is read is zero.
+  [[nodiscard]] Outcome<std::unique_ptr<Mr>> null_mr(Pd& pd);
+  // Makes pages of on-demand regions present. ENOENT for a key that is none, EPERM for one of
+  // another PD or without the right, EINVAL for one that is not on demand, EFAULT beyond the region
+  // or where there is no memory.
+  [[nodiscard]] int prefetch(Pd& pd, std::span<const memory::Sge> list, const Prefetch& how);
 
-  [[nodiscard]] Outcome<std::unique_ptr<CompletionQueue>> create_cq(uint32_t entries,
-                                                                    CompletionChannel* channel);
+  [[nodiscard]] Outcome<std::unique_ptr<CompletionQueue>> create_cq(
+      uint32_t entries, CompletionChannel* channel, const CompletionQueueOptions& options = {});
   [[nodiscard]] int destroy_cq(CompletionQueue& cq);
   [[nodiscard]] int resize_cq(CompletionQueue& cq, uint32_t entries);
   // Polls; makes progress when there is nothing.
-  [[nodiscard]] uint32_t poll_cq(CompletionQueue& cq, std::span<transport::Completion> out);
+  [[nodiscard]] uint32_t poll_cq(CompletionQueue& cq, std::span<transport::Completion> out,
+                                 Stamp* stamps = nullptr);
   void req_notify_cq(CompletionQueue& cq, bool solicited_only);
   // Waits (unless the channel's descriptor is non-blocking) for an event, and makes progress
   // meanwhile. 0, or an errno: EAGAIN, EINTR.
@@ -215,6 +246,8 @@ class Context {
   // not.
   [[nodiscard]] size_t post_send(Qp& qp, std::span<const transport::SendRequest> requests,
                                  int& error);
+  // The same, all of them or, with an error, none.
+  [[nodiscard]] int post_send_all(Qp& qp, std::span<const transport::SendRequest> requests);
   [[nodiscard]] int post_recv(Qp& qp, const transport::RecvRequest& request);
 
   [[nodiscard]] Outcome<RKey> alloc_mw(Pd& pd, memory::WindowType type);

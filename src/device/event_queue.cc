@@ -31,12 +31,13 @@ int EventQueue::wait(AsyncEvent& event) {
     if (events_.empty()) continue;
     event = events_.front();
     events_.pop_front();
+    if (event.element != nullptr) ++given_[event.element];
     return 0;
   }
 }
 
-void EventQueue::forget(const void* element) {
-  if (element == nullptr) return;  // those are the port's
+uint32_t EventQueue::forget(const void* element) {
+  if (element == nullptr) return 0;  // those are the port's
   const std::lock_guard lock(mutex_);
   const size_t dropped = std::erase_if(
       events_, [element](const AsyncEvent& event) { return event.element == element; });
@@ -47,6 +48,8 @@ void EventQueue::forget(const void* element) {
     iovec into{&one, sizeof one};
     (void)!::preadv2(fd_.get(), &into, 1, -1, RWF_NOWAIT);
   }
+  const auto given = given_.extract(element);
+  return given ? given.mapped() : 0;
 }
 
 }  // namespace verbena::device

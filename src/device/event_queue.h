@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <deque>
 #include <mutex>
+#include <unordered_map>
 
 #include "base/unique_fd.h"
 #include "transport/types.h"
@@ -41,8 +42,9 @@ class EventQueue {
   // Bounded: beyond kMaxEvents the oldest give way.
   void raise(const AsyncEvent& event);
   [[nodiscard]] int wait(AsyncEvent& event);
-  // Drops events about an object that is destroyed.
-  void forget(const void* element);
+  // Drops events about an object that is destroyed. Gives how many about it were waited for before,
+  // whose acknowledgement the object's end has to await.
+  [[nodiscard]] uint32_t forget(const void* element);
 
   // Around fork: no other thread is at its events.
   void before_fork() { mutex_.lock(); }
@@ -54,6 +56,7 @@ class EventQueue {
   UniqueFd fd_;
   std::mutex mutex_;
   std::deque<AsyncEvent> events_;
+  std::unordered_map<const void*, uint32_t> given_;  // by element
 };
 
 }  // namespace verbena::device

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "device/on_demand.h"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 
@@ -43,6 +44,15 @@ memory::Fault OnDemandAccessor::write(uint8_t* to, std::span<const uint8_t> from
   const iovec remote{to, from.size()};
   const ssize_t n = ::process_vm_writev(self_, &local, 1, &remote, 1, 0);
   return n == static_cast<ssize_t>(from.size()) ? memory::Fault::kNone : memory::Fault::kPage;
+}
+
+memory::Fault NullAccessor::read(const uint8_t*, std::span<uint8_t> to) {
+  std::ranges::fill(to, uint8_t{0});
+  return memory::Fault::kNone;
+}
+
+memory::Fault NullAccessor::write(uint8_t*, std::span<const uint8_t>) {
+  return memory::Fault::kNone;
 }
 
 int populate(const void* start, uint64_t length, bool writable) {

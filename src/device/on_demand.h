@@ -21,6 +21,13 @@ class OnDemandAccessor final : public memory::Accessor {
   int self_;  // pid; renewed after fork by making a new accessor
 };
 
+// Takes everything and gives zeros: the null region.
+class NullAccessor final : public memory::Accessor {
+ public:
+  [[nodiscard]] memory::Fault read(const uint8_t* from, std::span<uint8_t> to) override;
+  [[nodiscard]] memory::Fault write(uint8_t* to, std::span<const uint8_t> from) override;
+};
+
 // Makes the pages of a range present, as pinning does. 0, or EFAULT where there is no memory (or,
 // when `writable`, none that may be written).
 [[nodiscard]] int populate(const void* start, uint64_t length, bool writable);

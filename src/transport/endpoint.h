@@ -62,6 +62,8 @@ class Endpoint {
 
   // --- work
   [[nodiscard]] Result<void, Error> post_send(Qpn qpn, const SendRequest& request, Time now);
+  // Whether all of them could be posted now, one after the other.
+  [[nodiscard]] Result<void, Error> accepts(Qpn qpn, std::span<const SendRequest> requests) const;
   [[nodiscard]] Result<void, Error> post_recv(Qpn qpn, const RecvRequest& request);
   [[nodiscard]] Result<void, Error> post_srq_recv(SrqId srq, const RecvRequest& request);
 
@@ -92,6 +94,9 @@ class Endpoint {
 
  private:
   [[nodiscard]] QueuePair* find(Qpn qpn) const { return qps_.find(qpn.value); }
+  // But for room in the queue.
+  [[nodiscard]] Result<void, Error> accepts(const QueuePair& qp, const SendRequest& request,
+                                            uint64_t length) const;
   [[nodiscard]] bool request_fits(const QueuePair& qp, const SendRequest& request,
                                   uint64_t length) const;
   // Where the payload of a run's first packets goes, and how many that are.

@@ -139,18 +139,36 @@ bool Endpoint::request_fits(const QueuePair& qp, const SendRequest& request,
   return false;
 }
 
-Result<void, Error> Endpoint::post_send(Qpn qpn, const SendRequest& request, Time now) {
-  QueuePair* const qp = find(qpn);
-  if (qp == nullptr) return fail(Error::kNoSuchQp);
-  const QpState state = qp->state();
+Result<void, Error> Endpoint::accepts(const QueuePair& qp, const SendRequest& request,
+                                      uint64_t length) const {
+  const QpState state = qp.state();
   if (state == QpState::kReset || state == QpState::kInit || state == QpState::kRtr) {
     return fail(Error::kInvalid);
   }
   if (request.op == SendOp::kFlush) return fail(Error::kUnsupported);
+  if (!request_fits(qp, request, length)) return fail(Error::kInvalid);
+  return {};
+}
+
+Result<void, Error> Endpoint::accepts(Qpn qpn, std::span<const SendRequest> requests) const {
+  const QueuePair* const qp = find(qpn);
+  if (qp == nullptr) return fail(Error::kNoSuchQp);
+  for (const SendRequest& request : requests) {
+    const auto good = accepts(*qp, request, memory::total_bytes(request.list));
+    if (!good) return good;
+  }
+  if (requests.size() > qp->sq.room()) return fail(Error::kQueueFull);
+  return {};
+}
+
+Result<void, Error> Endpoint::post_send(Qpn qpn, const SendRequest& request, Time now) {
+  QueuePair* const qp = find(qpn);
+  if (qp == nullptr) return fail(Error::kNoSuchQp);
   const uint64_t length = memory::total_bytes(request.list);
-  if (!request_fits(*qp, request, length)) return fail(Error::kInvalid);
+  if (const auto good = accepts(*qp, request, length); !good) return good;
   if (qp->sq.full()) return fail(Error::kQueueFull);
   qp->sq.push(request, length);
+  const QpState state = qp->state();
   if (state == QpState::kErr || state == QpState::kSqe) {
     flush_send_queue(*qp);
     return {};

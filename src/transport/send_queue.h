@@ -73,6 +73,7 @@ class SendQueue {
   [[nodiscard]] bool empty() const { return head_ == tail_; }
   [[nodiscard]] uint64_t size() const { return tail_ - head_; }
   [[nodiscard]] uint32_t max_entries() const { return caps_.max_entries; }
+  [[nodiscard]] uint64_t room() const { return full() ? 0 : caps_.max_entries - size(); }
   [[nodiscard]] bool full() const { return size() >= caps_.max_entries; }
 
   [[nodiscard]] SendWqe& at(uint64_t number) { return wqes_[slot(number)]; }

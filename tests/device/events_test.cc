@@ -164,11 +164,16 @@ TEST(Events, AreForgottenWithTheirObject) {
   int object = 0;
   events.raise({EventType::kQpFatal, &object});
   events.raise({EventType::kGidChange, nullptr});
-  events.forget(&object);
+  EXPECT_EQ(events.forget(&object), 0u);
   AsyncEvent event;
   ASSERT_EQ(events.wait(event), 0);
   EXPECT_EQ(event.type, EventType::kGidChange);
   EXPECT_FALSE(End::readable(events.fd(), 0ms));
+  // What was given is told once: whoever destroys the object awaits its acknowledgement.
+  events.raise({EventType::kQpFatal, &object});
+  ASSERT_EQ(events.wait(event), 0);
+  EXPECT_EQ(events.forget(&object), 1u);
+  EXPECT_EQ(events.forget(&object), 0u);
   for (size_t i = 0; i < EventQueue::kMaxEvents + 10; ++i) events.raise({EventType::kGidChange});
   for (size_t i = 0; i < EventQueue::kMaxEvents; ++i) ASSERT_EQ(events.wait(event), 0);
   EXPECT_FALSE(End::readable(events.fd(), 0ms));
