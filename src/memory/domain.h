@@ -44,7 +44,7 @@ struct Sge {
 
 struct RegionSpec {
   uint8_t* base = nullptr;       // the memory
-  uint64_t length = 0;           // not 0
+  uint64_t length = 0;           // 0: a key by which nothing can be used
   uint64_t iova = 0;             // address by which it is known; kZeroBased: must be 0
   uint32_t access = 0;           // Access
   Accessor* accessor = nullptr;  // only with kOnDemand; outlives the region

@@ -83,7 +83,6 @@ class DomainModel {
     if (!has(kLocalWrite) && (has(kRemoteWrite) || has(kRemoteAtomic))) return Error::kInvalid;
     if (has(kOnDemand) != (spec.accessor != nullptr)) return Error::kInvalid;
     if (has(kZeroBased) && spec.iova != 0) return Error::kInvalid;
-    if (spec.length == 0) return Error::kInvalid;
     if (!within(spec.iova, spec.length, 0, ~uint64_t{0}) &&
         spec.iova + (spec.length - 1) < spec.iova) {
       return Error::kInvalid;

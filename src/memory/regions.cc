@@ -10,9 +10,9 @@ namespace {
 
 constexpr uint32_t kRegionAccess = kLocalWrite | kAnyRemote | kMwBind | kZeroBased | kOnDemand;
 
-// Whether [start, start + length) does not wrap. length > 0.
+// Whether [start, start + length) does not wrap.
 bool fits(uint64_t start, uint64_t length) {
-  return length - 1 <= std::numeric_limits<uint64_t>::max() - start;
+  return length == 0 || length - 1 <= std::numeric_limits<uint64_t>::max() - start;
 }
 
 Result<void, Error> validate(const RegionSpec& spec, const Limits& limits) {
@@ -26,7 +26,6 @@ Result<void, Error> validate(const RegionSpec& spec, const Limits& limits) {
   // Only an on-demand region may begin at address 0: it can be the whole address space.
   if (spec.base == nullptr && !on_demand) return fail(Error::kInvalid);
   if ((spec.access & kZeroBased) != 0 && spec.iova != 0) return fail(Error::kInvalid);
-  if (spec.length == 0) return fail(Error::kInvalid);
   if (!fits(spec.iova, spec.length)) return fail(Error::kInvalid);
   if (!fits(reinterpret_cast<uintptr_t>(spec.base), spec.length)) return fail(Error::kInvalid);
   const bool whole_address_space = on_demand && spec.base == nullptr;
