@@ -21,6 +21,8 @@ constexpr Qpn kPurged{0xffffffff};
 
 }  // namespace
 
+uint64_t raw_clock_ns() { return read_clock(CLOCK_MONOTONIC); }
+
 CompletionQueue::CompletionQueue(CompletionOwner& owner, uint32_t entries,
                                  CompletionChannel* channel, const CompletionQueueOptions& options)
     : owner_(owner),
@@ -38,7 +40,7 @@ void CompletionQueue::push(const transport::Completion& completion) {
   ring_.completions[staged_ & mask_] = completion;
   if (options_.stamped()) {
     ring_.stamps[staged_ & mask_] = {
-        .raw_ns = options_.raw_stamps ? read_clock(CLOCK_MONOTONIC) : 0,
+        .raw_ns = options_.raw_stamps ? raw_clock_ns() : 0,
         .wall_ns = options_.wall_stamps ? read_clock(CLOCK_REALTIME) : 0};
   }
   ++staged_;

@@ -35,6 +35,9 @@ struct Stamp {
   uint64_t wall_ns = 0;  // since 1970
 };
 
+// The clock of raw stamps, now.
+[[nodiscard]] uint64_t raw_clock_ns();
+
 struct CompletionQueueOptions {
   bool raw_stamps = false;
   bool wall_stamps = false;
