@@ -39,6 +39,27 @@ void translate(const Completion& from, ibv_wc& to) {
 
 }  // namespace
 
+ibv_cq* make_cq(ibv_context* context, const CqWish& wish) {
+  if (wish.vector >= static_cast<uint32_t>(context->num_comp_vectors)) return none(EINVAL);
+  auto cq = std::make_unique<CqObject>();
+  auto made = of(context).device.create_cq(
+      wish.entries, wish.channel != nullptr ? &of(wish.channel).channel : nullptr, wish.options);
+  if (!made) return none(made.error());
+  static_cast<ibv_cq_ex&>(*cq) = {};
+  cq->context = context;
+  cq->channel = wish.channel;
+  cq->cq_context = wish.cq_context;
+  cq->cqe = static_cast<int>((*made)->entries());
+  ::pthread_mutex_init(&cq->mutex, nullptr);
+  ::pthread_cond_init(&cq->cond, nullptr);
+  cq->cq = std::move(*made);
+  cq->cq->cookie = cq.get();
+  cq->stamped = wish.options.stamped();
+  fill_reading(*cq);
+  if (wish.channel != nullptr) ++wish.channel->refcnt;
+  return ibv_cq_ex_to_cq(cq.release());
+}
+
 int poll_cq(ibv_cq* cq, int count, ibv_wc* wc) {
   constexpr size_t kAtOnce = 16;
   std::array<Completion, kAtOnce> batch;
@@ -83,23 +104,11 @@ VERBENA_EXPORT int ibv_destroy_comp_channel(ibv_comp_channel* channel) {
 VERBENA_EXPORT ibv_cq* ibv_create_cq(ibv_context* context, int cqe, void* cq_context,
                                      ibv_comp_channel* channel, int vector) {
   return guarded([=]() -> ibv_cq* {
-    if (cqe < 1 || vector < 0 || vector >= context->num_comp_vectors) return none(EINVAL);
-    auto made = of(context).device.create_cq(static_cast<uint32_t>(cqe),
-                                             channel != nullptr ? &of(channel).channel : nullptr);
-    if (!made) return none(made.error());
-    auto cq = std::make_unique<CqObject>();
-    static_cast<ibv_cq_ex&>(*cq) = {};
-    cq->context = context;
-    cq->channel = channel;
-    cq->cq_context = cq_context;
-    cq->cqe = static_cast<int>((*made)->entries());
-    ::pthread_mutex_init(&cq->mutex, nullptr);
-    ::pthread_cond_init(&cq->cond, nullptr);
-    cq->cq = std::move(*made);
-    cq->cq->cookie = cq.get();
-    fill_reading(*cq);
-    if (channel != nullptr) ++channel->refcnt;
-    return ibv_cq_ex_to_cq(cq.release());
+    if (cqe < 1 || vector < 0) return none(EINVAL);
+    return make_cq(context, {.entries = static_cast<uint32_t>(cqe),
+                             .cq_context = cq_context,
+                             .channel = channel,
+                             .vector = static_cast<uint32_t>(vector)});
   });
 }
 
@@ -107,6 +116,8 @@ VERBENA_EXPORT int ibv_destroy_cq(ibv_cq* cq) {
   CqObject& object = of(cq);
   const int error = of(cq->context).device.destroy_cq(*object.cq);
   if (error != 0) return error;
+  await_acks(cq->mutex, cq->cond, cq->comp_events_completed, object.cq->channel_events);
+  await_acks(cq->mutex, cq->cond, cq->async_events_completed, object.cq->async_events);
   if (object.channel != nullptr) --object.channel->refcnt;
   ::pthread_mutex_destroy(&object.mutex);
   ::pthread_cond_destroy(&object.cond);
@@ -139,6 +150,6 @@ VERBENA_EXPORT int ibv_get_cq_event(ibv_comp_channel* channel, ibv_cq** cq, void
 VERBENA_EXPORT void ibv_ack_cq_events(ibv_cq* cq, unsigned count) {
   ::pthread_mutex_lock(&cq->mutex);
   cq->comp_events_completed += count;
-  ::pthread_cond_signal(&cq->cond);
+  ::pthread_cond_broadcast(&cq->cond);
   ::pthread_mutex_unlock(&cq->mutex);
 }

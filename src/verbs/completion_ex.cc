@@ -12,7 +12,8 @@ namespace {
 
 // The next one becomes the current.
 [[nodiscard]] int advance(CqObject& cq) {
-  if (verbs::of(cq.context).device.poll_cq(*cq.cq, {&cq.current, 1}) == 0) return ENOENT;
+  device::Stamp* const stamp = cq.stamped ? &cq.stamp : nullptr;
+  if (verbs::of(cq.context).device.poll_cq(*cq.cq, {&cq.current, 1}, stamp) == 0) return ENOENT;
   cq.status = static_cast<ibv_wc_status>(cq.current.status);
   cq.wr_id = cq.current.wr_id;
   return 0;
@@ -42,6 +43,8 @@ unsigned read_wc_flags(ibv_cq_ex* cq) { return of(cq).current.flags; }
 uint32_t read_slid(ibv_cq_ex*) { return 0; }
 uint8_t read_sl(ibv_cq_ex* cq) { return of(cq).current.service_level; }
 uint8_t read_dlid_path_bits(ibv_cq_ex*) { return 0; }
+uint64_t read_completion_ts(ibv_cq_ex* cq) { return of(cq).stamp.raw_ns; }
+uint64_t read_completion_wallclock_ns(ibv_cq_ex* cq) { return of(cq).stamp.wall_ns; }
 
 }  // namespace
 
@@ -59,22 +62,40 @@ void fill_reading(CqObject& cq) {
   cq.read_slid = read_slid;
   cq.read_sl = read_sl;
   cq.read_dlid_path_bits = read_dlid_path_bits;
+  cq.read_completion_ts = read_completion_ts;
+  cq.read_completion_wallclock_ns = read_completion_wallclock_ns;
 }
 
 ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* init) {
-  // Timestamps, VLANs, flow tags, tag matching: not there. One thread at a time: no need to know.
+  // VLANs, flow tags, tag matching: not there. One thread at a time: no need to know.
+  constexpr uint64_t kKnownFields = uint64_t{IBV_WC_STANDARD_FLAGS} |
+                                    IBV_WC_EX_WITH_COMPLETION_TIMESTAMP |
+                                    IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK;
+  constexpr uint32_t kKnownMask = IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD;
   constexpr uint32_t kKnownFlags =
       IBV_CREATE_CQ_ATTR_SINGLE_THREADED | IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN;
-  if ((init->wc_flags & ~uint64_t{IBV_WC_STANDARD_FLAGS}) != 0) return none(EOPNOTSUPP);
-  if ((init->comp_mask & ~static_cast<uint32_t>(IBV_CQ_INIT_ATTR_MASK_FLAGS)) != 0) {
-    return none(EOPNOTSUPP);
+  if ((init->wc_flags & ~kKnownFields) != 0) return none(EOPNOTSUPP);
+  if ((init->comp_mask & ~kKnownMask) != 0) return none(EOPNOTSUPP);
+  const uint32_t flags = (init->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS) != 0 ? init->flags : 0;
+  if ((flags & ~kKnownFlags) != 0) return none(EOPNOTSUPP);
+  if ((init->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD) != 0) {
+    ibv_pd* const pd = init->parent_domain;
+    if (pd == nullptr || pd->context != context || verbs::of(pd).parent == nullptr) {
+      return none(EINVAL);
+    }
   }
-  if ((init->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS) != 0 && (init->flags & ~kKnownFlags) != 0) {
-    return none(EINVAL);
-  }
-  return reinterpret_cast<ibv_cq_ex*>(ibv_create_cq(context, static_cast<int>(init->cqe),
-                                                    init->cq_context, init->channel,
-                                                    static_cast<int>(init->comp_vector)));
+  return guarded([&] {
+    return reinterpret_cast<ibv_cq_ex*>(make_cq(
+        context,
+        {.entries = init->cqe,
+         .cq_context = init->cq_context,
+         .channel = init->channel,
+         .vector = init->comp_vector,
+         .options = {
+             .raw_stamps = (init->wc_flags & IBV_WC_EX_WITH_COMPLETION_TIMESTAMP) != 0,
+             .wall_stamps = (init->wc_flags & IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK) != 0,
+             .ignore_overrun = (flags & IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN) != 0}}));
+  });
 }
 
 }  // namespace verbena::verbs

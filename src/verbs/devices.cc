@@ -6,7 +6,10 @@
 
 #include <unistd.h>
 
+#include "verbs/device_memory.h"
+#include "verbs/environment.h"
 #include "verbs/identity.h"
+#include "verbs/import.h"
 #include "verbs/objects.h"
 #include "verbs/operations.h"
 
@@ -34,19 +37,33 @@ void describe_port(ContextObject& context, ibv_port_attr& attr) {
   attr.flags = IBV_QPF_GRH_REQUIRED;
 }
 
-[[nodiscard]] ibv_context* open_device() {
+void describe_odp(ibv_device_attr_ex& attr) {
+  constexpr uint32_t kDatagrams =
+      IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_SRQ_RECV;
+  constexpr uint32_t kWrites = kDatagrams | IBV_ODP_SUPPORT_WRITE;
+  constexpr uint32_t kAll = kWrites | IBV_ODP_SUPPORT_READ | IBV_ODP_SUPPORT_ATOMIC;
+  attr.odp_caps.general_caps = IBV_ODP_SUPPORT | IBV_ODP_SUPPORT_IMPLICIT;
+  attr.odp_caps.per_transport_caps = {
+      .rc_odp_caps = kAll, .uc_odp_caps = kWrites, .ud_odp_caps = kDatagrams};
+  attr.xrc_odp_caps = kAll;
+}
+
+}  // namespace
+
+ibv_context* open_context(std::shared_ptr<Session> session, int cmd_fd) {
   auto acquired = device::Device::acquire({});
   if (!acquired) {
-    std::fprintf(stderr, "verbena: %s\n", acquired.error().c_str());
+    if (wants_messages()) std::fprintf(stderr, "verbena: %s\n", acquired.error().c_str());
     return none(ENODEV);
   }
-  auto context = std::make_unique<ContextObject>(std::move(*acquired));
+  auto context = std::make_unique<ContextObject>(std::move(*acquired), std::move(session));
+  if (!context->device.events().valid()) return none(EMFILE);
   static_cast<verbs_context&>(*context) = {};
   ibv_context& shown = context->context;
   context->sz = sizeof(verbs_context);
   shown.abi_compat = __VERBS_ABI_IS_EXTENDED;
   shown.device = the_device();
-  shown.cmd_fd = ::dup(context->device.events().fd());
+  shown.cmd_fd = cmd_fd;
   shown.async_fd = context->device.events().fd();
   shown.num_comp_vectors = 1;
   ::pthread_mutex_init(&shown.mutex, nullptr);
@@ -54,7 +71,13 @@ void describe_port(ContextObject& context, ibv_port_attr& attr) {
   return &context.release()->context;
 }
 
-}  // namespace
+int query_rt_values(ibv_context*, ibv_values_ex* values) {
+  constexpr uint32_t kKnown = IBV_VALUES_MASK_RAW_CLOCK;
+  if ((values->comp_mask & ~kKnown) != 0) return EINVAL;
+  // In ticks of the clock that stamps completions, as others give it: seconds stay 0.
+  values->raw_clock = {.tv_sec = 0, .tv_nsec = static_cast<long>(device::raw_clock_ns())};
+  return 0;
+}
 
 int query_port(ibv_context* context, uint8_t port, ibv_port_attr* attr, size_t size) {
   if (port != kPort) return EINVAL;
@@ -72,7 +95,11 @@ int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input
   ibv_device_attr_ex whole{};
   describe(of(context).device.device().limits(), whole.orig_attr);
   whole.phys_port_cnt_ex = 1;
-  whole.completion_timestamp_mask = 0;
+  describe_odp(whole);
+  whole.completion_timestamp_mask = UINT64_MAX;
+  whole.hca_core_clock = 1'000'000;  // kHz: stamps are in nanoseconds
+  whole.device_cap_flags_ex = whole.orig_attr.device_cap_flags;
+  whole.max_dm_size = kDeviceMemoryBytes;
   std::memset(attr, 0, size);
   std::memcpy(attr, &whole, std::min(size, sizeof whole));
   return 0;
@@ -97,8 +124,20 @@ VERBENA_EXPORT const char* ibv_get_device_name(ibv_device* device) { return devi
 VERBENA_EXPORT __be64 ibv_get_device_guid(ibv_device*) { return node_guid(); }
 VERBENA_EXPORT int ibv_get_device_index(ibv_device*) { return 0; }
 
-VERBENA_EXPORT ibv_context* ibv_open_device(ibv_device*) {
-  return guarded([] { return open_device(); });
+VERBENA_EXPORT ibv_context* ibv_open_device(ibv_device* device) {
+  if (device != the_device()) return none(ENODEV);
+  return guarded([]() -> ibv_context* {
+    auto session = std::make_shared<Session>();
+    const int cmd_fd = open_session(session);
+    if (cmd_fd < 0) return nullptr;
+    ibv_context* const context = open_context(std::move(session), cmd_fd);
+    if (context == nullptr) {
+      const int error = errno;
+      ::close(cmd_fd);
+      errno = error;
+    }
+    return context;
+  });
 }
 
 VERBENA_EXPORT int ibv_close_device(ibv_context* context) {

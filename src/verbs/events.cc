@@ -2,6 +2,28 @@
 // Asynchronous events.
 #include "verbs/objects.h"
 
+namespace verbena::verbs {
+
+void await_acks(pthread_mutex_t& mutex, pthread_cond_t& cond, const uint32_t& acknowledged,
+                uint32_t given) {
+  ::pthread_mutex_lock(&mutex);
+  while (acknowledged != given) ::pthread_cond_wait(&cond, &mutex);
+  ::pthread_mutex_unlock(&mutex);
+}
+
+namespace {
+
+void acknowledge(pthread_mutex_t& mutex, pthread_cond_t& cond, uint32_t& acknowledged) {
+  ::pthread_mutex_lock(&mutex);
+  ++acknowledged;
+  ::pthread_cond_broadcast(&cond);
+  ::pthread_mutex_unlock(&mutex);
+}
+
+}  // namespace
+
+}  // namespace verbena::verbs
+
 using namespace verbena;
 using namespace verbena::verbs;
 
@@ -34,4 +56,25 @@ VERBENA_EXPORT int ibv_get_async_event(ibv_context* context, ibv_async_event* ev
   return 0;
 }
 
-VERBENA_EXPORT void ibv_ack_async_event(ibv_async_event*) {}
+VERBENA_EXPORT void ibv_ack_async_event(ibv_async_event* event) {
+  switch (static_cast<device::EventType>(event->event_type)) {
+    case device::EventType::kCqError: {
+      ibv_cq& cq = *event->element.cq;
+      return acknowledge(cq.mutex, cq.cond, cq.async_events_completed);
+    }
+    case device::EventType::kSrqLimitReached: {
+      ibv_srq& srq = *event->element.srq;
+      return acknowledge(srq.mutex, srq.cond, srq.events_completed);
+    }
+    case device::EventType::kQpFatal:
+    case device::EventType::kQpRequestError:
+    case device::EventType::kQpAccessError:
+    case device::EventType::kCommunicationEstablished:
+    case device::EventType::kSqDrained:
+    case device::EventType::kQpLastWqeReached:         {
+      ibv_qp& qp = *event->element.qp;
+      return acknowledge(qp.mutex, qp.cond, qp.events_completed);
+    }
+    default: return;  // the port's
+  }
+}

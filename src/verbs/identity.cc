@@ -82,7 +82,8 @@ void describe(const device::DeviceLimits& limits, ibv_device_attr& attr) {
   attr.max_qp = static_cast<int>(limits.max_qp);
   attr.max_qp_wr = static_cast<int>(limits.max_qp_wr);
   attr.device_cap_flags = IBV_DEVICE_XRC | IBV_DEVICE_CURR_QP_STATE_MOD |
-                          IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SYS_IMAGE_GUID;
+                          IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SYS_IMAGE_GUID |
+                          IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B;
   attr.max_sge = static_cast<int>(limits.max_sge);
   attr.max_sge_rd = static_cast<int>(limits.max_sge);
   attr.max_cq = static_cast<int>(limits.max_cq);
@@ -93,6 +94,7 @@ void describe(const device::DeviceLimits& limits, ibv_device_attr& attr) {
   attr.max_res_rd_atom = static_cast<int>(limits.max_rd_atomic * limits.max_qp);
   attr.max_qp_init_rd_atom = static_cast<int>(limits.max_rd_atomic);
   attr.atomic_cap = IBV_ATOMIC_HCA;
+  attr.max_mw = static_cast<int>(limits.max_mr);
   attr.max_ah = 1 << 20;
   attr.max_srq = static_cast<int>(limits.max_srq);
   attr.max_srq_wr = static_cast<int>(limits.max_qp_wr);

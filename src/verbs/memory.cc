@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Protection domains and memory regions.
+// Memory regions.
 #include "verbs/objects.h"
 #include "verbs/operations.h"
 
@@ -28,54 +28,88 @@ static_assert(same(memory::kLocalWrite, IBV_ACCESS_LOCAL_WRITE) &&
               same(memory::kZeroBased, IBV_ACCESS_ZERO_BASED) &&
               same(memory::kOnDemand, IBV_ACCESS_ON_DEMAND));
 
-[[nodiscard]] ibv_mr* register_memory(ibv_pd* pd, void* addr, size_t length, uint64_t iova,
-                                      unsigned access) {
-  // Huge pages, relaxed ordering: nothing to do.
-  constexpr unsigned kIgnored = IBV_ACCESS_HUGETLB | IBV_ACCESS_RELAXED_ORDERING;
-  if ((access & ~(kKnownAccess | kIgnored)) != 0 || length == 0) return none(EINVAL);
-  if ((access & IBV_ACCESS_ZERO_BASED) != 0) iova = 0;
-  PdObject& domain = of(pd);
-  auto made = of(pd->context).device.reg_mr(*domain.pd, addr, length, iova, access & kPassedOn);
-  if (!made) return none(made.error());
+// Huge pages, relaxed ordering: nothing to do.
+constexpr unsigned kIgnored = IBV_ACCESS_HUGETLB | IBV_ACCESS_RELAXED_ORDERING;
+
+[[nodiscard]] ibv_mr* show_region(ibv_pd* pd, std::shared_ptr<device::Mr> made, uint32_t handle) {
   auto mr = std::make_unique<MrObject>();
   static_cast<ibv_mr&>(*mr) = {.context = pd->context,
                                .pd = pd,
-                               .addr = addr,
-                               .length = length,
-                               .handle = (*made)->lkey.value >> 8,
-                               .lkey = (*made)->lkey.value,
-                               .rkey = (*made)->rkey.value};
-  mr->mr = std::move(*made);
+                               .addr = made->base,
+                               .length = made->length,
+                               .handle = handle,
+                               .lkey = made->lkey.value,
+                               .rkey = made->rkey.value};
+  mr->mr = std::move(made);
   return mr.release();
 }
 
+// A new region gets a handle, too.
+[[nodiscard]] ibv_mr* show_region(ibv_pd* pd, std::shared_ptr<device::Mr> made) {
+  const uint32_t handle = of(pd->context).session->mrs.add(made);
+  return show_region(pd, std::move(made), handle);
+}
+
+// For calls of IBV_REREG_MR_ERR_*: the region is as it was.
+[[nodiscard]] int unchanged(int error) {
+  errno = error;
+  return IBV_REREG_MR_ERR_INPUT;
+}
+
 }  // namespace
+
+ibv_mr* register_memory(ibv_pd* pd, void* addr, size_t length, uint64_t iova, unsigned access) {
+  if ((access & ~(kKnownAccess | kIgnored)) != 0) return none(EINVAL);
+  if ((access & IBV_ACCESS_ZERO_BASED) != 0) iova = 0;
+  auto made = of(pd->context).device.reg_mr(*of(pd).pd, addr, length, iova, access & kPassedOn);
+  if (!made) return none(made.error());
+  return show_region(pd, std::move(*made));
+}
+
+ibv_mr* import_region(ibv_pd* pd, uint32_t handle) {
+  auto found = of(pd->context).session->mrs.find(handle);
+  if (found == nullptr) return none(ENOENT);
+  if (found->pd != of(pd).pd.get()) return none(EINVAL);
+  ibv_mr* const mr = show_region(pd, std::move(found), handle);
+  mr->addr = nullptr;  // as the man page says: it may mean nothing here
+  of(mr).plain = false;
+  return mr;
+}
+
+ibv_mr* alloc_null_mr(ibv_pd* pd) {
+  return guarded([=]() -> ibv_mr* {
+    auto made = of(pd->context).device.null_mr(*of(pd).pd);
+    if (!made) return none(made.error());
+    ibv_mr* const mr = show_region(pd, std::move(*made));
+    mr->length = 0;
+    of(mr).plain = false;
+    return mr;
+  });
+}
+
+int advise_mr(ibv_pd* pd, ibv_advise_mr_advice advice, uint32_t flags, ibv_sge* list,
+              uint32_t count) {
+  if ((flags & ~static_cast<uint32_t>(IBV_ADVISE_MR_FLAG_FLUSH)) != 0) return EINVAL;
+  if (list == nullptr || count == 0) return EINVAL;
+  device::Prefetch how{.wait = (flags & IBV_ADVISE_MR_FLAG_FLUSH) != 0};
+  switch (advice) {
+    case IBV_ADVISE_MR_ADVICE_PREFETCH:          break;
+    case IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE:    how.writable = true; break;
+    case IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT: how.fault = false; break;
+    default:                                     return EOPNOTSUPP;
+  }
+  return of(pd->context)
+      .device.prefetch(*of(pd).pd, {reinterpret_cast<const memory::Sge*>(list), count}, how);
+}
 
 }  // namespace verbena::verbs
 
 using namespace verbena;
 using namespace verbena::verbs;
 
-VERBENA_EXPORT ibv_pd* ibv_alloc_pd(ibv_context* context) {
-  return guarded([=]() -> ibv_pd* {
-    auto made = of(context).device.alloc_pd();
-    if (!made) return none(made.error());
-    auto pd = std::make_unique<PdObject>();
-    pd->context = context;
-    pd->handle = (*made)->id.value;
-    pd->pd = std::move(*made);
-    return pd.release();
-  });
-}
-
-VERBENA_EXPORT int ibv_dealloc_pd(ibv_pd* pd) {
-  const int error = of(pd->context).device.dealloc_pd(*of(pd).pd);
-  if (error == 0) delete &of(pd);
-  return error;
-}
-
 VERBENA_EXPORT ibv_mr* ibv_reg_mr_iova2(ibv_pd* pd, void* addr, size_t length, uint64_t iova,
                                         unsigned access) {
+  if (length == 0) return none(EINVAL);
   return guarded([=] { return register_memory(pd, addr, length, iova, access); });
 }
 
@@ -90,7 +124,56 @@ VERBENA_EXPORT ibv_mr* ibv_reg_mr(ibv_pd* pd, void* addr, size_t length, int acc
 }
 
 VERBENA_EXPORT int ibv_dereg_mr(ibv_mr* mr) {
-  const int error = of(mr->context).device.dereg_mr(*of(mr).mr);
-  if (error == 0) delete &of(mr);
-  return error;
+  MrObject& object = of(mr);
+  const int error = of(mr->context).device.dereg_mr(*object.mr);
+  if (error != 0) return error;
+  of(mr->context).session->mrs.remove(mr->handle);
+  if (object.memory != nullptr) object.memory->regions.fetch_sub(1);
+  delete &object;
+  return 0;
+}
+
+VERBENA_EXPORT int ibv_rereg_mr(ibv_mr* mr, int flags, ibv_pd* pd, void* addr, size_t length,
+                                int access) {
+  constexpr int kKnown =
+      IBV_REREG_MR_CHANGE_TRANSLATION | IBV_REREG_MR_CHANGE_PD | IBV_REREG_MR_CHANGE_ACCESS;
+  constexpr unsigned kAnyRemote =
+      IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
+  MrObject& object = of(mr);
+  const bool moves = (flags & IBV_REREG_MR_CHANGE_TRANSLATION) != 0;
+  const bool rights = (flags & IBV_REREG_MR_CHANGE_ACCESS) != 0;
+  if ((flags & ~kKnown) != 0 || flags == 0) return unchanged(EINVAL);
+  if (moves && (addr == nullptr || length == 0)) return unchanged(EINVAL);
+  if (!rights && access != 0) return unchanged(EINVAL);
+  if ((flags & IBV_REREG_MR_CHANGE_PD) != 0 && (pd == nullptr || pd->context != mr->context)) {
+    return unchanged(EINVAL);
+  }
+  if (!object.plain) return unchanged(EOPNOTSUPP);
+  device::RegionChange change;
+  uint32_t after = object.mr->access;
+  if (rights) {
+    if ((static_cast<unsigned>(access) & ~(kKnownAccess | kIgnored)) != 0) return unchanged(EINVAL);
+    after = static_cast<unsigned>(access) & kPassedOn;
+    // A region without remote rights has no rkey. Programs that give it some later read its rkey
+    // before, for elsewhere it stays the same: better that they hear it here than from a peer.
+    if ((object.mr->access & kAnyRemote) == 0 && (after & kAnyRemote) != 0) {
+      return unchanged(EOPNOTSUPP);
+    }
+    change.access = after;
+  }
+  if ((flags & IBV_REREG_MR_CHANGE_PD) != 0) change.pd = of(pd).pd.get();
+  if (moves || ((object.mr->access ^ after) & IBV_ACCESS_ZERO_BASED) != 0) {
+    void* const start = moves ? addr : object.mr->base;
+    const bool zero_based = (after & IBV_ACCESS_ZERO_BASED) != 0;
+    change.place = {start, moves ? length : object.mr->length,
+                    zero_based ? 0 : reinterpret_cast<uintptr_t>(start)};
+  }
+  const int error = of(mr->context).device.rereg_mr(*object.mr, change);
+  if (error != 0) return unchanged(error);
+  if (change.pd != nullptr) mr->pd = pd;
+  mr->addr = object.mr->base;
+  mr->length = object.mr->length;
+  mr->lkey = object.mr->lkey.value;
+  mr->rkey = object.mr->rkey.value;
+  return 0;
 }

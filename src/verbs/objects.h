@@ -4,10 +4,12 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <memory>
 #include <mutex>
 #include <new>
+#include <unordered_map>
 #include <vector>
 
 #include <infiniband/verbs.h>
@@ -17,18 +19,79 @@
 
 namespace verbena::verbs {
 
-struct ContextObject : verbs_context {
-  explicit ContextObject(std::shared_ptr<device::Device> with) : device(std::move(with)) {}
-  device::Context device;
+// Objects of one kind that a context and those imported from it share, by their handle.
+template <typename T>
+class Shared {
+ public:
+  // A handle that `object` can be found by until it is removed.
+  [[nodiscard]] uint32_t add(const std::shared_ptr<T>& object) {
+    const std::lock_guard lock(mutex_);
+    while (objects_.contains(++last_)) {}
+    objects_.emplace(last_, object);
+    return last_;
+  }
+  void remove(uint32_t handle) {
+    const std::lock_guard lock(mutex_);
+    objects_.erase(handle);
+  }
+  [[nodiscard]] std::shared_ptr<T> find(uint32_t handle) {
+    const std::lock_guard lock(mutex_);
+    const auto place = objects_.find(handle);
+    return place != objects_.end() ? place->second : nullptr;
+  }
+
+ private:
+  std::mutex mutex_;
+  uint32_t last_ = 0;
+  std::unordered_map<uint32_t, std::shared_ptr<T>> objects_;
 };
 
+// Memory that stands for a device's own.
+struct DeviceMemory {
+  ~DeviceMemory();
+  uint8_t* bytes = nullptr;
+  size_t length = 0;
+  std::atomic<uint32_t> regions{0};
+};
+
+// What an imported context finds again of the context it was imported from.
+struct Session {
+  Shared<device::Pd> pds;
+  Shared<device::Mr> mrs;
+  Shared<DeviceMemory> memories;
+};
+
+struct ContextObject : verbs_context {
+  ContextObject(std::shared_ptr<device::Device> with, std::shared_ptr<Session> of)
+      : device(std::move(with)), session(std::move(of)) {}
+  device::Context device;
+  std::shared_ptr<Session> session;
+};
+
+struct TdObject : ibv_td {
+  std::atomic<uint32_t> users{0};  // parent domains
+};
+
+// A protection domain, or a parent domain, which stands for one.
 struct PdObject : ibv_pd {
-  std::unique_ptr<device::Pd> pd;
+  std::shared_ptr<device::Pd> pd;
+  std::atomic<uint32_t> users{0};  // parent domains of this one
+  // A parent domain's
+  PdObject* parent = nullptr;
+  TdObject* thread_domain = nullptr;
 };
 
 struct MrObject : ibv_mr {
-  std::unique_ptr<device::Mr> mr;
+  std::shared_ptr<device::Mr> mr;
+  std::shared_ptr<DeviceMemory> memory;  // it is a part of
+  bool plain = true;                     // may be registered anew
 };
+
+struct DmObject : ibv_dm {
+  std::shared_ptr<DeviceMemory> memory;
+};
+
+struct MwObject : ibv_mw {};
 
 struct ChannelObject : ibv_comp_channel {
   device::CompletionChannel channel;
@@ -37,7 +100,10 @@ struct ChannelObject : ibv_comp_channel {
 // Programs see an ibv_cq, which an ibv_cq_ex begins like.
 struct CqObject : ibv_cq_ex {
   std::unique_ptr<device::CompletionQueue> cq;
-  transport::Completion current;  // between start_poll and end_poll
+  bool stamped = false;
+  // Between start_poll and end_poll
+  transport::Completion current;
+  device::Stamp stamp;
 };
 
 struct XrcdObject : ibv_xrcd {
@@ -95,6 +161,8 @@ struct AhObject : ibv_ah {
   return *static_cast<QpObject*>(reinterpret_cast<ibv_qp_ex*>(qp));
 }
 [[nodiscard]] inline AhObject& of(ibv_ah* ah) { return *static_cast<AhObject*>(ah); }
+[[nodiscard]] inline DmObject& of(ibv_dm* dm) { return *static_cast<DmObject*>(dm); }
+[[nodiscard]] inline TdObject& of(ibv_td* td) { return *static_cast<TdObject*>(td); }
 
 // For calls that give a pointer: no object, and errno.
 [[nodiscard]] inline std::nullptr_t none(int error) {
@@ -111,6 +179,24 @@ template <typename Call>
     if constexpr (std::is_pointer_v<decltype(call())>) return none(ENOMEM);
     if constexpr (!std::is_pointer_v<decltype(call())>) return ENOMEM;
   }
+}
+
+// Whoever destroys an object waits until the events that were given about it are acknowledged.
+void await_acks(pthread_mutex_t& mutex, pthread_cond_t& cond, const uint32_t& acknowledged,
+                uint32_t given);
+
+// Whether a bind that a program posts itself may be: type 2 alone.
+[[nodiscard]] inline bool is_bindable(const ibv_mw* mw, const ibv_mw_bind_info& info) {
+  return mw != nullptr && mw->type == IBV_MW_TYPE_2 && info.mr != nullptr;
+}
+
+[[nodiscard]] inline memory::WindowBind bind_of(const ibv_mw_bind_info& info, uint32_t rkey) {
+  return {.region = LKey(info.mr != nullptr ? info.mr->lkey : 0),
+          .addr = info.addr,
+          .length = info.length,
+          // The window grants rights to peers alone; programs name this one too.
+          .access = info.mw_access_flags & ~static_cast<unsigned>(IBV_ACCESS_LOCAL_WRITE),
+          .tag = static_cast<uint8_t>(rkey)};
 }
 
 // The calls that programs reach through their context, not by name.

@@ -4,14 +4,7 @@
 #include "verbs/objects.h"
 
 namespace verbena::verbs {
-namespace {
-
-// Windows are not offered yet; programs call these without looking whether they are there.
-ibv_mw* alloc_mw(ibv_pd*, ibv_mw_type) { return none(EOPNOTSUPP); }
-int bind_mw(ibv_qp*, ibv_mw*, ibv_mw_bind*) { return EOPNOTSUPP; }
-int dealloc_mw(ibv_mw*) { return EOPNOTSUPP; }
-
-}  // namespace
+namespace {}  // namespace
 
 void fill_operations(ContextObject& context) {
   ibv_context_ops& ops = context.context.ops;
@@ -31,6 +24,15 @@ void fill_operations(ContextObject& context) {
   context.open_xrcd = open_xrcd;
   context.close_xrcd = close_xrcd;
   context.get_srq_num = get_srq_num;
+  context.advise_mr = advise_mr;
+  context.alloc_null_mr = alloc_null_mr;
+  context.alloc_dm = alloc_dm;
+  context.free_dm = free_dm;
+  context.reg_dm_mr = reg_dm_mr;
+  context.alloc_td = alloc_td;
+  context.dealloc_td = dealloc_td;
+  context.alloc_parent_domain = alloc_parent_domain;
+  context.query_rt_values = query_rt_values;
 }
 
 }  // namespace verbena::verbs

@@ -4,11 +4,36 @@
 
 #include <infiniband/verbs.h>
 
+#include "verbs/objects.h"
+
 namespace verbena::verbs {
 
 int query_port(ibv_context* context, uint8_t port, ibv_port_attr* attr, size_t size);
 int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input,
                     ibv_device_attr_ex* attr, size_t size);
+ibv_mr* register_memory(ibv_pd* pd, void* addr, size_t length, uint64_t iova, unsigned access);
+ibv_mr* import_region(ibv_pd* pd, uint32_t handle);
+ibv_mr* alloc_null_mr(ibv_pd* pd);
+int advise_mr(ibv_pd* pd, ibv_advise_mr_advice advice, uint32_t flags, ibv_sge* list,
+              uint32_t count);
+ibv_mw* alloc_mw(ibv_pd* pd, ibv_mw_type type);
+int dealloc_mw(ibv_mw* mw);
+int bind_mw(ibv_qp* qp, ibv_mw* mw, ibv_mw_bind* bind);
+ibv_dm* alloc_dm(ibv_context* context, ibv_alloc_dm_attr* attr);
+int free_dm(ibv_dm* dm);
+ibv_mr* reg_dm_mr(ibv_pd* pd, ibv_dm* dm, uint64_t offset, size_t length, unsigned access);
+ibv_td* alloc_td(ibv_context* context, ibv_td_init_attr* attr);
+int dealloc_td(ibv_td* td);
+ibv_pd* alloc_parent_domain(ibv_context* context, ibv_parent_domain_init_attr* attr);
+int query_rt_values(ibv_context* context, ibv_values_ex* values);
+struct CqWish {
+  uint32_t entries = 0;
+  void* cq_context = nullptr;
+  ibv_comp_channel* channel = nullptr;
+  uint32_t vector = 0;
+  device::CompletionQueueOptions options{};
+};
+ibv_cq* make_cq(ibv_context* context, const CqWish& wish);
 int poll_cq(ibv_cq* cq, int count, ibv_wc* wc);
 int req_notify_cq(ibv_cq* cq, int solicited_only);
 ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* init);

@@ -13,6 +13,8 @@ using transport::SendOp;
 using transport::SendRequest;
 
 static_assert(static_cast<int>(SendOp::kSendInvalidate) == IBV_WR_SEND_WITH_INV &&
+              static_cast<int>(SendOp::kBindWindow) == IBV_WR_BIND_MW &&
+              static_cast<int>(SendOp::kAtomicWrite) == IBV_WR_ATOMIC_WRITE &&
               static_cast<int>(SendOp::kFetchAdd) == IBV_WR_ATOMIC_FETCH_AND_ADD &&
               static_cast<unsigned>(transport::kInline) == IBV_SEND_INLINE &&
               static_cast<unsigned>(transport::kSolicited) == IBV_SEND_SOLICITED);
@@ -36,9 +38,19 @@ static_assert(sizeof(memory::Sge) == sizeof(ibv_sge) &&
   to.list = list_of(wr.sg_list, wr.num_sge);
   switch (wr.opcode) {
     case IBV_WR_SEND_WITH_IMM:
-    case IBV_WR_RDMA_WRITE_WITH_IMM:  to.imm = be32toh(wr.imm_data); break;
-    case IBV_WR_SEND_WITH_INV:
-    case IBV_WR_LOCAL_INV:            to.invalidate = RKey(wr.invalidate_rkey); break;
+    case IBV_WR_RDMA_WRITE_WITH_IMM: to.imm = be32toh(wr.imm_data); break;
+    case IBV_WR_SEND_WITH_INV:       to.invalidate = RKey(wr.invalidate_rkey); break;
+    case IBV_WR_LOCAL_INV:
+      to.invalidate = RKey(wr.invalidate_rkey);
+      to.list = {};
+      break;
+    case IBV_WR_BIND_MW:
+      if (!is_bindable(wr.bind_mw.mw, wr.bind_mw.bind_info)) return EINVAL;
+      to.window = RKey(wr.bind_mw.mw->rkey);
+      to.bind = bind_of(wr.bind_mw.bind_info, wr.bind_mw.rkey);
+      to.list = {};
+      break;
+    case IBV_WR_ATOMIC_WRITE:
     case IBV_WR_SEND:
     case IBV_WR_RDMA_WRITE:
     case IBV_WR_RDMA_READ:

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Queue pairs, shared receive queues and address handles.
+#include <algorithm>
 #include <cstring>
 
 #include "verbs/objects.h"
@@ -118,13 +119,19 @@ void leave_out_other_half(ibv_qp_init_attr& init) {
 ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* init) {
   return guarded([=]() -> ibv_qp* {
     constexpr uint32_t kKnown =
-        IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_XRCD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+        IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_XRCD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS |
+        IBV_QP_INIT_ATTR_CREATE_FLAGS;
     constexpr uint64_t kKnownOps = IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM |
                                    IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM |
                                    IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |
                                    IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_LOCAL_INV |
-                                   IBV_QP_EX_WITH_SEND_WITH_INV;
+                                   IBV_QP_EX_WITH_SEND_WITH_INV | IBV_QP_EX_WITH_BIND_MW |
+                                   IBV_QP_EX_WITH_ATOMIC_WRITE;
     if ((init->comp_mask & ~kKnown) != 0) return none(EOPNOTSUPP);
+    // None of the flags has a meaning here (multicast, raw packets).
+    if ((init->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) != 0 && init->create_flags != 0) {
+      return none(EOPNOTSUPP);
+    }
     const bool extended = (init->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0;
     if (extended && (init->send_ops_flags & ~kKnownOps) != 0) return none(EOPNOTSUPP);
     const bool target = init->qp_type == IBV_QPT_XRC_RECV;
@@ -135,7 +142,14 @@ ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* init) {
     if (target ? xrcd == nullptr : pd == nullptr || pd->context != context) return none(EINVAL);
     ibv_qp_init_attr classic;
     std::memcpy(&classic, init, sizeof classic);
-    return create_qp(context, pd, xrcd, classic, extended);
+    if (extended && (init->send_ops_flags & IBV_QP_EX_WITH_ATOMIC_WRITE) != 0) {
+      // The request takes its eight bytes along.
+      classic.cap.max_inline_data =
+          std::max<uint32_t>(classic.cap.max_inline_data, sizeof(uint64_t));
+    }
+    ibv_qp* const qp = create_qp(context, pd, xrcd, classic, extended);
+    if (qp != nullptr) init->cap = classic.cap;
+    return qp;
   });
 }
 
@@ -226,6 +240,7 @@ VERBENA_EXPORT int ibv_query_qp(ibv_qp* qp, ibv_qp_attr* attr, int, ibv_qp_init_
 VERBENA_EXPORT int ibv_destroy_qp(ibv_qp* qp) {
   const int error = of(qp->context).device.destroy_qp(*of(qp).qp);
   if (error != 0) return error;
+  await_acks(qp->mutex, qp->cond, qp->events_completed, of(qp).qp->events);
   ::pthread_mutex_destroy(&qp->mutex);
   ::pthread_cond_destroy(&qp->cond);
   delete &of(qp);
@@ -254,6 +269,7 @@ VERBENA_EXPORT int ibv_query_srq(ibv_srq* srq, ibv_srq_attr* attr) {
 VERBENA_EXPORT int ibv_destroy_srq(ibv_srq* srq) {
   const int error = of(srq->context).device.destroy_srq(*of(srq).srq);
   if (error != 0) return error;
+  await_acks(srq->mutex, srq->cond, srq->events_completed, of(srq).srq->events);
   ::pthread_mutex_destroy(&srq->mutex);
   ::pthread_cond_destroy(&srq->cond);
   delete &of(srq);

@@ -42,6 +42,15 @@ void wr_send_inv(ibv_qp_ex* qp, uint32_t rkey) {
 void wr_local_inv(ibv_qp_ex* qp, uint32_t rkey) {
   begin(qp, SendOp::kLocalInvalidate).invalidate = RKey(rkey);
 }
+void wr_bind_mw(ibv_qp_ex* qp, ibv_mw* mw, uint32_t rkey, const ibv_mw_bind_info* info) {
+  SendRequest& request = begin(qp, SendOp::kBindWindow);
+  if (!is_bindable(mw, *info)) {
+    of(qp).work.error = EINVAL;
+    return;
+  }
+  request.window = RKey(mw->rkey);
+  request.bind = bind_of(*info, rkey);
+}
 void wr_rdma_write(ibv_qp_ex* qp, uint32_t rkey, uint64_t addr) {
   begin_remote(qp, SendOp::kWrite, rkey, addr);
 }
@@ -59,6 +68,13 @@ void wr_atomic_cmp_swp(ibv_qp_ex* qp, uint32_t rkey, uint64_t addr, uint64_t com
 }
 void wr_atomic_fetch_add(ibv_qp_ex* qp, uint32_t rkey, uint64_t addr, uint64_t add) {
   begin_remote(qp, SendOp::kFetchAdd, rkey, addr).compare_add = add;
+}
+void wr_set_inline_data_list(ibv_qp_ex* qp, size_t count, const ibv_data_buf* buffers);
+// Eight bytes, which the request takes along.
+void wr_atomic_write(ibv_qp_ex* qp, uint32_t rkey, uint64_t addr, const void* value) {
+  begin_remote(qp, SendOp::kAtomicWrite, rkey, addr);
+  const ibv_data_buf buffer{const_cast<void*>(value), sizeof(uint64_t)};
+  wr_set_inline_data_list(qp, 1, &buffer);
 }
 void wr_set_ud_addr(ibv_qp_ex* qp, ibv_ah* ah, uint32_t qpn, uint32_t qkey) {
   WorkInProgress& work = of(qp).work;
@@ -142,7 +158,7 @@ int wr_complete(ibv_qp_ex* qp) {
       work.requests[i].list =
           std::span(work.entries).subspan(work.lists[i].first, work.lists[i].count);
     }
-    (void)verbs::of(qp->qp_base.context).device.post_send(*object.qp, work.requests, error);
+    error = verbs::of(qp->qp_base.context).device.post_send_all(*object.qp, work.requests);
   }
   work.mutex.unlock();
   return error;
@@ -163,6 +179,8 @@ void fill_work_calls(QpObject& qp) {
   qp.wr_send_imm = wr_send_imm;
   qp.wr_send_inv = wr_send_inv;
   qp.wr_local_inv = wr_local_inv;
+  qp.wr_bind_mw = wr_bind_mw;
+  qp.wr_atomic_write = wr_atomic_write;
   qp.wr_rdma_write = wr_rdma_write;
   qp.wr_rdma_write_imm = wr_rdma_write_imm;
   qp.wr_rdma_read = wr_rdma_read;
