@@ -102,6 +102,7 @@ Result<std::shared_ptr<Device>, std::string> Device::acquire(const EngineOptions
   auto engine = Engine::start(with_limits, *device);
   if (!engine) return fail(engine.error().what);
   device->engine_ = std::move(*engine);
+  device->gids_.set_options(options.gids);
   device->gids_.refresh();  // after the link has asked for notices: none is missed
   std::shared_ptr<Device> started(device.release(), TakeDown{});
   process.device = started;

@@ -35,6 +35,7 @@
 #include "device/completion_queue.h"
 #include "device/epoll_sleep.h"
 #include "device/event_queue.h"
+#include "device/gid_table.h"
 #include "device/poll_lease.h"
 #include "link/host.h"
 #include "link/receive_filter.h"
@@ -52,6 +53,7 @@ struct EngineOptions {
   transport::EndpointLimits limits;
   transport::Tuning tuning;
   memory::Domain::Options memory;
+  GidOptions gids;
 };
 
 struct EngineCounters {

@@ -46,13 +46,7 @@ constexpr uint32_t kAroundPayload = 40 + 8 + 12 + 4 + 16 + 4 + wire::kIcrcBytes;
   return false;
 }
 
-// Interfaces of the network before loopback, IPv4 before IPv6: the first entries are what programs
-// want.
-[[nodiscard]] auto rank(const GidEntry& entry) {
-  return std::tuple(entry.loopback, entry.interface_index, !entry.gid.is_ipv4(), entry.gid);
-}
-
-[[nodiscard]] std::vector<GidEntry> read_interfaces() {
+[[nodiscard]] std::vector<GidEntry> read_interfaces(const AddressChoice& offered) {
   std::vector<GidEntry> found;
   ifaddrs* list = nullptr;
   if (::getifaddrs(&list) != 0) return found;
@@ -60,7 +54,7 @@ constexpr uint32_t kAroundPayload = 40 + 8 + 12 + 4 + 16 + 4 + wire::kIcrcBytes;
   for (const ifaddrs* at = list; at != nullptr; at = at->ifa_next) {
     if (at->ifa_addr == nullptr || (at->ifa_flags & IFF_UP) == 0) continue;
     GidEntry entry;
-    if (!to_gid(at->ifa_addr, entry.gid)) continue;
+    if (!to_gid(at->ifa_addr, entry.gid) || !offered.place_of(entry.gid, at->ifa_name)) continue;
     entry.interface = at->ifa_name;
     entry.interface_index = ::if_nametoindex(at->ifa_name);
     entry.loopback = (at->ifa_flags & IFF_LOOPBACK) != 0;
@@ -68,7 +62,12 @@ constexpr uint32_t kAroundPayload = 40 + 8 + 12 + 4 + 16 + 4 + wire::kIcrcBytes;
     found.push_back(entry);
   }
   ::freeifaddrs(list);
-  std::ranges::sort(found, {}, rank);
+  // As they were asked for; then interfaces of the network before loopback, IPv4 before IPv6: the
+  // first entries are what programs want.
+  std::ranges::sort(found, {}, [&](const GidEntry& entry) {
+    return std::tuple(offered.place_of(entry.gid, entry.interface), entry.loopback,
+                      entry.interface_index, !entry.gid.is_ipv4(), entry.gid);
+  });
   return found;
 }
 
@@ -82,7 +81,7 @@ Mtu path_mtu_for(uint32_t interface_mtu_bytes) {
 }
 
 bool GidTable::refresh() {
-  const std::vector<GidEntry> found = read_interfaces();
+  const std::vector<GidEntry> found = read_interfaces(options_.offered);
   const std::lock_guard lock(mutex_);
   bool changed = false;
   for (GidEntry& entry : entries_) {
@@ -100,12 +99,13 @@ bool GidTable::refresh() {
 
 bool GidTable::place(const GidEntry& entry) {
   const auto free = [this](size_t i) { return entries_[i].gid.is_zero(); };
+  const size_t most = kMaxEntries / times_shown();
   size_t index = 0;
   while (index < entries_.size() && !(free(index) && last_[index] == entry.gid)) ++index;
-  if (index == kMaxEntries) {
+  if (index == most) {
     index = 0;
     while (index < entries_.size() && !free(index)) ++index;
-    if (index == kMaxEntries) return false;
+    if (index == most) return false;
   }
   if (index == entries_.size()) {
     entries_.emplace_back();
@@ -116,15 +116,25 @@ bool GidTable::place(const GidEntry& entry) {
   return true;
 }
 
+GidEntry GidTable::shown(uint32_t index) const {
+  GidEntry entry = entries_[index / times_shown()];
+  entry.shown_as_v1 = options_.with_v1 && index % 2 == 0;
+  return entry;
+}
+
 std::vector<GidEntry> GidTable::entries() const {
   const std::lock_guard lock(mutex_);
-  return entries_;
+  std::vector<GidEntry> all;
+  for (uint32_t i = 0; i < entries_.size() * times_shown(); ++i) all.push_back(shown(i));
+  return all;
 }
 
 std::optional<GidEntry> GidTable::at(uint32_t index) const {
   const std::lock_guard lock(mutex_);
-  if (index >= entries_.size() || entries_[index].gid.is_zero()) return std::nullopt;
-  return entries_[index];
+  if (index / times_shown() >= entries_.size()) return std::nullopt;
+  GidEntry entry = shown(index);
+  if (entry.gid.is_zero()) return std::nullopt;
+  return entry;
 }
 
 std::optional<uint32_t> GidTable::find(const wire::Gid& gid) const {
@@ -132,12 +142,13 @@ std::optional<uint32_t> GidTable::find(const wire::Gid& gid) const {
   const std::lock_guard lock(mutex_);
   const auto found = std::ranges::find(entries_, gid, &GidEntry::gid);
   if (found == entries_.end()) return std::nullopt;
-  return static_cast<uint32_t>(found - entries_.begin());
+  const auto index = static_cast<uint32_t>(found - entries_.begin());
+  return index * times_shown() + (times_shown() - 1);
 }
 
 Mtu GidTable::active_mtu() const {
   const std::lock_guard lock(mutex_);
-  Mtu least = Mtu::k4096;
+  Mtu least = options_.mtu_at_most;
   for (const GidEntry& entry : entries_) {
     if (!entry.gid.is_zero()) least = std::min(least, path_mtu_for(entry.mtu_bytes));
   }
