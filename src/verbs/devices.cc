@@ -6,8 +6,8 @@
 
 #include <unistd.h>
 
+#include "identity/identity.h"
 #include "verbs/device_memory.h"
-#include "verbs/environment.h"
 #include "verbs/identity.h"
 #include "verbs/import.h"
 #include "verbs/objects.h"
@@ -18,21 +18,22 @@
 namespace verbena::verbs {
 namespace {
 
-constexpr uint8_t kPort = 1;
-constexpr uint16_t kDefaultPkey = 0xffff;
+constexpr uint8_t kPort = identity::kPortNumber;
+constexpr uint16_t kDefaultPkey = identity::kPort.pkey;  // in either byte order
 
 void describe_port(ContextObject& context, ibv_port_attr& attr) {
   attr = {};
-  attr.state = IBV_PORT_ACTIVE;
+  attr.state = static_cast<ibv_port_state>(identity::kPort.state);
   attr.max_mtu = IBV_MTU_4096;
   attr.active_mtu = static_cast<ibv_mtu>(context.device.device().gids().active_mtu());
   attr.gid_tbl_len = static_cast<int>(context.device.device().limits().max_gids);
   attr.max_msg_sz = uint32_t{1} << 31;
   attr.pkey_tbl_len = 1;
   attr.max_vl_num = 1;
-  attr.active_width = 1;
-  attr.active_speed = 1;
-  attr.phys_state = 5;  // link up
+  attr.port_cap_flags = identity::kPort.capabilities;
+  attr.active_width = identity::kPort.width;
+  attr.active_speed = identity::kPort.speed;
+  attr.phys_state = identity::kPort.physical_state;
   attr.link_layer = IBV_LINK_LAYER_ETHERNET;
   attr.flags = IBV_QPF_GRH_REQUIRED;
 }
@@ -51,10 +52,16 @@ void describe_odp(ibv_device_attr_ex& attr) {
 }  // namespace
 
 ibv_context* open_context(std::shared_ptr<Session> session, int cmd_fd) {
-  auto acquired = device::Device::acquire({});
+  const identity::Settings& settings = identity::settings();
+  device::EngineOptions options;
+  options.gids = settings.gids;
+  auto acquired = device::Device::acquire(options);
   if (!acquired) {
-    if (wants_messages()) std::fprintf(stderr, "verbena: %s\n", acquired.error().c_str());
+    if (settings.verbose) std::fprintf(stderr, "verbena: %s\n", acquired.error().c_str());
     return none(ENODEV);
+  }
+  if (settings.verbose && !(*acquired)->notice().empty()) {
+    std::fprintf(stderr, "verbena: %s\n", (*acquired)->notice().c_str());
   }
   auto context = std::make_unique<ContextObject>(std::move(*acquired), std::move(session));
   if (!context->device.events().valid()) return none(EMFILE);
@@ -121,7 +128,7 @@ VERBENA_EXPORT ibv_device** ibv_get_device_list(int* count) {
 VERBENA_EXPORT void ibv_free_device_list(ibv_device** list) { std::free(static_cast<void*>(list)); }
 
 VERBENA_EXPORT const char* ibv_get_device_name(ibv_device* device) { return device->name; }
-VERBENA_EXPORT __be64 ibv_get_device_guid(ibv_device*) { return node_guid(); }
+VERBENA_EXPORT __be64 ibv_get_device_guid(ibv_device*) { return identity::node_guid(); }
 VERBENA_EXPORT int ibv_get_device_index(ibv_device*) { return 0; }
 
 VERBENA_EXPORT ibv_context* ibv_open_device(ibv_device* device) {
@@ -178,7 +185,7 @@ void describe_gid(const device::GidEntry& entry, uint32_t index, ibv_gid_entry& 
   std::memcpy(out.gid.raw, entry.gid.bytes.data(), sizeof out.gid.raw);
   out.gid_index = index;
   out.port_num = kPort;
-  out.gid_type = IBV_GID_TYPE_ROCE_V2;
+  out.gid_type = entry.shown_as_v1 ? IBV_GID_TYPE_ROCE_V1 : IBV_GID_TYPE_ROCE_V2;
   out.ndev_ifindex = entry.interface_index;
 }
 
@@ -218,11 +225,13 @@ VERBENA_EXPORT ssize_t _ibv_query_gid_table(ibv_context* context, ibv_gid_entry*
 
 VERBENA_EXPORT int ibv_query_gid_type(ibv_context* context, uint8_t port, unsigned index,
                                       int* type) {
-  if (port != kPort || index >= of(context).device.device().limits().max_gids) {
+  device::Device& device = of(context).device.device();
+  if (port != kPort || index >= device.limits().max_gids) {
     errno = EINVAL;
     return -1;
   }
-  *type = 1;  // as sysfs says "RoCE v2"
+  const auto entry = device.gids().at(index);
+  *type = entry && entry->shown_as_v1 ? 0 : 1;  // as sysfs says "IB/RoCE v1", "RoCE v2"
   return 0;
 }
 

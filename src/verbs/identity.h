@@ -2,8 +2,6 @@
 // What programs are told about the device: its name, numbers and limits.
 #pragma once
 
-#include <cstdint>
-
 #include <infiniband/verbs.h>
 
 #include "device/limits.h"
@@ -12,8 +10,6 @@ namespace verbena::verbs {
 
 // The one device of this process, as in a device list.
 [[nodiscard]] ibv_device* the_device();
-// Stable for this machine; in network order.
-[[nodiscard]] uint64_t node_guid();
 
 // What the limits are in the words of verbs; says nothing of what is not there.
 void describe(const device::DeviceLimits& limits, ibv_device_attr& attr);

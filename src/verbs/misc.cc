@@ -5,6 +5,7 @@
 #include <cstring>
 #include <string_view>
 
+#include "identity/identity.h"
 #include "verbs/identity.h"
 #include "verbs/objects.h"
 
@@ -68,7 +69,8 @@ VERBENA_EXPORT int ibv_read_sysfs_file(const char* directory, const char* file, 
                                        size_t size) {
   if (std::string_view(directory) == the_device()->ibdev_path &&
       std::string_view(file) == "board_id") {
-    const int n = std::snprintf(buffer, size, "verbena");
+    const int n =
+        std::snprintf(buffer, size, "%s", identity::identity_of(identity::settings().kind).board);
     return n < static_cast<int>(size) ? n : -1;
   }
   return -1;
