@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// Opening files, under every name that the C library has for it.
+#include <cerrno>
+#include <cstdarg>
+#include <cstdio>
+#include <cstring>
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "preload/next.h"
+#include "preload/shown.h"
+
+using namespace verbena::preload;
+
+namespace {
+
+// The mode follows the flags only where a file may be made.
+#define MODE_AFTER(flags)                       \
+  mode_t mode = 0;                              \
+  if (((flags) & (O_CREAT | O_TMPFILE)) != 0) { \
+    va_list arguments;                          \
+    va_start(arguments, flags);                 \
+    mode = va_arg(arguments, mode_t);           \
+    va_end(arguments);                          \
+  }
+
+[[nodiscard]] FILE* stream_of(const std::string& path, const char* mode) {
+  if (std::strpbrk(mode, "wa+") != nullptr) {
+    errno = EACCES;
+    return nullptr;
+  }
+  const int fd = open_shown(path, O_RDONLY | (std::strchr(mode, 'e') != nullptr ? O_CLOEXEC : 0));
+  if (fd < 0) return nullptr;
+  FILE* const stream = ::fdopen(fd, mode);
+  if (stream == nullptr) ::close(fd);
+  return stream;
+}
+
+}  // namespace
+
+VERBENA_EXPORT int open(const char* path, int flags, ...) {
+  MODE_AFTER(flags)
+  if (const auto shown = ours(AT_FDCWD, path)) return open_shown(*shown, flags);
+  return NEXT(open)(path, flags, mode);
+}
+VERBENA_EXPORT int open64(const char* path, int flags, ...) {
+  MODE_AFTER(flags)
+  if (const auto shown = ours(AT_FDCWD, path)) return open_shown(*shown, flags);
+  return NEXT(open64)(path, flags, mode);
+}
+VERBENA_EXPORT int openat(int directory, const char* path, int flags, ...) {
+  MODE_AFTER(flags)
+  if (const auto shown = ours(directory, path)) return open_shown(*shown, flags);
+  return NEXT(openat)(directory, path, flags, mode);
+}
+VERBENA_EXPORT int openat64(int directory, const char* path, int flags, ...) {
+  MODE_AFTER(flags)
+  if (const auto shown = ours(directory, path)) return open_shown(*shown, flags);
+  return NEXT(openat64)(directory, path, flags, mode);
+}
+
+// What the headers make of calls without a mode under _FORTIFY_SOURCE.
+extern "C" int __open_2(const char*, int);
+extern "C" int __open64_2(const char*, int);
+extern "C" int __openat_2(int, const char*, int);
+extern "C" int __openat64_2(int, const char*, int);
+
+VERBENA_EXPORT int __open_2(const char* path, int flags) {
+  if (const auto shown = ours(AT_FDCWD, path)) return open_shown(*shown, flags);
+  return NEXT(__open_2)(path, flags);
+}
+VERBENA_EXPORT int __open64_2(const char* path, int flags) {
+  if (const auto shown = ours(AT_FDCWD, path)) return open_shown(*shown, flags);
+  return NEXT(__open64_2)(path, flags);
+}
+VERBENA_EXPORT int __openat_2(int directory, const char* path, int flags) {
+  if (const auto shown = ours(directory, path)) return open_shown(*shown, flags);
+  return NEXT(__openat_2)(directory, path, flags);
+}
+VERBENA_EXPORT int __openat64_2(int directory, const char* path, int flags) {
+  if (const auto shown = ours(directory, path)) return open_shown(*shown, flags);
+  return NEXT(__openat64_2)(directory, path, flags);
+}
+
+VERBENA_EXPORT FILE* fopen(const char* path, const char* mode) {
+  if (const auto shown = ours(AT_FDCWD, path)) return stream_of(*shown, mode);
+  return NEXT(fopen)(path, mode);
+}
+VERBENA_EXPORT FILE* fopen64(const char* path, const char* mode) {
+  if (const auto shown = ours(AT_FDCWD, path)) return stream_of(*shown, mode);
+  return NEXT(fopen64)(path, mode);
+}
