@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the user chose on the command line, for all commands that show or run something on the
+// device, and the environment that carries it to the libraries.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+
+namespace verbena::cli {
+
+// How a program is shown the device's files under /sys and /dev.
+enum class View : uint8_t { kPreload, kNamespace, kNone, kAuto };
+[[nodiscard]] std::optional<View> view_named(std::string_view name);
+
+// Empty: not given, and the variable stays as it is.
+struct Choices {
+  std::string name;
+  std::string identity;
+  std::vector<std::string> addresses;
+  std::string mtu;
+  bool verbose = false;
+};
+
+using Environment = std::map<std::string, std::string, std::less<>>;
+
+// The caller's variables.
+[[nodiscard]] Environment this_environment();
+// Sets VERBENA_*; what is wrong with a choice, or with a variable that was there, is said.
+[[nodiscard]] Result<void, std::string> apply(const Choices& choices, Environment& to);
+// Puts the libraries before others, and the library for the view before all; once, however often it
+// is done.
+void use_libraries(const std::string& directory, View view, Environment& in);
+
+}  // namespace verbena::cli

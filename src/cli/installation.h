@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where our libraries are: beside the command, in a build tree and in an installed one alike.
+#pragma once
+
+#include <string>
+
+#include "base/result.h"
+
+namespace verbena::cli {
+
+inline constexpr const char* kVerbsLibrary = "libibverbs.so.1";
+inline constexpr const char* kPathsLibrary = "libverbena-paths.so";
+
+// bin/verbena's ../lib/verbena, or what is missing there.
+[[nodiscard]] Result<std::string, std::string> library_directory();
+
+}  // namespace verbena::cli
