@@ -1,0 +1,212 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What programs see of the device in /sys and /dev under `verbena run`, by each way of showing it.
+
+views.py VERBENA
+"""
+import json
+import os
+import re
+import subprocess
+import tempfile
+import unittest
+
+import support
+from support import call, verbena
+
+SYS = "/sys/class/infiniband"
+
+# Looks at the tree by the ways that Python has, and prints what it saw.
+LOOK = """
+import glob, json, os, stat
+tree = {}
+def see(path):
+    status = os.stat(path)
+    assert stat.S_IFMT(os.lstat(path).st_mode) == stat.S_IFMT(status.st_mode), path
+    if stat.S_ISDIR(status.st_mode):
+        names = sorted(os.listdir(path))
+        assert names == sorted(e.name for e in os.scandir(path)), path
+        assert sorted(glob.glob(path + '/*')) == [path + '/' + n for n in names], path
+        tree[path] = names
+        for name in names:
+            see(path + '/' + name)
+    elif stat.S_ISCHR(status.st_mode):
+        assert os.access(path, os.R_OK | os.W_OK), path
+        with open(path, 'r+b', buffering=0) as device:
+            assert device.read(10) == b'', path
+        tree[path] = 'device %d:%d' % (os.major(status.st_rdev), os.minor(status.st_rdev))
+    else:
+        assert not os.access(path + '/x', os.F_OK), path
+        tree[path] = open(path).read()
+for root in ('/sys/class/infiniband', '/sys/class/infiniband_verbs', '/dev/infiniband'):
+    see(root)
+assert os.path.realpath('/sys/class/infiniband/../infiniband/') == '/sys/class/infiniband'
+fd = os.open('/sys/class/infiniband', os.O_RDONLY | os.O_DIRECTORY)
+assert stat.S_ISDIR(os.fstat(fd).st_mode) and os.listdir(fd) == os.listdir('/sys/class/infiniband')
+name = os.listdir(fd)[0]
+assert os.read(os.open(name + '/node_type', os.O_RDONLY, dir_fd=fd), 100) == b'1: CA\\n'
+assert os.stat(name + '/ports', dir_fd=fd).st_ino == os.stat('/sys/class/infiniband/' + name + '/ports').st_ino
+for wrong in (SYS + '/nothing', '/dev/infiniband/uverbs1', '/sys/class/infiniband_mad'):
+    assert not os.path.exists(wrong), wrong
+try:
+    open('/sys/class/infiniband/' + name + '/node_desc', 'w')
+    raise AssertionError('written to')
+except OSError:
+    pass
+print(json.dumps(tree))
+""".replace("SYS", repr(SYS))
+
+
+def tree_under(view, *options, before=()):
+    done = call([*before, support.VERBENA, "run", "--view", view, *options, "--", "python3", "-c", LOOK])
+    if done.returncode != 0:
+        raise AssertionError(f"{view}: {done.stdout}{done.stderr}")
+    return json.loads(done.stdout)
+
+
+def views():
+    """Those that this system allows; preload always."""
+    allowed = ["preload"]
+    if verbena("run", "--view", "namespace", "--", "true").returncode == 0:
+        allowed.append("namespace")
+    return allowed
+
+
+class Views(unittest.TestCase):
+    def test_show_the_same(self):
+        for options in ([], ["--identity", "connectx"], ["--name", "roce7", "--address", "lo"]):
+            trees = [tree_under(view, *options) for view in views()]
+            for tree in trees:
+                self.assertEqual(tree, trees[0])
+            if len(trees) < 2:
+                self.skipTest("this system has no user namespaces for us")
+
+    def test_agree_with_verbs(self):
+        for options in ([], ["--identity", "connectx", "--mtu", "512"]):
+            tree = tree_under("preload", *options)
+            device = tree[SYS][0]
+            info = verbena("run", *options, "--", "ibv_devinfo", "-v").stdout
+            self.assertRegex(info, rf"hca_id:\s+{device}\n")
+            for name, field in (("fw_ver", "fw_ver"), ("node_guid", "node_guid"),
+                                ("sys_image_guid", "sys_image_guid"), ("board_id", "board_id"),
+                                ("device/vendor", "vendor_id")):
+                shown = tree[f"{SYS}/{device}/{name}"].strip()
+                said = re.search(rf"\t{field}:\s+(\S+)", info).group(1)
+                if name == "device/vendor":
+                    shown, said = int(shown, 16), int(said, 16)
+                self.assertEqual(shown, said, name)
+            self.assertIn("PORT_ACTIVE (4)", info)
+            self.assertIn("LINK_UP (5)", info)
+            self.assertIn("2.5 Gbps (1)", info)
+            self.assertEqual(tree[f"{SYS}/{device}/ports/1/rate"], "2.5 Gb/sec (1X SDR)\n")
+            self.check_gids(tree, device, options)
+
+    def check_gids(self, tree, device, options):
+        listed = json.loads(verbena("devices", "--json", *options).stdout)["devices"][0]["ports"][0]["gids"]
+        port = f"{SYS}/{device}/ports/1"
+        self.assertEqual([str(gid["index"]) for gid in listed],
+                         sorted(tree[f"{port}/gid_attrs/types"], key=int))
+        for gid in listed:
+            index = gid["index"]
+            self.assertEqual(tree[f"{port}/gid_attrs/ndevs/{index}"].strip(), gid["interface"])
+            self.assertTrue(tree[f"{port}/gid_attrs/types/{index}"].strip().endswith(gid["type"]))
+            self.assertIn(gid["interface"], tree[f"{SYS}/{device}/device/net"])
+
+    def test_serve_programs_of_the_distribution(self):
+        for view in views():
+            for command, wanted in ((["ls", "-l", SYS], "verbena0"),
+                                    (["ls", "-l", "/dev/infiniband"], r"crw-rw-rw-.* 1, +3 .*uverbs0"),
+                                    (["cat", f"{SYS}/verbena0/ports/1/state"], "4: ACTIVE"),
+                                    (["find", SYS, "-name", "numa_node"], "device/numa_node"),
+                                    (["sh", "-c", f"cat {SYS}/*/node_type < /dev/null"], "1: CA"),
+                                    (["sh", "-c", f"cd /sys/class; read x < infiniband/verbena0/ports/1/lid; echo $x"],
+                                     "0x0"),
+                                    (["sh", "-c", "test -c /dev/infiniband/uverbs0 && echo yes"], "yes"),
+                                    (["bash", "-c", f"echo {SYS}/v*/ports/*"], "verbena0/ports/1"),
+                                    (["realpath", f"{SYS}/verbena0/device/.."], f"^{SYS}/verbena0\n"),
+                                    (["stat", "-c", "%F", "/dev/infiniband/uverbs0"], "character special")):
+                done = verbena("run", "--view", view, "--", *command)
+                self.assertEqual((done.returncode, done.stderr), (0, ""), (view, command))
+                self.assertRegex(done.stdout, wanted, (view, command))
+
+    def test_leave_the_rest_alone(self):
+        for view in views():
+            script = ("ls /sys/class /dev | grep -v infiniband; ls -d /sys/class/net/lo/ /dev/pts /dev/shm;"
+                      "echo x > /dev/null; head -c 1 /dev/zero | wc -c; id -u; id -g; pwd; umask")
+            inside = verbena("run", "--view", view, "--", "sh", "-c", script)
+            outside = call(["sh", "-c", script])
+            self.assertEqual((inside.stdout, inside.stderr), (outside.stdout, outside.stderr), view)
+
+    def test_none_shows_nothing(self):
+        if os.path.exists(SYS):
+            self.skipTest("this host has RDMA devices of its own")
+        done = verbena("run", "--view", "none", "--", "sh", "-c", f"test -e {SYS}; echo $?; ibv_devices")
+        self.assertRegex(done.stdout, r"^1\n(.*\n)+.*verbena0")
+
+    def test_as_nobody(self):
+        words = support.as_nobody()
+        for view in ("preload", "auto"):
+            done = call([*words, support.VERBENA, "run", "--view", view, "--", "sh", "-c",
+                         f"id -u; id -g; ibv_devices; ls {SYS}"])
+            self.assertEqual(done.stderr, "")
+            self.assertRegex(done.stdout, r"^65534\n65534\n(.*\n)+.*verbena0\s.*\nverbena0\n$", view)
+
+    def test_where_namespaces_are_blocked(self):
+        # Inside a user namespace of the test's own, which it forbids to have any others.
+        words = [*support.own_namespaces(), "sh", "-c",
+                 "echo 0 > /proc/sys/user/max_user_namespaces && echo 0 > /proc/sys/user/max_mnt_namespaces"
+                 ' && exec "$@"', "sh"]
+        self.assertNotEqual(call([*words, "unshare", "--mount", "true"]).returncode, 0)
+        for view in ("preload", "auto"):
+            done = call([*words, support.VERBENA, "run", "--view", view, "--", "sh", "-c", f"ibv_devices; ls {SYS}"])
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            self.assertRegex(done.stdout, r"verbena0\s.*\nverbena0\n$", view)
+        self.assertEqual(tree_under("preload", before=words), tree_under("preload"))
+        refused = call([*words, support.VERBENA, "run", "--view", "namespace", "--", "true"])
+        self.assertEqual(refused.returncode, 125)
+        self.assertIn("--view preload", refused.stderr)
+
+    def test_hide_the_hosts_devices(self):
+        # A host that has others, made in a mount namespace.
+        words = [*support.own_namespaces(), "sh", "-c",
+                 "mount -t tmpfs none /sys/class && mkdir -p /sys/class/infiniband/mlx5_9/ports/1"
+                 " /sys/class/infiniband_verbs/uverbs9 /sys/class/infiniband_mad/umad9 /sys/class/other"
+                 ' && exec "$@"', "sh"]
+        look = ["sh", "-c", "ls /sys/class/infiniband /sys/class/infiniband_verbs; ls -d /sys/class/other"
+                " /sys/class/infiniband_mad/umad9 /sys/class/infiniband/mlx5_9"]
+        self.assertIn("mlx5_9", call([*words, *look]).stdout)
+        for view in ("preload", "namespace"):
+            done = call([*words, support.VERBENA, "run", "--view", view, "--", *look])
+            self.assertIn("verbena0", done.stdout, view)
+            self.assertIn("/sys/class/other", done.stdout, view)
+            self.assertNotRegex(done.stdout, "mlx5_9|uverbs9|umad9", view)
+
+    def test_nothing_is_left_after_kill_9(self):
+        with tempfile.TemporaryDirectory() as place:
+            with open("/proc/self/mountinfo", encoding="utf-8") as mounts:
+                before = mounts.read()
+            env = {**os.environ, "TMPDIR": place, "HOME": place, "XDG_RUNTIME_DIR": place}
+            for view in views():
+                script = f"ls {SYS}; exec 3< {SYS}/verbena0/node_type; exec sleep 1000"
+                with subprocess.Popen([support.VERBENA, "run", "--view", view, "--", "sh", "-c", script],
+                                      env=env, stdout=subprocess.PIPE, text=True) as process:
+                    self.assertEqual(process.stdout.readline(), "verbena0\n")
+                    process.kill()
+            self.assertEqual(os.listdir(place), [])
+            with open("/proc/self/mountinfo", encoding="utf-8") as mounts:
+                self.assertEqual(mounts.read(), before)
+            self.assertEqual([name for name in os.listdir("/dev/shm") if "verbena" in name], [])
+
+    def test_ucx_finds_the_device(self):
+        support.need_program("ucx_info")
+        for library in ("libmlx5.so.1", "librdmacm.so.1"):
+            if not os.path.exists(os.path.join(support.libraries(), library)):
+                self.skipTest(f"there is no {library} of ours yet, which UCX needs to load")
+        for view in views():
+            done = verbena("run", "--view", view, "--", "ucx_info", "-d")
+            self.assertRegex(done.stdout, r"Transport: rc_verbs\n#\s+Device: verbena0:1", view)
+            self.assertRegex(done.stdout, r"Transport: ud_verbs\n#\s+Device: verbena0:1", view)
+
+
+if __name__ == "__main__":
+    support.main()
