@@ -126,9 +126,11 @@ class Run(unittest.TestCase):
         with tempfile.TemporaryDirectory() as place:
             source = os.path.join(place, "main.cc")
             with open(source, "w", encoding="utf-8") as file:
-                file.write("#include <cstdio>\n#include <fstream>\n#include <iostream>\n#include <string>\n"
-                           'int main() { std::string s; std::ifstream f("/sys/class/infiniband/verbena0/node_type");\n'
-                           "  std::getline(f, s); std::cout << s << std::endl; }\n")
+                file.write("#include <stdio.h>\n"
+                           "int main(void) { char line[100] = {0};\n"
+                           '  FILE* file = fopen("/sys/class/infiniband/verbena0/node_type", "r");\n'
+                           "  if (file == nullptr || fgets(line, sizeof line, file) == nullptr) return 1;\n"
+                           "  fclose(file); fputs(line, stdout); return 0; }\n")
             program = os.path.join(place, "program")
             built = call(["g++", "-fsanitize=address", "-o", program, source])
             if built.returncode != 0:
