@@ -72,9 +72,10 @@ function(verbena_program name)
   install(TARGETS ${name} RUNTIME DESTINATION bin)
 endfunction()
 
-# verbena_shared_library(<name> VERSION version [FOLDER folder] [DEPS folder...] [LINK target...]):
-# lib<name>.so.1, which stands in for the distribution's of that version; in lib/verbena/, installed. It is
-# made of the folder's own sources, or of what verbena_library(<folder>) has compiled.
+# verbena_shared_library(<name> [VERSION version] [FOLDER folder] [DEPS folder...] [LINK target...]):
+# lib<name>.so.1, which stands in for the distribution's of that version, or without one lib<name>.so, which
+# is preloaded; in lib/verbena/, installed. It is made of the folder's own sources, or of what
+# verbena_library(<folder>) has compiled.
 #
 # It lives in other people's processes: nothing of ours is visible but what lib<name>.map names, the C++
 # library comes along inside, and it is never unloaded. Not for builds with sanitizers, which do not
@@ -95,8 +96,12 @@ function(verbena_shared_library name)
   target_link_options(${name} PRIVATE
     -Wl,--version-script=${map} -Wl,-z,nodelete -Wl,-z,defs -Wl,-z,now -Wl,--exclude-libs,ALL
     -static-libstdc++ -static-libgcc)
-  set_target_properties(${name} PROPERTIES
-    VERSION ${arg_VERSION} SOVERSION 1 LINK_DEPENDS ${map})
+  set_target_properties(${name} PROPERTIES LINK_DEPENDS ${map})
+  if(arg_VERSION)
+    set_target_properties(${name} PROPERTIES VERSION ${arg_VERSION} SOVERSION 1)
+  else()
+    set_target_properties(${name} PROPERTIES NO_SONAME ON)
+  endif()
   install(TARGETS ${name} LIBRARY DESTINATION ${VERBENA_INSTALL_LIBDIR})
 endfunction()
 
