@@ -1,0 +1,177 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""Runs rdma-core's own test suite, as the distribution ships it, on the drop-in libraries.
+
+pyverbs.py DIRECTORY-OF-THE-LIBRARIES [WORDS...]
+
+No case may fail. Those in pyverbs-must-pass.txt must pass: a skip is a failure. Every other skip must
+have its reason in pyverbs-may-skip.txt. With words: only cases whose names have one of them, and no lists.
+
+Not `/usr/bin/env python3`: the distribution's pyverbs belongs to the distribution's Python.
+"""
+import fnmatch
+import gzip
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+SECONDS = 240
+SUITE = "/usr/share/doc/rdma-core/tests"
+HERE = os.path.dirname(os.path.abspath(__file__))
+SKIPPED = 77
+
+
+def unpack(suite, into):
+    os.mkdir(into)
+    for name in os.listdir(suite):
+        source = os.path.join(suite, name)
+        if name.endswith(".gz"):
+            with gzip.open(source) as packed, open(os.path.join(into, name[:-3]), "wb") as plain:
+                shutil.copyfileobj(packed, plain)
+        elif name.endswith(".py"):
+            shutil.copy(source, os.path.join(into, name))
+
+
+def run_inside(directory, words):
+    """In a process of its own, with our libraries: runs the cases, writes what came of each."""
+    import unittest
+
+    # Instead of this script's own directory, in which `pyverbs` is this script.
+    sys.path[:1] = [directory, os.path.join(directory, "tests")]
+    sys.argv[1:] = []
+    from args_parser import parser
+    parser.parse_args()
+
+    class Results(unittest.TestResult):
+        def __init__(self):
+            super().__init__()
+            self.outcomes = {}
+
+        def startTest(self, test):
+            super().startTest(test)
+            self.outcomes[test.id()] = ["unfinished", ""]
+            self.save()
+
+        def note(self, test, outcome, text=""):
+            # The first that went wrong counts: a skip or failure is not undone by what follows.
+            if self.outcomes.get(test.id(), ["unfinished"])[0] in ("unfinished", "passed"):
+                self.outcomes[test.id()] = [outcome, text]
+
+        def addSuccess(self, test):
+            self.note(test, "passed")
+
+        def addSkip(self, test, reason):
+            self.note(test, "skipped", reason)
+
+        def addFailure(self, test, err):
+            self.note(test, "failed", self._exc_info_to_string(err, test))
+
+        def addError(self, test, err):
+            self.note(test, "failed", self._exc_info_to_string(err, test))
+
+        def addSubTest(self, test, subtest, err):
+            if err is not None:
+                self.note(test, "failed", self._exc_info_to_string(err, test))
+
+        def save(self):
+            with open(os.path.join(directory, "outcomes"), "w", encoding="utf-8") as file:
+                json.dump(self.outcomes, file)
+
+    def cases(suite):
+        for item in suite:
+            if isinstance(item, unittest.TestSuite):
+                yield from cases(item)
+            elif not words or any(word in item.id() for word in words):
+                yield item
+
+    import tests
+    results = Results()
+    unittest.TestSuite(cases(unittest.defaultTestLoader.loadTestsFromModule(tests))).run(results)
+    results.save()
+
+
+def run_suite(libraries, directory, words):
+    """Gives the outcomes by case, and why the run as a whole went wrong, if it did."""
+    env = dict(os.environ, LD_LIBRARY_PATH=libraries)
+    command = [sys.executable, os.path.abspath(__file__), "--inside", directory] + words
+    run = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                           start_new_session=True)
+    problem = None
+    try:
+        output, _ = run.communicate(timeout=SECONDS)
+        if run.returncode != 0:
+            problem = f"the run ended with status {run.returncode}:\n{output}"
+    except subprocess.TimeoutExpired:
+        os.killpg(run.pid, signal.SIGKILL)
+        run.communicate()
+        problem = f"not done after {SECONDS} s"
+    outcomes = {}
+    if os.path.exists(os.path.join(directory, "outcomes")):
+        with open(os.path.join(directory, "outcomes"), encoding="utf-8") as file:
+            outcomes = json.load(file)
+    return outcomes, problem
+
+
+def lines_of(name):
+    with open(os.path.join(HERE, name), encoding="utf-8") as file:
+        return [line.rstrip("\n") for line in file if line.strip() and not line.startswith("#")]
+
+
+def judge(outcomes, must_pass, may_skip):
+    """What is wrong, a text each; and what is only worth a note."""
+    wrong, notes = [], []
+    for case in sorted(set(must_pass) - set(outcomes)):
+        wrong.append(f"{case} must pass and is not in the suite")
+    for case, (outcome, text) in sorted(outcomes.items()):
+        if outcome == "passed":
+            if case not in must_pass:
+                notes.append(f"{case} passes and is not in pyverbs-must-pass.txt")
+        elif outcome != "skipped":
+            wrong.append(f"{case} {outcome}:\n{text}")
+        elif case in must_pass:
+            wrong.append(f"{case} must pass and was skipped: {text}")
+        elif not any(fnmatch.fnmatch(case, pattern) for pattern, _ in may_skip):
+            wrong.append(f"{case} was skipped, and pyverbs-may-skip.txt has no reason why: {text}")
+    return wrong, notes
+
+
+def main():
+    if sys.argv[1] == "--inside":
+        return run_inside(sys.argv[2], sys.argv[3:])
+    libraries, words = os.path.abspath(sys.argv[1]), sys.argv[2:]
+    if not os.path.isdir(SUITE):
+        print(f"skipped: there is no {SUITE} (package rdma-core, installed with its documentation)")
+        return SKIPPED
+    if subprocess.run([sys.executable, "-I", "-c", "import pyverbs"], check=False, capture_output=True).returncode != 0:
+        print("skipped: there is no pyverbs (package python3-pyverbs)")
+        return SKIPPED
+
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory() as directory:
+        unpack(SUITE, os.path.join(directory, "tests"))
+        outcomes, problem = run_suite(libraries, directory, words)
+
+    must_pass = set() if words else set(lines_of("pyverbs-must-pass.txt"))
+    may_skip = [("*", "")] if words else [line.split(None, 1) for line in lines_of("pyverbs-may-skip.txt")]
+    wrong, notes = judge(outcomes, must_pass, may_skip)
+    if problem:
+        wrong.append(problem)
+    if words:
+        notes = [f"{case}: {' '.join(outcome)}" for case, outcome in sorted(outcomes.items())]
+    for text in notes + wrong:
+        print(text)
+    counts = {}
+    for outcome, _ in outcomes.values():
+        counts[outcome] = counts.get(outcome, 0) + 1
+    print(f"{len(outcomes)} cases: " + ", ".join(f"{n} {outcome}" for outcome, n in sorted(counts.items())) +
+          f"; {time.monotonic() - began:.1f} s")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
