@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Context: completion queues.
 #include <cerrno>
+#include <ranges>
 
 #include "device/device.h"
 
@@ -11,9 +12,34 @@ Context::Context(std::shared_ptr<Device> device) : device_(std::move(device)) {
   device_->contexts_.push_back(this);
 }
 
+// What its program did not destroy goes with it, as with a device's file in the kernel: queue pairs
+// fall silent, and no key leads to memory any more.
 Context::~Context() {
   const Engine::Locked locked(device_->engine());
   std::erase(device_->contexts_, this);
+  const auto ours = [this](const auto& entry) { return entry.second->context == this; };
+  for (const auto& entry : device_->qps_ | std::views::filter(ours)) {
+    (void)locked.endpoint().destroy_qp(Qpn(entry.first));
+    release(*entry.second);
+  }
+  std::erase_if(device_->qps_, ours);
+  for (const auto& entry : device_->srqs_ | std::views::filter(ours)) {
+    (void)locked.endpoint().destroy_srq(SrqId(entry.first));
+    release(*entry.second);
+  }
+  std::erase_if(device_->srqs_, ours);
+  for (const auto& [cq, context] : device_->cqs_) {
+    if (context == this) release(*cq);
+  }
+  std::erase_if(device_->cqs_, [this](const auto& entry) { return entry.second == this; });
+  for (const Pd* const pd : pds_) locked.memory().abandon_pd(pd->id);
+}
+
+void Context::release(CompletionQueue& cq) {
+  device_->engine().forget(cq);
+  if (cq.channel() == nullptr) return;
+  cq.channel()->forget(cq);
+  --cq.channel()->users;
 }
 
 Outcome<std::unique_ptr<CompletionQueue>> Context::create_cq(
@@ -32,11 +58,7 @@ int Context::destroy_cq(CompletionQueue& cq) {
   const Engine::Locked locked(device_->engine());
   if (cq.users != 0) return EBUSY;
   device_->cqs_.erase(&cq);
-  device_->engine().forget(cq);
-  if (cq.channel() != nullptr) {
-    cq.channel()->forget(cq);
-    --cq.channel()->users;
-  }
+  release(cq);
   cq.async_events = events_.forget(cq.cookie);
   return 0;
 }

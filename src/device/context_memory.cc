@@ -21,14 +21,18 @@ Outcome<std::unique_ptr<Pd>> Context::alloc_pd() {
   const Engine::Quiet locked(device_->engine());
   const auto id = locked.memory().allocate_pd();
   if (!id) return fail(errno_of(id.error()));
-  return std::make_unique<Pd>(Pd{this, *id});
+  auto pd = std::make_unique<Pd>(Pd{this, *id});
+  pds_.insert(pd.get());
+  return pd;
 }
 
 int Context::dealloc_pd(Pd& pd) {
   const Engine::Quiet locked(device_->engine());
   if (pd.users != 0) return EBUSY;
   const auto done = locked.memory().deallocate_pd(pd.id);
-  return done ? 0 : errno_of(done.error());
+  if (!done) return errno_of(done.error());
+  pds_.erase(&pd);
+  return 0;
 }
 
 Outcome<std::unique_ptr<Mr>> Context::reg_mr(Pd& pd, void* start, uint64_t length, uint64_t iova,

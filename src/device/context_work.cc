@@ -50,9 +50,7 @@ int Context::destroy_srq(Srq& srq) {
   const SrqId id = srq.queue->id;
   if (const int error = errno_of(locked.endpoint().destroy_srq(id)); error != 0) return error;
   device_->srqs_.erase(id.value);
-  --srq.pd->users;
-  if (srq.xrcd != nullptr) --srq.xrcd->users;
-  if (srq.cq != nullptr) --srq.cq->users;
+  release(srq);
   srq.events = events_.forget(srq.cookie);
   return 0;
 }
@@ -150,14 +148,24 @@ int Context::destroy_qp(Qp& qp) {
   const Engine::Locked locked(device_->engine());
   if (const int error = errno_of(locked.endpoint().destroy_qp(qp.qpn)); error != 0) return error;
   device_->qps_.erase(qp.qpn.value);
+  release(qp);
+  qp.events = events_.forget(qp.request.cookie);
+  return 0;
+}
+
+void Context::release(Qp& qp) {
   for (CompletionQueue* const cq : qp.cqs()) {
     cq->purge(qp.qpn);
     --cq->users;
   }
   if (qp.pd != nullptr) --qp.pd->users;
   if (qp.request.xrcd != nullptr) --qp.request.xrcd->users;
-  qp.events = events_.forget(qp.request.cookie);
-  return 0;
+}
+
+void Context::release(Srq& srq) {
+  --srq.pd->users;
+  if (srq.xrcd != nullptr) --srq.xrcd->users;
+  if (srq.cq != nullptr) --srq.cq->users;
 }
 
 int Context::post_send(Qp& qp, const transport::SendRequest& request) {

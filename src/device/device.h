@@ -13,6 +13,7 @@
 #include <span>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "base/result.h"
@@ -254,6 +255,12 @@ class Context {
   [[nodiscard]] int dealloc_mw(RKey window);
 
  private:
+  // Gives back what it held of other objects; the engine's lock is held.
+  void release(Qp& qp);
+  void release(Srq& srq);
+  void release(CompletionQueue& cq);
+
+  std::unordered_set<Pd*> pds_;  // under the engine's lock
   std::shared_ptr<Device> device_;
   EventQueue events_;
 };

@@ -50,6 +50,12 @@ Result<void, Error> Domain::deallocate_pd(PdId pd) {
   return {};
 }
 
+void Domain::abandon_pd(PdId pd) {
+  for (const uint32_t key : tables_->keys.keys_of(pd, true)) (void)deallocate_window(RKey(key));
+  for (const uint32_t key : tables_->keys.keys_of(pd, false)) (void)deregister_region(LKey(key));
+  (void)deallocate_pd(pd);
+}
+
 Domain::Usage Domain::usage() const {
   return {.pds = static_cast<uint32_t>(tables_->pd_members.size()),
           .regions = tables_->regions,

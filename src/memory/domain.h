@@ -104,6 +104,8 @@ class Domain {
   [[nodiscard]] Result<PdId, Error> allocate_pd();
   [[nodiscard]] Result<void, Error> deallocate_pd(
       PdId pd);  // kBusy while regions or windows are in it
+  // With whatever is in it. A region that a window of another domain is bound to stays.
+  void abandon_pd(PdId pd);
 
   // --- regions
   // kRemoteWrite and kRemoteAtomic need kLocalWrite (kInvalid otherwise, as verbs say).

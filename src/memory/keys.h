@@ -50,6 +50,9 @@ class KeyTable {
   [[nodiscard]] uint32_t add_key(Entry& entry, uint32_t not_this = 0);
   void remove_key(uint32_t key);
 
+  // Keys of a protection domain's windows, or of its regions (their L_Keys).
+  [[nodiscard]] std::vector<uint32_t> keys_of(PdId pd, bool windows) const;
+
  private:
   RandomSource& random_;
   uint32_t max_entries_;

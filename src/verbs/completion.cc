@@ -40,6 +40,7 @@ void translate(const Completion& from, ibv_wc& to) {
 }  // namespace
 
 ibv_cq* make_cq(ibv_context* context, const CqWish& wish) {
+  if (!is_alive(context) || !is_usable_in(context, wish.channel)) return none(EINVAL);
   if (wish.vector >= static_cast<uint32_t>(context->num_comp_vectors)) return none(EINVAL);
   auto cq = std::make_unique<CqObject>();
   auto made = of(context).device.create_cq(
@@ -63,6 +64,7 @@ ibv_cq* make_cq(ibv_context* context, const CqWish& wish) {
 int poll_cq(ibv_cq* cq, int count, ibv_wc* wc) {
   constexpr size_t kAtOnce = 16;
   std::array<Completion, kAtOnce> batch;
+  if (!is_alive(cq)) return -EINVAL;
   int done = 0;
   while (done < count) {
     const size_t want = std::min<size_t>(kAtOnce, static_cast<size_t>(count - done));
@@ -75,6 +77,7 @@ int poll_cq(ibv_cq* cq, int count, ibv_wc* wc) {
 }
 
 int req_notify_cq(ibv_cq* cq, int solicited_only) {
+  if (!is_alive(cq)) return EINVAL;
   of(cq->context).device.req_notify_cq(*of(cq).cq, solicited_only != 0);
   return 0;
 }
@@ -85,6 +88,7 @@ using namespace verbena;
 using namespace verbena::verbs;
 
 VERBENA_EXPORT ibv_comp_channel* ibv_create_comp_channel(ibv_context* context) {
+  if (!is_alive(context)) return none(EINVAL);
   return guarded([=]() -> ibv_comp_channel* {
     auto channel = std::make_unique<ChannelObject>();
     if (!channel->channel.valid()) return none(EMFILE);
@@ -96,9 +100,8 @@ VERBENA_EXPORT ibv_comp_channel* ibv_create_comp_channel(ibv_context* context) {
 }
 
 VERBENA_EXPORT int ibv_destroy_comp_channel(ibv_comp_channel* channel) {
-  if (channel->refcnt != 0) return EBUSY;
-  delete &of(channel);
-  return 0;
+  if (!is_alive(channel)) return EINVAL;
+  return destroy(of(channel), [=] { return channel->refcnt != 0 ? EBUSY : 0; });
 }
 
 VERBENA_EXPORT ibv_cq* ibv_create_cq(ibv_context* context, int cqe, void* cq_context,
@@ -113,20 +116,22 @@ VERBENA_EXPORT ibv_cq* ibv_create_cq(ibv_context* context, int cqe, void* cq_con
 }
 
 VERBENA_EXPORT int ibv_destroy_cq(ibv_cq* cq) {
+  if (!is_alive(cq)) return EINVAL;
   CqObject& object = of(cq);
-  const int error = of(cq->context).device.destroy_cq(*object.cq);
-  if (error != 0) return error;
-  await_acks(cq->mutex, cq->cond, cq->comp_events_completed, object.cq->channel_events);
-  await_acks(cq->mutex, cq->cond, cq->async_events_completed, object.cq->async_events);
-  if (object.channel != nullptr) --object.channel->refcnt;
-  ::pthread_mutex_destroy(&object.mutex);
-  ::pthread_cond_destroy(&object.cond);
-  delete &object;
-  return 0;
+  return destroy(object, [&] {
+    const int error = of(cq->context).device.destroy_cq(*object.cq);
+    if (error != 0) return error;
+    await_acks(cq->mutex, cq->cond, cq->comp_events_completed, object.cq->channel_events);
+    await_acks(cq->mutex, cq->cond, cq->async_events_completed, object.cq->async_events);
+    if (object.channel != nullptr) --object.channel->refcnt;
+    ::pthread_mutex_destroy(&object.mutex);
+    ::pthread_cond_destroy(&object.cond);
+    return 0;
+  });
 }
 
 VERBENA_EXPORT int ibv_resize_cq(ibv_cq* cq, int cqe) {
-  if (cqe < 1) return EINVAL;
+  if (!is_alive(cq) || cqe < 1) return EINVAL;
   return guarded([=] {
     const int error = of(cq->context).device.resize_cq(*of(cq).cq, static_cast<uint32_t>(cqe));
     if (error == 0) cq->cqe = static_cast<int>(of(cq).cq->entries());
@@ -136,6 +141,10 @@ VERBENA_EXPORT int ibv_resize_cq(ibv_cq* cq, int cqe) {
 
 VERBENA_EXPORT int ibv_get_cq_event(ibv_comp_channel* channel, ibv_cq** cq, void** cq_context) {
   device::CompletionQueue* found = nullptr;
+  if (!is_alive(channel)) {
+    errno = EINVAL;
+    return -1;
+  }
   const int error = of(channel->context).device.get_cq_event(of(channel).channel, found);
   if (error != 0) {
     errno = error;
@@ -148,6 +157,7 @@ VERBENA_EXPORT int ibv_get_cq_event(ibv_comp_channel* channel, ibv_cq** cq, void
 }
 
 VERBENA_EXPORT void ibv_ack_cq_events(ibv_cq* cq, unsigned count) {
+  if (cq == nullptr || of(cq).is_dead()) return;
   ::pthread_mutex_lock(&cq->mutex);
   cq->comp_events_completed += count;
   ::pthread_cond_broadcast(&cq->cond);

@@ -20,10 +20,13 @@ namespace {
 }
 
 int start_poll(ibv_cq_ex* cq, ibv_poll_cq_attr* attr) {
-  if (attr->comp_mask != 0) return EINVAL;
+  if (!is_alive(ibv_cq_ex_to_cq(cq)) || attr == nullptr || attr->comp_mask != 0) return EINVAL;
   return advance(of(cq));
 }
-int next_poll(ibv_cq_ex* cq) { return advance(of(cq)); }
+int next_poll(ibv_cq_ex* cq) {
+  if (!is_alive(ibv_cq_ex_to_cq(cq))) return EINVAL;
+  return advance(of(cq));
+}
 void end_poll(ibv_cq_ex*) {}
 
 ibv_wc_opcode read_opcode(ibv_cq_ex* cq) {
@@ -74,13 +77,14 @@ ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* init) {
   constexpr uint32_t kKnownMask = IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD;
   constexpr uint32_t kKnownFlags =
       IBV_CREATE_CQ_ATTR_SINGLE_THREADED | IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN;
+  if (init == nullptr) return none(EINVAL);
   if ((init->wc_flags & ~kKnownFields) != 0) return none(EOPNOTSUPP);
   if ((init->comp_mask & ~kKnownMask) != 0) return none(EOPNOTSUPP);
   const uint32_t flags = (init->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS) != 0 ? init->flags : 0;
   if ((flags & ~kKnownFlags) != 0) return none(EOPNOTSUPP);
   if ((init->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD) != 0) {
     ibv_pd* const pd = init->parent_domain;
-    if (pd == nullptr || pd->context != context || verbs::of(pd).parent == nullptr) {
+    if (!is_alive(pd) || pd->context != context || verbs::of(pd).parent == nullptr) {
       return none(EINVAL);
     }
   }

@@ -35,6 +35,7 @@ std::atomic<size_t> allocated{0};
 }
 
 int copy_to(ibv_dm* dm, uint64_t offset, const void* from, size_t length) {
+  if (!is_alive(dm) || from == nullptr) return EINVAL;
   DeviceMemory& memory = *of(dm).memory;
   if (const int error = check(memory, offset, length); error != 0) return error;
   std::memcpy(memory.bytes + offset, from, length);
@@ -42,6 +43,7 @@ int copy_to(ibv_dm* dm, uint64_t offset, const void* from, size_t length) {
 }
 
 int copy_from(void* to, ibv_dm* dm, uint64_t offset, size_t length) {
+  if (!is_alive(dm) || to == nullptr) return EINVAL;
   const DeviceMemory& memory = *of(dm).memory;
   if (const int error = check(memory, offset, length); error != 0) return error;
   std::memcpy(to, memory.bytes + offset, length);
@@ -78,6 +80,7 @@ ibv_dm* show_memory(ibv_context* context, std::shared_ptr<DeviceMemory> memory, 
 }
 
 ibv_dm* alloc_dm(ibv_context* context, ibv_alloc_dm_attr* attr) {
+  if (!is_alive(context) || attr == nullptr) return none(EINVAL);
   if (attr->comp_mask != 0 || attr->log_align_req > kLargestLogAlignment) return none(EINVAL);
   if (attr->length == 0) return none(EINVAL);
   if (attr->length > kDeviceMemoryBytes) return none(ENOMEM);
@@ -91,13 +94,16 @@ ibv_dm* alloc_dm(ibv_context* context, ibv_alloc_dm_attr* attr) {
 }
 
 int free_dm(ibv_dm* dm) {
-  if (of(dm).memory->regions.load() != 0) return EBUSY;
-  of(dm->context).session->memories.remove(dm->handle);
-  delete &of(dm);
-  return 0;
+  if (!is_alive(dm)) return EINVAL;
+  return destroy(of(dm), [=] {
+    if (of(dm).memory->regions.load() != 0) return EBUSY;
+    of(dm->context).session->memories.remove(dm->handle);
+    return 0;
+  });
 }
 
 ibv_mr* reg_dm_mr(ibv_pd* pd, ibv_dm* dm, uint64_t offset, size_t length, unsigned access) {
+  if (!are_alive(pd, dm)) return none(EINVAL);
   DeviceMemory& memory = *of(dm).memory;
   // Known by offsets alone; there are no pages to fault in.
   if ((access & IBV_ACCESS_ZERO_BASED) == 0) return none(EINVAL);

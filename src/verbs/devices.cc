@@ -87,7 +87,7 @@ int query_rt_values(ibv_context*, ibv_values_ex* values) {
 }
 
 int query_port(ibv_context* context, uint8_t port, ibv_port_attr* attr, size_t size) {
-  if (port != kPort) return EINVAL;
+  if (!is_alive(context) || attr == nullptr || port != kPort) return EINVAL;
   ibv_port_attr whole;
   describe_port(of(context), whole);
   std::memset(attr, 0, size);
@@ -97,6 +97,7 @@ int query_port(ibv_context* context, uint8_t port, ibv_port_attr* attr, size_t s
 
 int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input,
                     ibv_device_attr_ex* attr, size_t size) {
+  if (!is_alive(context) || attr == nullptr) return EINVAL;
   if (input != nullptr && input->comp_mask != 0) return EINVAL;
   if (size < offsetof(ibv_device_attr_ex, comp_mask) + sizeof attr->comp_mask) return EINVAL;
   ibv_device_attr_ex whole{};
@@ -148,13 +149,16 @@ VERBENA_EXPORT ibv_context* ibv_open_device(ibv_device* device) {
 }
 
 VERBENA_EXPORT int ibv_close_device(ibv_context* context) {
-  ::close(context->cmd_fd);
-  ::pthread_mutex_destroy(&context->mutex);
-  delete &of(context);
-  return 0;
+  if (!is_alive(context)) return EINVAL;
+  return destroy(of(context), [=] {
+    ::close(context->cmd_fd);
+    ::pthread_mutex_destroy(&context->mutex);
+    return 0;
+  });
 }
 
 VERBENA_EXPORT int ibv_query_device(ibv_context* context, ibv_device_attr* attr) {
+  if (!is_alive(context) || attr == nullptr) return EINVAL;
   describe(of(context).device.device().limits(), *attr);
   return 0;
 }
@@ -166,6 +170,10 @@ VERBENA_EXPORT int ibv_query_port(ibv_context* context, uint8_t port, _compat_ib
 }
 
 VERBENA_EXPORT int ibv_query_gid(ibv_context* context, uint8_t port, int index, ibv_gid* gid) {
+  if (!is_alive(context) || gid == nullptr) {
+    errno = EINVAL;
+    return -1;
+  }
   device::Device& device = of(context).device.device();
   if (port != kPort || index < 0 || static_cast<uint32_t>(index) >= device.limits().max_gids) {
     errno = EINVAL;
@@ -195,7 +203,7 @@ void describe_gid(const device::GidEntry& entry, uint32_t index, ibv_gid_entry& 
 
 VERBENA_EXPORT int _ibv_query_gid_ex(ibv_context* context, uint32_t port, uint32_t index,
                                      ibv_gid_entry* entry, uint32_t flags, size_t size) {
-  if (port != kPort || flags != 0) return EINVAL;
+  if (!is_alive(context) || entry == nullptr || port != kPort || flags != 0) return EINVAL;
   const auto found = of(context).device.device().gids().at(index);
   if (!found || is_zero(found->gid)) return ENODATA;
   ibv_gid_entry whole;
@@ -207,7 +215,7 @@ VERBENA_EXPORT int _ibv_query_gid_ex(ibv_context* context, uint32_t port, uint32
 
 VERBENA_EXPORT ssize_t _ibv_query_gid_table(ibv_context* context, ibv_gid_entry* entries,
                                             size_t most, uint32_t flags, size_t size) {
-  if (flags != 0) return -EINVAL;
+  if (!is_alive(context) || flags != 0) return -EINVAL;
   const auto all = of(context).device.device().gids().entries();
   size_t count = 0;
   for (uint32_t i = 0; i < all.size(); ++i) {
@@ -225,6 +233,10 @@ VERBENA_EXPORT ssize_t _ibv_query_gid_table(ibv_context* context, ibv_gid_entry*
 
 VERBENA_EXPORT int ibv_query_gid_type(ibv_context* context, uint8_t port, unsigned index,
                                       int* type) {
+  if (!is_alive(context) || type == nullptr) {
+    errno = EINVAL;
+    return -1;
+  }
   device::Device& device = of(context).device.device();
   if (port != kPort || index >= device.limits().max_gids) {
     errno = EINVAL;

@@ -8,7 +8,7 @@ namespace verbena::verbs {
 // A thread domain is a promise that one thread at a time uses what is in it. Nothing here would be
 // faster for it.
 ibv_td* alloc_td(ibv_context* context, ibv_td_init_attr* attr) {
-  if (attr == nullptr || attr->comp_mask != 0) return none(EINVAL);
+  if (!is_alive(context) || attr == nullptr || attr->comp_mask != 0) return none(EINVAL);
   return guarded([=]() -> ibv_td* {
     auto td = std::make_unique<TdObject>();
     td->context = context;
@@ -17,9 +17,8 @@ ibv_td* alloc_td(ibv_context* context, ibv_td_init_attr* attr) {
 }
 
 int dealloc_td(ibv_td* td) {
-  if (of(td).users != 0) return EBUSY;
-  delete &of(td);
-  return 0;
+  if (!is_alive(td)) return EINVAL;
+  return destroy(of(td), [=] { return of(td).users != 0 ? EBUSY : 0; });
 }
 
 // A program's allocators are for what a device reads by itself. Nothing here is: they are not
@@ -27,7 +26,8 @@ int dealloc_td(ibv_td* td) {
 ibv_pd* alloc_parent_domain(ibv_context* context, ibv_parent_domain_init_attr* attr) {
   constexpr uint32_t kKnown =
       IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS | IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT;
-  if (attr == nullptr || attr->pd == nullptr || attr->pd->context != context) return none(EINVAL);
+  if (attr == nullptr || !is_alive(attr->pd) || attr->pd->context != context) return none(EINVAL);
+  if (!is_usable_in(context, attr->td)) return none(EINVAL);
   if ((attr->comp_mask & ~kKnown) != 0) return none(EINVAL);
   const bool allocators = (attr->comp_mask & IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS) != 0;
   if (allocators && (attr->alloc == nullptr || attr->free == nullptr)) return none(EINVAL);
@@ -51,6 +51,7 @@ using namespace verbena;
 using namespace verbena::verbs;
 
 VERBENA_EXPORT ibv_pd* ibv_alloc_pd(ibv_context* context) {
+  if (!is_alive(context)) return none(EINVAL);
   return guarded([=]() -> ibv_pd* {
     auto made = of(context).device.alloc_pd();
     if (!made) return none(made.error());
@@ -63,16 +64,17 @@ VERBENA_EXPORT ibv_pd* ibv_alloc_pd(ibv_context* context) {
 }
 
 VERBENA_EXPORT int ibv_dealloc_pd(ibv_pd* pd) {
+  if (!is_alive(pd)) return EINVAL;
   PdObject& object = of(pd);
-  if (object.users != 0) return EBUSY;
-  if (object.parent != nullptr) {
-    --object.parent->users;
-    if (object.thread_domain != nullptr) --object.thread_domain->users;
-  } else {
+  return destroy(object, [&] {
+    if (object.users != 0) return EBUSY;
+    if (object.parent != nullptr) {
+      --object.parent->users;
+      if (object.thread_domain != nullptr) --object.thread_domain->users;
+      return 0;
+    }
     const int error = of(pd->context).device.dealloc_pd(*object.pd);
-    if (error != 0) return error;
-    of(pd->context).session->pds.remove(pd->handle);
-  }
-  delete &object;
-  return 0;
+    if (error == 0) of(pd->context).session->pds.remove(pd->handle);
+    return error;
+  });
 }

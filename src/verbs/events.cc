@@ -33,6 +33,10 @@ static_assert(static_cast<int>(device::EventType::kQpLastWqeReached) ==
 
 VERBENA_EXPORT int ibv_get_async_event(ibv_context* context, ibv_async_event* event) {
   device::AsyncEvent happened;
+  if (!is_alive(context)) {
+    errno = EINVAL;
+    return -1;
+  }
   const int error = of(context).device.events().wait(happened);
   if (error != 0) {
     errno = error;
@@ -60,10 +64,12 @@ VERBENA_EXPORT void ibv_ack_async_event(ibv_async_event* event) {
   switch (static_cast<device::EventType>(event->event_type)) {
     case device::EventType::kCqError: {
       ibv_cq& cq = *event->element.cq;
+      if (of(&cq).is_dead()) return;
       return acknowledge(cq.mutex, cq.cond, cq.async_events_completed);
     }
     case device::EventType::kSrqLimitReached: {
       ibv_srq& srq = *event->element.srq;
+      if (of(&srq).is_dead()) return;
       return acknowledge(srq.mutex, srq.cond, srq.events_completed);
     }
     case device::EventType::kQpFatal:
@@ -73,6 +79,7 @@ VERBENA_EXPORT void ibv_ack_async_event(ibv_async_event* event) {
     case device::EventType::kSqDrained:
     case device::EventType::kQpLastWqeReached:         {
       ibv_qp& qp = *event->element.qp;
+      if (of(&qp).is_dead()) return;
       return acknowledge(qp.mutex, qp.cond, qp.events_completed);
     }
     default: return;  // the port's

@@ -61,6 +61,8 @@ class Handle {
   static void operator delete(void* memory) noexcept { pool().give_back(memory); }
 
   [[nodiscard]] bool is_alive() const { return tag_.load(std::memory_order_acquire) == kAlive; }
+  // It may be about to be destroyed.
+  [[nodiscard]] bool is_dead() const { return tag_.load(std::memory_order_acquire) == kDead; }
   // Of those who destroy it at once, one is told to.
   [[nodiscard]] bool claim() {
     uint32_t expected = kAlive;

@@ -70,6 +70,7 @@ VERBENA_EXPORT ibv_context* ibv_import_device(int cmd_fd) {
 
 VERBENA_EXPORT ibv_pd* ibv_import_pd(ibv_context* context, uint32_t handle) {
   return guarded([=]() -> ibv_pd* {
+    if (!is_alive(context)) return none(EINVAL);
     auto found = of(context).session->pds.find(handle);
     if (found == nullptr) return none(ENOENT);
     auto pd = std::make_unique<PdObject>();
@@ -79,20 +80,27 @@ VERBENA_EXPORT ibv_pd* ibv_import_pd(ibv_context* context, uint32_t handle) {
   });
 }
 
-VERBENA_EXPORT void ibv_unimport_pd(ibv_pd* pd) { delete &of(pd); }
+VERBENA_EXPORT void ibv_unimport_pd(ibv_pd* pd) {
+  if (is_alive(pd)) (void)destroy(of(pd), [] { return 0; });
+}
 
 VERBENA_EXPORT ibv_mr* ibv_import_mr(ibv_pd* pd, uint32_t handle) {
   return guarded([=] { return import_region(pd, handle); });
 }
 
-VERBENA_EXPORT void ibv_unimport_mr(ibv_mr* mr) { delete &of(mr); }
+VERBENA_EXPORT void ibv_unimport_mr(ibv_mr* mr) {
+  if (is_alive(mr)) (void)destroy(of(mr), [] { return 0; });
+}
 
 VERBENA_EXPORT ibv_dm* ibv_import_dm(ibv_context* context, uint32_t handle) {
   return guarded([=]() -> ibv_dm* {
+    if (!is_alive(context)) return none(EINVAL);
     auto found = of(context).session->memories.find(handle);
     if (found == nullptr) return none(ENOENT);
     return show_memory(context, std::move(found), handle);
   });
 }
 
-VERBENA_EXPORT void ibv_unimport_dm(ibv_dm* dm) { delete &of(dm); }
+VERBENA_EXPORT void ibv_unimport_dm(ibv_dm* dm) {
+  if (is_alive(dm)) (void)destroy(of(dm), [] { return 0; });
+}

@@ -59,7 +59,7 @@ constexpr unsigned kIgnored = IBV_ACCESS_HUGETLB | IBV_ACCESS_RELAXED_ORDERING;
 }  // namespace
 
 ibv_mr* register_memory(ibv_pd* pd, void* addr, size_t length, uint64_t iova, unsigned access) {
-  if ((access & ~(kKnownAccess | kIgnored)) != 0) return none(EINVAL);
+  if (!is_alive(pd) || (access & ~(kKnownAccess | kIgnored)) != 0) return none(EINVAL);
   if ((access & IBV_ACCESS_ZERO_BASED) != 0) iova = 0;
   auto made = of(pd->context).device.reg_mr(*of(pd).pd, addr, length, iova, access & kPassedOn);
   if (!made) return none(made.error());
@@ -67,6 +67,7 @@ ibv_mr* register_memory(ibv_pd* pd, void* addr, size_t length, uint64_t iova, un
 }
 
 ibv_mr* import_region(ibv_pd* pd, uint32_t handle) {
+  if (!is_alive(pd)) return none(EINVAL);
   auto found = of(pd->context).session->mrs.find(handle);
   if (found == nullptr) return none(ENOENT);
   if (found->pd != of(pd).pd.get()) return none(EINVAL);
@@ -77,6 +78,7 @@ ibv_mr* import_region(ibv_pd* pd, uint32_t handle) {
 }
 
 ibv_mr* alloc_null_mr(ibv_pd* pd) {
+  if (!is_alive(pd)) return none(EINVAL);
   return guarded([=]() -> ibv_mr* {
     auto made = of(pd->context).device.null_mr(*of(pd).pd);
     if (!made) return none(made.error());
@@ -90,7 +92,7 @@ ibv_mr* alloc_null_mr(ibv_pd* pd) {
 int advise_mr(ibv_pd* pd, ibv_advise_mr_advice advice, uint32_t flags, ibv_sge* list,
               uint32_t count) {
   if ((flags & ~static_cast<uint32_t>(IBV_ADVISE_MR_FLAG_FLUSH)) != 0) return EINVAL;
-  if (list == nullptr || count == 0) return EINVAL;
+  if (!is_alive(pd) || list == nullptr || count == 0) return EINVAL;
   device::Prefetch how{.wait = (flags & IBV_ADVISE_MR_FLAG_FLUSH) != 0};
   switch (advice) {
     case IBV_ADVISE_MR_ADVICE_PREFETCH:          break;
@@ -124,13 +126,15 @@ VERBENA_EXPORT ibv_mr* ibv_reg_mr(ibv_pd* pd, void* addr, size_t length, int acc
 }
 
 VERBENA_EXPORT int ibv_dereg_mr(ibv_mr* mr) {
+  if (!is_alive(mr)) return EINVAL;
   MrObject& object = of(mr);
-  const int error = of(mr->context).device.dereg_mr(*object.mr);
-  if (error != 0) return error;
-  of(mr->context).session->mrs.remove(mr->handle);
-  if (object.memory != nullptr) object.memory->regions.fetch_sub(1);
-  delete &object;
-  return 0;
+  return destroy(object, [&] {
+    const int error = of(mr->context).device.dereg_mr(*object.mr);
+    if (error != 0) return error;
+    of(mr->context).session->mrs.remove(mr->handle);
+    if (object.memory != nullptr) object.memory->regions.fetch_sub(1);
+    return 0;
+  });
 }
 
 VERBENA_EXPORT int ibv_rereg_mr(ibv_mr* mr, int flags, ibv_pd* pd, void* addr, size_t length,
@@ -139,13 +143,14 @@ VERBENA_EXPORT int ibv_rereg_mr(ibv_mr* mr, int flags, ibv_pd* pd, void* addr, s
       IBV_REREG_MR_CHANGE_TRANSLATION | IBV_REREG_MR_CHANGE_PD | IBV_REREG_MR_CHANGE_ACCESS;
   constexpr unsigned kAnyRemote =
       IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
+  if (!is_alive(mr)) return unchanged(EINVAL);
   MrObject& object = of(mr);
   const bool moves = (flags & IBV_REREG_MR_CHANGE_TRANSLATION) != 0;
   const bool rights = (flags & IBV_REREG_MR_CHANGE_ACCESS) != 0;
   if ((flags & ~kKnown) != 0 || flags == 0) return unchanged(EINVAL);
   if (moves && (addr == nullptr || length == 0)) return unchanged(EINVAL);
   if (!rights && access != 0) return unchanged(EINVAL);
-  if ((flags & IBV_REREG_MR_CHANGE_PD) != 0 && (pd == nullptr || pd->context != mr->context)) {
+  if ((flags & IBV_REREG_MR_CHANGE_PD) != 0 && (!is_alive(pd) || pd->context != mr->context)) {
     return unchanged(EINVAL);
   }
   if (!object.plain) return unchanged(EOPNOTSUPP);

@@ -16,6 +16,7 @@
 
 #include "base/c_interface.h"
 #include "device/device.h"
+#include "verbs/handle.h"
 
 namespace verbena::verbs {
 
@@ -61,19 +62,19 @@ struct Session {
   Shared<DeviceMemory> memories;
 };
 
-struct ContextObject : verbs_context {
+struct ContextObject : verbs_context, Handle<ContextObject> {
   ContextObject(std::shared_ptr<device::Device> with, std::shared_ptr<Session> of)
       : device(std::move(with)), session(std::move(of)) {}
   device::Context device;
   std::shared_ptr<Session> session;
 };
 
-struct TdObject : ibv_td {
+struct TdObject : ibv_td, Handle<TdObject> {
   std::atomic<uint32_t> users{0};  // parent domains
 };
 
 // A protection domain, or a parent domain, which stands for one.
-struct PdObject : ibv_pd {
+struct PdObject : ibv_pd, Handle<PdObject> {
   std::shared_ptr<device::Pd> pd;
   std::atomic<uint32_t> users{0};  // parent domains of this one
   // A parent domain's
@@ -81,24 +82,24 @@ struct PdObject : ibv_pd {
   TdObject* thread_domain = nullptr;
 };
 
-struct MrObject : ibv_mr {
+struct MrObject : ibv_mr, Handle<MrObject> {
   std::shared_ptr<device::Mr> mr;
   std::shared_ptr<DeviceMemory> memory;  // it is a part of
   bool plain = true;                     // may be registered anew
 };
 
-struct DmObject : ibv_dm {
+struct DmObject : ibv_dm, Handle<DmObject> {
   std::shared_ptr<DeviceMemory> memory;
 };
 
-struct MwObject : ibv_mw {};
+struct MwObject : ibv_mw, Handle<MwObject> {};
 
-struct ChannelObject : ibv_comp_channel {
+struct ChannelObject : ibv_comp_channel, Handle<ChannelObject> {
   device::CompletionChannel channel;
 };
 
 // Programs see an ibv_cq, which an ibv_cq_ex begins like.
-struct CqObject : ibv_cq_ex {
+struct CqObject : ibv_cq_ex, Handle<CqObject> {
   std::unique_ptr<device::CompletionQueue> cq;
   bool stamped = false;
   // Between start_poll and end_poll
@@ -106,11 +107,11 @@ struct CqObject : ibv_cq_ex {
   device::Stamp stamp;
 };
 
-struct XrcdObject : ibv_xrcd {
+struct XrcdObject : ibv_xrcd, Handle<XrcdObject> {
   std::shared_ptr<device::Xrcd> xrcd;
 };
 
-struct SrqObject : ibv_srq {
+struct SrqObject : ibv_srq, Handle<SrqObject> {
   std::unique_ptr<device::Srq> srq;
   ibv_srq_attr limits;  // as given
 };
@@ -131,7 +132,7 @@ struct WorkInProgress {
 };
 
 // Programs see an ibv_qp, which an ibv_qp_ex begins with.
-struct QpObject : ibv_qp_ex {
+struct QpObject : ibv_qp_ex, Handle<QpObject> {
   std::unique_ptr<device::Qp> qp;
   WorkInProgress work;
   bool extended;   // made for ibv_wr_*
@@ -140,7 +141,7 @@ struct QpObject : ibv_qp_ex {
   ibv_ah_attr path;  // as the program gave it
 };
 
-struct AhObject : ibv_ah {
+struct AhObject : ibv_ah, Handle<AhObject> {
   transport::Path path;
 };
 
@@ -163,6 +164,38 @@ struct AhObject : ibv_ah {
 [[nodiscard]] inline AhObject& of(ibv_ah* ah) { return *static_cast<AhObject*>(ah); }
 [[nodiscard]] inline DmObject& of(ibv_dm* dm) { return *static_cast<DmObject*>(dm); }
 [[nodiscard]] inline TdObject& of(ibv_td* td) { return *static_cast<TdObject*>(td); }
+[[nodiscard]] inline MwObject& of(ibv_mw* mw) { return *static_cast<MwObject*>(mw); }
+
+// Whether a program's pointer leads to something that it has not destroyed, nor its context. What
+// does not is EINVAL.
+[[nodiscard]] inline bool is_alive(ibv_context* context) {
+  return context != nullptr && of(context).is_alive();
+}
+template <typename Shown>
+[[nodiscard]] bool is_alive(Shown* shown) {
+  return shown != nullptr && of(shown).is_alive() && of(shown->context).is_alive();
+}
+template <typename... Shown>
+[[nodiscard]] bool are_alive(Shown*... shown) {
+  return (is_alive(shown) && ...);
+}
+// The same for what may be left out, and must be of this context.
+template <typename Shown>
+[[nodiscard]] bool is_usable_in(ibv_context* context, Shown* shown) {
+  return shown == nullptr || (is_alive(shown) && shown->context == context);
+}
+
+// Destroys an object if `finish` agrees.
+template <typename Object, typename Finish>
+[[nodiscard]] int destroy(Object& object, Finish&& finish) {
+  if (!object.claim()) return EINVAL;
+  if (const int error = finish(); error != 0) {
+    object.disclaim();
+    return error;
+  }
+  delete &object;
+  return 0;
+}
 
 // For calls that give a pointer: no object, and errno.
 [[nodiscard]] inline std::nullptr_t none(int error) {

@@ -60,7 +60,7 @@ static_assert(sizeof(memory::Sge) == sizeof(ibv_sge) &&
   }
   if (qp.qp_type == IBV_QPT_XRC_SEND) to.remote_srq = SrqId(wr.qp_type.xrc.remote_srqn & 0xffffff);
   if (qp.qp_type == IBV_QPT_UD) {
-    if (wr.wr.ud.ah == nullptr) return EINVAL;
+    if (!is_alive(wr.wr.ud.ah)) return EINVAL;
     to.path = of(wr.wr.ud.ah).path;
     to.remote_qpn = Qpn(wr.wr.ud.remote_qpn);
     to.remote_qkey = wr.wr.ud.remote_qkey;
@@ -92,6 +92,10 @@ int post_receives(ibv_recv_wr* wr, ibv_recv_wr** bad, Post&& post) {
 
 // Up to so many are posted together; longer lists go in parts.
 int post_send(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad) {
+  if (!is_alive(qp)) {
+    *bad = wr;
+    return EINVAL;
+  }
   constexpr size_t kAtOnce = 16;
   std::array<SendRequest, kAtOnce> requests;
   while (wr != nullptr) {
@@ -118,12 +122,20 @@ int post_send(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad) {
 }
 
 int post_recv(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad) {
+  if (!is_alive(qp)) {
+    *bad = wr;
+    return EINVAL;
+  }
   return post_receives(wr, bad, [qp](const transport::RecvRequest& request) {
     return of(qp->context).device.post_recv(*of(qp).qp, request);
   });
 }
 
 int post_srq_recv(ibv_srq* srq, ibv_recv_wr* wr, ibv_recv_wr** bad) {
+  if (!is_alive(srq)) {
+    *bad = wr;
+    return EINVAL;
+  }
   return post_receives(wr, bad, [srq](const transport::RecvRequest& request) {
     return of(srq->context).device.post_srq_recv(*of(srq).srq, request);
   });

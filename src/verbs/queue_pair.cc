@@ -77,6 +77,10 @@ void leave_out_other_half(ibv_qp_init_attr& init) {
                                 ibv_qp_init_attr& init, bool extended) {
   if (!has_type(init.qp_type)) return none(EOPNOTSUPP);
   leave_out_other_half(init);
+  if (!is_usable_in(context, init.send_cq) || !is_usable_in(context, init.recv_cq) ||
+      !is_usable_in(context, init.srq)) {
+    return none(EINVAL);
+  }
   device::QpRequest request;
   request.type = static_cast<transport::QpType>(init.qp_type);
   request.send_cq = queue_of(init.send_cq);
@@ -118,9 +122,8 @@ void leave_out_other_half(ibv_qp_init_attr& init) {
 
 ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* init) {
   return guarded([=]() -> ibv_qp* {
-    constexpr uint32_t kKnown =
-        IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_XRCD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS |
-        IBV_QP_INIT_ATTR_CREATE_FLAGS;
+    constexpr uint32_t kKnown = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_XRCD |
+                                IBV_QP_INIT_ATTR_SEND_OPS_FLAGS | IBV_QP_INIT_ATTR_CREATE_FLAGS;
     constexpr uint64_t kKnownOps = IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM |
                                    IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM |
                                    IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |
@@ -139,7 +142,7 @@ ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* init) {
     if ((init->comp_mask & wanted) == 0) return none(EINVAL);
     ibv_pd* const pd = target ? nullptr : init->pd;
     ibv_xrcd* const xrcd = target ? init->xrcd : nullptr;
-    if (target ? xrcd == nullptr : pd == nullptr || pd->context != context) return none(EINVAL);
+    if (target ? !is_alive(xrcd) : !is_alive(pd) || pd->context != context) return none(EINVAL);
     ibv_qp_init_attr classic;
     std::memcpy(&classic, init, sizeof classic);
     if (extended && (init->send_ops_flags & IBV_QP_EX_WITH_ATOMIC_WRITE) != 0) {
@@ -175,14 +178,16 @@ using namespace verbena;
 using namespace verbena::verbs;
 
 VERBENA_EXPORT ibv_qp* ibv_create_qp(ibv_pd* pd, ibv_qp_init_attr* init) {
+  if (!is_alive(pd) || init == nullptr) return none(EINVAL);
   return guarded([=] { return create_qp(pd->context, pd, nullptr, *init, false); });
 }
 
 VERBENA_EXPORT ibv_qp_ex* ibv_qp_to_qp_ex(ibv_qp* qp) {
-  return of(qp).extended ? &of(qp) : nullptr;
+  return is_alive(qp) && of(qp).extended ? &of(qp) : nullptr;
 }
 
 VERBENA_EXPORT int ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attr, int mask) {
+  if (!is_alive(qp) || attr == nullptr) return EINVAL;
   QpAttr to;
   if ((mask & IBV_QP_STATE) != 0) to.state = static_cast<transport::QpState>(attr->qp_state);
   if ((mask & IBV_QP_CUR_STATE) != 0) {
@@ -218,6 +223,7 @@ VERBENA_EXPORT int ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attr, int mask) {
 }
 
 VERBENA_EXPORT int ibv_query_qp(ibv_qp* qp, ibv_qp_attr* attr, int, ibv_qp_init_attr* init) {
+  if (!is_alive(qp) || attr == nullptr) return EINVAL;
   const auto now = of(qp->context).device.query_qp(*of(qp).qp);
   if (!now) return now.error();
   *attr = {};
@@ -238,16 +244,19 @@ VERBENA_EXPORT int ibv_query_qp(ibv_qp* qp, ibv_qp_attr* attr, int, ibv_qp_init_
 }
 
 VERBENA_EXPORT int ibv_destroy_qp(ibv_qp* qp) {
-  const int error = of(qp->context).device.destroy_qp(*of(qp).qp);
-  if (error != 0) return error;
-  await_acks(qp->mutex, qp->cond, qp->events_completed, of(qp).qp->events);
-  ::pthread_mutex_destroy(&qp->mutex);
-  ::pthread_cond_destroy(&qp->cond);
-  delete &of(qp);
-  return 0;
+  if (!is_alive(qp)) return EINVAL;
+  return destroy(of(qp), [=] {
+    const int error = of(qp->context).device.destroy_qp(*of(qp).qp);
+    if (error != 0) return error;
+    await_acks(qp->mutex, qp->cond, qp->events_completed, of(qp).qp->events);
+    ::pthread_mutex_destroy(&qp->mutex);
+    ::pthread_cond_destroy(&qp->cond);
+    return 0;
+  });
 }
 
 VERBENA_EXPORT ibv_srq* ibv_create_srq(ibv_pd* pd, ibv_srq_init_attr* init) {
+  if (!is_alive(pd) || init == nullptr) return none(EINVAL);
   return guarded([=] {
     return make_srq(pd, {.entries = init->attr.max_wr, .max_sge = init->attr.max_sge},
                     init->srq_context);
@@ -255,6 +264,7 @@ VERBENA_EXPORT ibv_srq* ibv_create_srq(ibv_pd* pd, ibv_srq_init_attr* init) {
 }
 
 VERBENA_EXPORT int ibv_modify_srq(ibv_srq* srq, ibv_srq_attr* attr, int mask) {
+  if (!is_alive(srq) || attr == nullptr) return EINVAL;
   if ((mask & ~static_cast<int>(IBV_SRQ_LIMIT)) != 0) return EOPNOTSUPP;
   const int error = of(srq->context).device.arm_srq(*of(srq).srq, attr->srq_limit);
   if (error == 0) of(srq).limits.srq_limit = attr->srq_limit;
@@ -262,21 +272,25 @@ VERBENA_EXPORT int ibv_modify_srq(ibv_srq* srq, ibv_srq_attr* attr, int mask) {
 }
 
 VERBENA_EXPORT int ibv_query_srq(ibv_srq* srq, ibv_srq_attr* attr) {
+  if (!is_alive(srq) || attr == nullptr) return EINVAL;
   *attr = of(srq).limits;
   return 0;
 }
 
 VERBENA_EXPORT int ibv_destroy_srq(ibv_srq* srq) {
-  const int error = of(srq->context).device.destroy_srq(*of(srq).srq);
-  if (error != 0) return error;
-  await_acks(srq->mutex, srq->cond, srq->events_completed, of(srq).srq->events);
-  ::pthread_mutex_destroy(&srq->mutex);
-  ::pthread_cond_destroy(&srq->cond);
-  delete &of(srq);
-  return 0;
+  if (!is_alive(srq)) return EINVAL;
+  return destroy(of(srq), [=] {
+    const int error = of(srq->context).device.destroy_srq(*of(srq).srq);
+    if (error != 0) return error;
+    await_acks(srq->mutex, srq->cond, srq->events_completed, of(srq).srq->events);
+    ::pthread_mutex_destroy(&srq->mutex);
+    ::pthread_cond_destroy(&srq->cond);
+    return 0;
+  });
 }
 
 VERBENA_EXPORT ibv_ah* ibv_create_ah(ibv_pd* pd, ibv_ah_attr* attr) {
+  if (!is_alive(pd) || attr == nullptr) return none(EINVAL);
   return guarded([=]() -> ibv_ah* {
     const auto path = resolve(pd->context, *attr);
     if (!path) return none(path.error());
@@ -290,6 +304,6 @@ VERBENA_EXPORT ibv_ah* ibv_create_ah(ibv_pd* pd, ibv_ah_attr* attr) {
 }
 
 VERBENA_EXPORT int ibv_destroy_ah(ibv_ah* ah) {
-  delete &of(ah);
-  return 0;
+  if (!is_alive(ah)) return EINVAL;
+  return destroy(of(ah), [] { return 0; });
 }

@@ -52,6 +52,10 @@ using namespace verbena::verbs;
 
 VERBENA_EXPORT int ibv_init_ah_from_wc(ibv_context* context, uint8_t port, ibv_wc* wc, ibv_grh* grh,
                                        ibv_ah_attr* attr) {
+  if (!is_alive(context) || wc == nullptr || attr == nullptr) {
+    errno = EINVAL;
+    return -1;
+  }
   *attr = {};
   attr->dlid = wc->slid;
   attr->sl = wc->sl;
@@ -75,6 +79,7 @@ VERBENA_EXPORT int ibv_init_ah_from_wc(ibv_context* context, uint8_t port, ibv_w
 }
 
 VERBENA_EXPORT ibv_ah* ibv_create_ah_from_wc(ibv_pd* pd, ibv_wc* wc, ibv_grh* grh, uint8_t port) {
+  if (!is_alive(pd)) return none(EINVAL);
   ibv_ah_attr attr;
   if (ibv_init_ah_from_wc(pd->context, port, wc, grh, &attr) != 0) return nullptr;
   return ibv_create_ah(pd, &attr);

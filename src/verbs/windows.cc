@@ -6,6 +6,7 @@
 namespace verbena::verbs {
 
 ibv_mw* alloc_mw(ibv_pd* pd, ibv_mw_type type) {
+  if (!is_alive(pd)) return none(EINVAL);
   if (type != IBV_MW_TYPE_1 && type != IBV_MW_TYPE_2) return none(EINVAL);
   return guarded([=]() -> ibv_mw* {
     auto mw = std::make_unique<MwObject>();
@@ -24,15 +25,15 @@ ibv_mw* alloc_mw(ibv_pd* pd, ibv_mw_type type) {
 }
 
 int dealloc_mw(ibv_mw* mw) {
-  const int error = of(mw->context).device.dealloc_mw(RKey(mw->rkey));
-  if (error == 0) delete static_cast<MwObject*>(mw);
-  return error;
+  if (!is_alive(mw)) return EINVAL;
+  return destroy(of(mw), [=] { return of(mw->context).device.dealloc_mw(RKey(mw->rkey)); });
 }
 
 // Type 1: the library chooses the new key and tells it now; it is good once the bind completed.
 int bind_mw(ibv_qp* qp, ibv_mw* mw, ibv_mw_bind* bind) {
   constexpr unsigned kKnown = IBV_SEND_FENCE | IBV_SEND_SIGNALED;
-  if ((bind->send_flags & ~kKnown) != 0) return EINVAL;
+  if (!are_alive(qp, mw) || bind == nullptr || (bind->send_flags & ~kKnown) != 0) return EINVAL;
+  if (!is_usable_in(qp->context, bind->bind_info.mr)) return EINVAL;
   const uint32_t rkey = ibv_inc_rkey(mw->rkey);
   transport::SendRequest request;
   request.wr_id = bind->wr_id;

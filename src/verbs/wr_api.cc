@@ -17,6 +17,7 @@ using transport::SendRequest;
 // A new request; what it is about is set by the calls that follow.
 SendRequest& begin(ibv_qp_ex* qp, SendOp op) {
   WorkInProgress& work = of(qp).work;
+  if (!of(qp).is_alive()) return work.scrap;
   if (work.requests.size() == work.requests.capacity()) work.error = ENOMEM;
   if (work.error != 0) return work.scrap = {};
   SendRequest& request = work.requests.emplace_back();
@@ -78,7 +79,11 @@ void wr_atomic_write(ibv_qp_ex* qp, uint32_t rkey, uint64_t addr, const void* va
 }
 void wr_set_ud_addr(ibv_qp_ex* qp, ibv_ah* ah, uint32_t qpn, uint32_t qkey) {
   WorkInProgress& work = of(qp).work;
-  if (work.error != 0 || work.requests.empty()) return;
+  if (!of(qp).is_alive() || work.error != 0 || work.requests.empty()) return;
+  if (!is_alive(ah)) {
+    work.error = EINVAL;
+    return;
+  }
   SendRequest& request = work.requests.back();
   request.path = verbs::of(ah).path;
   request.remote_qpn = Qpn(qpn);
@@ -87,13 +92,13 @@ void wr_set_ud_addr(ibv_qp_ex* qp, ibv_ah* ah, uint32_t qpn, uint32_t qkey) {
 
 void wr_set_xrc_srqn(ibv_qp_ex* qp, uint32_t number) {
   WorkInProgress& work = of(qp).work;
-  if (work.error != 0 || work.requests.empty()) return;
+  if (!of(qp).is_alive() || work.error != 0 || work.requests.empty()) return;
   work.requests.back().remote_srq = SrqId(number & 0xffffff);
 }
 
 void set_list(ibv_qp_ex* qp, const memory::Sge* list, size_t count) {
   WorkInProgress& work = of(qp).work;
-  if (work.error != 0 || work.requests.empty()) return;
+  if (!of(qp).is_alive() || work.error != 0 || work.requests.empty()) return;
   if (work.entries.capacity() - work.entries.size() < count) {
     work.error = EINVAL;
     return;
@@ -113,7 +118,7 @@ void wr_set_sge_list(ibv_qp_ex* qp, size_t count, const ibv_sge* list) {
 // Copied now: the program may use its buffers again at once.
 void wr_set_inline_data_list(ibv_qp_ex* qp, size_t count, const ibv_data_buf* buffers) {
   WorkInProgress& work = of(qp).work;
-  if (work.error != 0 || work.requests.empty()) return;
+  if (!of(qp).is_alive() || work.error != 0 || work.requests.empty()) return;
   size_t length = 0;
   for (size_t i = 0; i < count; ++i) length += buffers[i].length;
   if (length > of(qp).cap.max_inline_data ||
@@ -145,11 +150,13 @@ void forget(WorkInProgress& work) {
 }
 
 void wr_start(ibv_qp_ex* qp) {
+  if (!of(qp).is_alive()) return;
   of(qp).work.mutex.lock();
   forget(of(qp).work);
 }
 
 int wr_complete(ibv_qp_ex* qp) {
+  if (!is_alive(&qp->qp_base)) return EINVAL;
   QpObject& object = of(qp);
   WorkInProgress& work = object.work;
   int error = work.error;
@@ -164,7 +171,9 @@ int wr_complete(ibv_qp_ex* qp) {
   return error;
 }
 
-void wr_abort(ibv_qp_ex* qp) { of(qp).work.mutex.unlock(); }
+void wr_abort(ibv_qp_ex* qp) {
+  if (of(qp).is_alive()) of(qp).work.mutex.unlock();
+}
 
 }  // namespace
 

@@ -10,6 +10,7 @@ namespace verbena::verbs {
 
 ibv_xrcd* open_xrcd(ibv_context* context, ibv_xrcd_init_attr* attr) {
   return guarded([=]() -> ibv_xrcd* {
+    if (!is_alive(context) || attr == nullptr) return none(EINVAL);
     constexpr uint32_t kBoth = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS;
     if ((attr->comp_mask & kBoth) != kBoth) return none(EINVAL);
     if ((attr->comp_mask & ~kBoth) != 0) return none(EOPNOTSUPP);
@@ -31,12 +32,12 @@ ibv_xrcd* open_xrcd(ibv_context* context, ibv_xrcd_init_attr* attr) {
 }
 
 int close_xrcd(ibv_xrcd* xrcd) {
-  const int error = of(xrcd->context).device.close_xrcd(of(xrcd).xrcd);
-  if (error == 0) delete &of(xrcd);
-  return error;
+  if (!is_alive(xrcd)) return EINVAL;
+  return destroy(of(xrcd), [=] { return of(xrcd->context).device.close_xrcd(of(xrcd).xrcd); });
 }
 
 int get_srq_num(ibv_srq* srq, uint32_t* number) {
+  if (!is_alive(srq) || number == nullptr) return EINVAL;
   const device::Srq& made = *of(srq).srq;
   if (made.xrcd == nullptr) return EINVAL;
   *number = made.queue->id.value;
@@ -49,7 +50,7 @@ ibv_srq* create_srq_ex(ibv_context* context, ibv_srq_init_attr_ex* init) {
                                 IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ;
     constexpr uint32_t kXrc = kKnown;
     if ((init->comp_mask & ~kKnown) != 0) return none(EOPNOTSUPP);
-    if ((init->comp_mask & IBV_SRQ_INIT_ATTR_PD) == 0 || init->pd == nullptr ||
+    if ((init->comp_mask & IBV_SRQ_INIT_ATTR_PD) == 0 || !is_alive(init->pd) ||
         init->pd->context != context) {
       return none(EINVAL);
     }
@@ -57,7 +58,7 @@ ibv_srq* create_srq_ex(ibv_context* context, ibv_srq_init_attr_ex* init) {
     const ibv_srq_type type = typed ? init->srq_type : IBV_SRQT_BASIC;
     device::SrqRequest request{.entries = init->attr.max_wr, .max_sge = init->attr.max_sge};
     if (type == IBV_SRQT_XRC) {
-      if ((init->comp_mask & kXrc) != kXrc || init->xrcd == nullptr || init->cq == nullptr) {
+      if ((init->comp_mask & kXrc) != kXrc || !are_alive(init->xrcd, init->cq)) {
         return none(EINVAL);
       }
       request.xrcd = of(init->xrcd).xrcd.get();
