@@ -98,10 +98,11 @@ using Directory = std::unique_ptr<DIR, CloseDirectory>;
   if (::mount("verbena", directory.c_str(), "tmpfs", MS_NOSUID | MS_NOEXEC, "mode=755") != 0) {
     return refused("mounting on " + directory);
   }
+  const std::string start = directory + '/';
   while (const dirent* const entry = ::readdir(covered.get())) {
     const std::string name = entry->d_name;
     if (name == "." || name == ".." || is_ours(name)) continue;
-    if (auto done = carry_over(::dirfd(covered.get()), name, directory + '/' + name); !done) {
+    if (auto done = carry_over(::dirfd(covered.get()), name, start + name); !done) {
       return done;
     }
   }

@@ -69,7 +69,7 @@ Result<std::string, NoProgram> find_program(const std::string& name, std::string
   for (;;) {
     const size_t colon = std::min(path.find(':'), path.size());
     const std::string directory(path.substr(0, colon));
-    const std::string candidate = (directory.empty() ? "." : directory) + '/' + name;
+    std::string candidate = (directory.empty() ? "." : directory) + '/' + name;
     if (is_file(candidate)) {
       if (::access(candidate.c_str(), X_OK) == 0) return candidate;
       if (not_executable.empty()) not_executable = candidate;
@@ -102,8 +102,9 @@ std::vector<std::string> obstacles(const std::string& file) {
   }
   for (const std::string& directory : elf->rpath) {
     if (is_file(directory + "/libibverbs.so.1")) {
-      found.push_back(file + " brings its own libibverbs, in " + directory +
-                      " (RPATH), which goes before ours");
+      std::string what = file;
+      what.append(" has a libibverbs of its own in ").append(directory);
+      found.push_back(std::move(what.append(" (RPATH), which goes before ours")));
     }
   }
   return found;

@@ -52,7 +52,9 @@ class Words {
 [[nodiscard]] int become(const std::string& program, const std::vector<std::string>& command,
                          const Environment& environment) {
   std::vector<std::string> variables;
-  for (const auto& [name, value] : environment) variables.push_back(name + '=' + value);
+  for (const auto& [name, value] : environment) {
+    variables.emplace_back(name).append(1, '=').append(value);
+  }
   Words with(std::move(variables));
   Words arguments(command);
   ::execve(program.c_str(), arguments.get(), with.get());

@@ -105,13 +105,16 @@ void add_port(Builder& to, const std::string& at) {
 void add_gids(Builder& to, const std::string& port, const device::GidTable& gids) {
   to.directory(port + "/gid_attrs/types");
   to.directory(port + "/gid_attrs/ndevs");
+  const std::string types = port + "/gid_attrs/types/";
+  const std::string interfaces = port + "/gid_attrs/ndevs/";
+  const std::string values = port + "/gids/";
   for (uint32_t i = 0; i < device::GidTable::kMaxEntries; ++i) {
     const std::string index = std::to_string(i);
     const auto entry = gids.at(i);
-    to.file(port + "/gids/" + index, gid_text(entry ? entry->gid : wire::Gid{}));
+    to.file(values + index, gid_text(entry ? entry->gid : wire::Gid{}));
     if (!entry) continue;
-    to.file(port + "/gid_attrs/types/" + index, entry->shown_as_v1 ? "IB/RoCE v1" : "RoCE v2");
-    to.file(port + "/gid_attrs/ndevs/" + index, entry->interface);
+    to.file(types + index, entry->shown_as_v1 ? "IB/RoCE v1" : "RoCE v2");
+    to.file(interfaces + index, entry->interface);
   }
 }
 

@@ -206,6 +206,11 @@ class Views(unittest.TestCase):
             done = verbena("run", "--view", view, "--", "ucx_info", "-d")
             self.assertRegex(done.stdout, r"Transport: rc_verbs\n#\s+Device: verbena0:1", view)
             self.assertRegex(done.stdout, r"Transport: ud_verbs\n#\s+Device: verbena0:1", view)
+            # It knows the interface and the kind of an entry from the files alone.
+            done = verbena("run", "--view", view, "--identity", "connectx", "--name", "verbena0", "--address", "127.0.0.1",
+                           "--", "ucx_info", "-d", env={**os.environ, "UCX_LOG_LEVEL": "debug"})
+            self.assertIn("verbena0:1 using gid_index 1\n", done.stdout)  # the RoCE v2 one
+            self.assertIn("on verbena0:1 (lo)", done.stdout)
 
 
 if __name__ == "__main__":
