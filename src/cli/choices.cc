@@ -45,7 +45,7 @@ Environment this_environment() {
   return found;
 }
 
-Result<void, std::string> apply(const Choices& choices, Environment& to) {
+Result<void, std::string> set_variables(const Choices& choices, Environment& to) {
   std::string addresses;
   for (const std::string& address : choices.addresses) {
     addresses += (addresses.empty() ? "" : ",") + address;

@@ -31,7 +31,7 @@ using Environment = std::map<std::string, std::string, std::less<>>;
 // The caller's variables.
 [[nodiscard]] Environment this_environment();
 // Sets VERBENA_*; what is wrong with a choice, or with a variable that was there, is said.
-[[nodiscard]] Result<void, std::string> apply(const Choices& choices, Environment& to);
+[[nodiscard]] Result<void, std::string> set_variables(const Choices& choices, Environment& to);
 // Puts the libraries before others, and the library for the view before all; once, however often it
 // is done.
 void use_libraries(const std::string& directory, View view, Environment& in);

@@ -13,7 +13,7 @@ TEST(Choices, TravelAsVariables) {
   Choices choices;
   choices.name = "own";
   choices.addresses = {"eth0", "10.0.0.0/8,lo"};
-  ASSERT_TRUE(apply(choices, to));
+  ASSERT_TRUE(set_variables(choices, to));
   EXPECT_EQ(to, (Environment{{"HOME", "/h"},
                              {"VERBENA_ADDRESSES", "eth0,10.0.0.0/8,lo"},
                              {"VERBENA_DEVICE", "own"},
@@ -24,9 +24,9 @@ TEST(Choices, AreRefusedInTheWordsInWhichTheyCame) {
   Choices choices;
   choices.mtu = "5";
   Environment to;
-  EXPECT_TRUE(apply(choices, to).error().starts_with("--mtu is '5'"));
+  EXPECT_TRUE(set_variables(choices, to).error().starts_with("--mtu is '5'"));
   Environment had{{"VERBENA_MTU", "5"}};
-  EXPECT_TRUE(apply({}, had).error().starts_with("VERBENA_MTU is '5'"));
+  EXPECT_TRUE(set_variables({}, had).error().starts_with("VERBENA_MTU is '5'"));
 }
 
 TEST(Choices, PutTheLibrariesFirstAndOnce) {

@@ -121,7 +121,7 @@ void add_choices(CLI::App& to, Choices& choices) {
   }
   if (command.empty()) return usage("run", "which program?", kItselfFailed);
   Environment environment = this_environment();
-  if (const auto applied = apply(options.choices, environment); !applied) {
+  if (const auto applied = set_variables(options.choices, environment); !applied) {
     return usage("run", applied.error(), kItselfFailed);
   }
   return run(command, *view, std::move(environment));
@@ -157,7 +157,7 @@ struct Line {
   if (!shell) return usage("env", shell.error(), kUsage);
   const Environment before = this_environment();
   Environment after = before;
-  if (const auto applied = apply(options.choices, after); !applied) {
+  if (const auto applied = set_variables(options.choices, after); !applied) {
     return usage("env", applied.error(), kUsage);
   }
   const auto libraries = library_directory();
@@ -172,7 +172,7 @@ struct Line {
 
 [[nodiscard]] int do_devices(const Options& options) {
   Environment environment = this_environment();
-  if (const auto applied = apply(options.choices, environment); !applied) {
+  if (const auto applied = set_variables(options.choices, environment); !applied) {
     return usage("devices", applied.error(), kUsage);
   }
   return show_devices(environment, options.json);
