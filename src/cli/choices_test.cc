@@ -34,7 +34,7 @@ TEST(Choices, PutTheLibrariesFirstAndOnce) {
   use_libraries("/v", View::kPreload, in);
   const Environment once = in;
   EXPECT_EQ(in["LD_LIBRARY_PATH"], "/v:/a");
-  EXPECT_EQ(in["LD_PRELOAD"], "/v/libverbena-paths.so.1:/b.so");
+  EXPECT_EQ(in["LD_PRELOAD"], "/v/libverbena-paths.so:/b.so");
   EXPECT_EQ(in["ASAN_OPTIONS"], "verify_asan_link_order=0");
   use_libraries("/v", View::kPreload, in);
   EXPECT_EQ(in, once);

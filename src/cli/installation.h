@@ -9,7 +9,7 @@
 namespace verbena::cli {
 
 inline constexpr const char* kVerbsLibrary = "libibverbs.so.1";
-inline constexpr const char* kPathsLibrary = "libverbena-paths.so.1";
+inline constexpr const char* kPathsLibrary = "libverbena-paths.so";
 
 // bin/verbena's ../lib/verbena, or what is missing there.
 [[nodiscard]] Result<std::string, std::string> library_directory();
