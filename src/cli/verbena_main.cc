@@ -65,7 +65,7 @@ class Formatter : public CLI::Formatter {
  public:
   Formatter() { column_width(18); }
   [[nodiscard]] std::string make_usage(const CLI::App* app, std::string /*name*/) const override {
-    const std::string name = app->get_name();
+    const std::string& name = app->get_name();
     if (name == "run") return "verbena run [OPTIONS] -- PROGRAM [ARGUMENTS...]\n";
     return name == "verbena" ? "verbena COMMAND [OPTIONS]\n" : "verbena " + name + " [OPTIONS]\n";
   }

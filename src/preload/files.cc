@@ -61,10 +61,12 @@ VERBENA_EXPORT int openat64(int directory, const char* path, int flags, ...) {
 }
 
 // What the headers make of calls without a mode under _FORTIFY_SOURCE.
+// NOLINTBEGIN(readability-identifier-naming): as the C library names them
 extern "C" int __open_2(const char*, int);
 extern "C" int __open64_2(const char*, int);
 extern "C" int __openat_2(int, const char*, int);
 extern "C" int __openat64_2(int, const char*, int);
+// NOLINTEND(readability-identifier-naming)
 
 VERBENA_EXPORT int __open_2(const char* path, int flags) {
   if (const auto shown = ours(AT_FDCWD, path)) return open_shown(*shown, flags);

@@ -56,9 +56,11 @@ VERBENA_EXPORT ssize_t readlinkat(int directory, const char* path, char* out, si
 }
 
 // What the headers make of these under _FORTIFY_SOURCE.
+// NOLINTBEGIN(readability-identifier-naming): as the C library names them
 extern "C" ssize_t __readlink_chk(const char*, char*, size_t, size_t);
 extern "C" ssize_t __readlinkat_chk(int, const char*, char*, size_t, size_t);
 extern "C" char* __realpath_chk(const char*, char*, size_t);
+// NOLINTEND(readability-identifier-naming)
 
 VERBENA_EXPORT ssize_t __readlink_chk(const char* path, char* out, size_t size, size_t room) {
   if (const auto shown = ours(AT_FDCWD, path)) return no_link(*shown);

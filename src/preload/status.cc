@@ -88,6 +88,7 @@ VERBENA_EXPORT int statx(int directory, const char* path, int flags, unsigned ma
 }
 
 // What programs call that were linked before glibc 2.33.
+// NOLINTBEGIN(readability-identifier-naming): as the C library names them
 extern "C" int __xstat(int, const char*, struct stat*);
 extern "C" int __xstat64(int, const char*, struct stat64*);
 extern "C" int __lxstat(int, const char*, struct stat*);
@@ -96,6 +97,7 @@ extern "C" int __fxstat(int, int, struct stat*);
 extern "C" int __fxstat64(int, int, struct stat64*);
 extern "C" int __fxstatat(int, int, const char*, struct stat*, int);
 extern "C" int __fxstatat64(int, int, const char*, struct stat64*, int);
+// NOLINTEND(readability-identifier-naming)
 
 VERBENA_EXPORT int __xstat(int version, const char* path, struct stat* out) {
   if (const auto shown = ours(AT_FDCWD, path)) return stat_shown(*shown, *out);
