@@ -50,10 +50,10 @@ def free_port():
 class Pair:
     """One program twice: as a server, then, once that listens, as a client. Leaves no process."""
 
-    def __init__(self, command, env, client_command=None):
+    def __init__(self, command, env):
         self.port = free_port()
-        self.commands = [command + ["-p", str(self.port)],
-                         (client_command or command) + ["-p", str(self.port), "127.0.0.1"]]
+        command = command + ["-p", str(self.port)]
+        self.commands = [command, command + ["127.0.0.1"]]
         self.env = env
         self.ends = []
         self.until = time.monotonic() + SECONDS
@@ -92,8 +92,8 @@ class Pair:
         return "".join(texts) if bad else None
 
 
-def run_pair(command, env, wanted="", client_command=None):
-    with Pair(command, env, client_command) as pair:
+def run_pair(command, env, wanted=""):
+    with Pair(command, env) as pair:
         return pair.problem(wanted)
 
 
