@@ -186,8 +186,24 @@ VERBENA_EXPORT ibv_qp_ex* ibv_qp_to_qp_ex(ibv_qp* qp) {
   return is_alive(qp) && of(qp).extended ? &of(qp) : nullptr;
 }
 
+namespace {
+
+// Programs name what belongs to the other half of an XRC connection as well; as the kernel does for
+// its devices, that is passed over.
+[[nodiscard]] int without_other_half(ibv_qp_type type, int mask) {
+  switch (type) {
+    case IBV_QPT_XRC_SEND: return mask & ~(IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
+    case IBV_QPT_XRC_RECV:
+      return mask & ~(IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY);
+    default: return mask;
+  }
+}
+
+}  // namespace
+
 VERBENA_EXPORT int ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attr, int mask) {
   if (!is_alive(qp) || attr == nullptr) return EINVAL;
+  mask = without_other_half(qp->qp_type, mask);
   QpAttr to;
   if ((mask & IBV_QP_STATE) != 0) to.state = static_cast<transport::QpState>(attr->qp_state);
   if ((mask & IBV_QP_CUR_STATE) != 0) {
