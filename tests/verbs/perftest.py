@@ -7,12 +7,12 @@ import pairs
 
 # perftest sleeps for a second after its two ends have met: some pairs fit into that of others.
 AT_ONCE = 4
-# By operation: what connections it can have. XRC joins when the libraries offer it.
+# By operation: what connections it can have.
 CONNECTIONS = {
-    "write": ["RC", "UC"],
-    "read": ["RC"],
-    "send": ["RC", "UC", "UD"],
-    "atomic": ["RC"],
+    "write": ["RC", "UC", "XRC"],
+    "read": ["RC", "XRC"],
+    "send": ["RC", "UC", "UD", "XRC"],
+    "atomic": ["RC", "XRC"],
 }
 # By operation and what is measured: the options it has, of those we want to see. ib_write_* has no
 # events, and only what measures bandwidth has many queue pairs and both directions.
