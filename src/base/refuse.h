@@ -36,10 +36,12 @@ struct Returned<R(Arguments..., ...)> {
   using Type = R;
 };
 
-template <typename One, typename Other, typename A = typename Returned<One>::Type,
-          typename B = typename Returned<Other>::Type>
-constexpr bool returns_like =
-    std::is_same_v<A, B> || (std::is_pointer_v<A> && std::is_pointer_v<B>);
+// All pointers are returned alike.
+template <typename Function>
+using Shape = std::conditional_t<std::is_pointer_v<typename Returned<Function>::Type>, void*,
+                                 typename Returned<Function>::Type>;
+template <typename One, typename Other>
+constexpr bool returns_like = std::is_same_v<Shape<One>, Shape<Other>>;
 
 }  // namespace verbena::c_interface
 
