@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <new>
 #include <optional>
 #include <vector>
 
@@ -189,8 +190,39 @@ Host::~Host() {
   const auto lock = GroupLock::take(s.names, kLeaveLockBound);
   if (!lock) return;  // as if killed: the neighbours mend it
   Roster(s.table()).leave(s.self, monotonic_now());
+  pass_on_rest();
   for (UdpSockets& sockets : s.udp) sockets.receive.reset();
   s.peers.reset();
+}
+
+// While members come and go, packets of others fall to us. Those that nobody has looked at would be
+// lost with our sockets, and to a datagram's owner that is for ever.
+void Host::pass_on_rest() {
+  constexpr int kMostBatches = 64;
+  struct Rest final : DatagramHandler {
+    explicit Rest(Host& from) : host(from) {}
+    void on_datagram(const Datagram& datagram) override {
+      if (datagram.bytes.size() <= kSlotByte) return;
+      const uint8_t slot = datagram.bytes[kSlotByte];
+      if (slot != host.slot_ && slot != kProbeSlot) (void)host.pass_on(datagram);
+    }
+    void on_consumed(const wire::Gid&, uint16_t, uint32_t) override {}
+    Host& host;
+  };
+  try {
+    Rest rest(*this);
+    UdpReceiver receiver;
+    for (const Family family : {Family::kIpv4, Family::kIpv6}) {
+      const UdpSockets* const held = state_->sockets(family);
+      if (held == nullptr) continue;
+      for (int i = 0; i < kMostBatches; ++i) {
+        if (receiver.receive(held->receive.get(), family, rest, UdpReceiver::Ask::kBatch) == 0)
+          break;
+      }
+    }
+  } catch (const std::bad_alloc&) {
+    return;  // as if killed: what others had here is lost
+  }
 }
 
 void Host::abandon_in_child() {

@@ -147,6 +147,7 @@ class Host final : public Credits {
       const HostOptions& options, RandomSource& random);
   // Whether it was for somebody else.
   [[nodiscard]] bool pass_on(const Datagram& datagram);
+  void pass_on_rest();
   [[nodiscard]] bool deaf_now(uint8_t slot);
   void hears_again(uint8_t slot);
 

@@ -5,6 +5,7 @@
 #include <sys/resource.h>
 
 #include "link/host_test_fixture.h"
+#include "link/steering.h"
 
 namespace verbena::link::testing {
 namespace {
@@ -74,6 +75,26 @@ TEST_F(HostTest, LeavingShiftsNobody) {
     // The survivors attach the new program soon; then nothing is misdelivered any more.
     expect_straight_delivery_soon(members, 1);
   }
+}
+
+// Its index is another's for a moment, as when members come and go; it leaves before it has looked.
+TEST_F(HostTest, WhatFellToALeavingMemberIsPassedOn) {
+  const Member owner = start_joined();
+  const Member leaving = start_joined([](Host& host, Report& report, Shared&) {
+    while (report.stage == 0) ::usleep(500);
+    const auto other = static_cast<uint8_t>(report.stage.load());
+    const std::array<uint8_t, 2> swapped{host.slot(), other};
+    EXPECT_EQ(attach_steering(host.ipv4()->receive.get(), swapped), 0);
+    report.stage = 0;
+    while (report.leave == 0) ::usleep(500);
+  });
+  leaving.report->stage = owner.slot();
+  ASSERT_TRUE(wait_until([&] { return leaving.report->stage == 0; }));
+  constexpr uint32_t kId = 77;
+  send_to(owner.slot(), kId);
+  leave(leaving);
+  EXPECT_TRUE(all_arrive({{kId, owner.slot()}}, 5000));
+  expect_owners_saw({{kId, owner.slot()}});
 }
 
 TEST_F(HostTest, KilledAtRandomAHundredTimes) {
