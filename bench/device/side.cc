@@ -14,7 +14,7 @@ namespace {
 [[nodiscard]] std::shared_ptr<device::Device> open_device() {
   auto device = device::Device::acquire({});
   if (!device) {
-    std::fprintf(stderr, "bench: %s\n", device.error().c_str());
+    std::fprintf(stderr, "bench: %s\n", device.error().what.c_str());
     std::_Exit(1);
   }
   return *device;

@@ -27,7 +27,7 @@ template <typename T>
 
 [[nodiscard]] std::shared_ptr<device::Device> open_device(const device::EngineOptions& options) {
   auto device = device::Device::acquire(options);
-  if (!device) throw Problem("the device cannot start: " + device.error());
+  if (!device) throw Problem("the device cannot start: " + device.error().what);
   return *device;
 }
 

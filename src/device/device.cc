@@ -81,7 +81,7 @@ void flush_at_exit() {
 
 }  // namespace
 
-Result<std::shared_ptr<Device>, std::string> Device::acquire(const EngineOptions& options) {
+Result<std::shared_ptr<Device>, StartError> Device::acquire(const EngineOptions& options) {
   Shared& process = shared();
   const auto lock = process.lock();
   if (auto device = process.device.lock()) return device;
@@ -100,7 +100,7 @@ Result<std::shared_ptr<Device>, std::string> Device::acquire(const EngineOptions
   with_limits.memory.limits = {
       .max_pds = limits.max_pd, .max_keys = limits.max_mr, .max_region_bytes = limits.max_mr_bytes};
   auto engine = Engine::start(with_limits, *device);
-  if (!engine) return fail(engine.error().what);
+  if (!engine) return fail(engine.error());
   device->engine_ = std::move(*engine);
   device->gids_.set_options(options.gids);
   device->gids_.refresh();  // after the link has asked for notices: none is missed

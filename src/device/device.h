@@ -31,6 +31,9 @@ namespace verbena::device {
 template <typename T>
 using Outcome = Result<T, int>;
 
+// Why the device does not start.
+using StartError = link::HostError;
+
 class Context;
 
 struct Pd {
@@ -139,9 +142,9 @@ struct AddressVector {
 
 class Device final : public EventRouter {
  public:
-  // The process's device, started by the first to ask and stopped by the last to let go. The text
+  // The process's device, started by the first to ask and stopped by the last to let go. The error
   // says why not.
-  [[nodiscard]] static Result<std::shared_ptr<Device>, std::string> acquire(
+  [[nodiscard]] static Result<std::shared_ptr<Device>, StartError> acquire(
       const EngineOptions& options);
   ~Device() override;
 

@@ -38,6 +38,17 @@ void describe_port(ContextObject& context, ibv_port_attr& attr) {
   attr.flags = IBV_QPF_GRH_REQUIRED;
 }
 
+[[nodiscard]] int errno_of(const device::StartError& error) {
+  switch (error.kind) {
+    case device::StartError::Kind::kPortTakenByOther: return EADDRINUSE;
+    case device::StartError::Kind::kNoSlot:           return ENOSPC;
+    case device::StartError::Kind::kNoAnswer:         return ETIMEDOUT;
+    case device::StartError::Kind::kVersion:          return EPROTONOSUPPORT;
+    case device::StartError::Kind::kSystem:           break;
+  }
+  return error.code != 0 ? error.code : ENODEV;
+}
+
 void describe_odp(ibv_device_attr_ex& attr) {
   constexpr uint32_t kDatagrams =
       IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_SRQ_RECV;
@@ -57,8 +68,8 @@ ibv_context* open_context(std::shared_ptr<Session> session, int cmd_fd) {
   options.gids = settings.gids;
   auto acquired = device::Device::acquire(options);
   if (!acquired) {
-    if (settings.verbose) std::fprintf(stderr, "verbena: %s\n", acquired.error().c_str());
-    return none(ENODEV);
+    if (settings.verbose) std::fprintf(stderr, "verbena: %s\n", acquired.error().what.c_str());
+    return none(errno_of(acquired.error()));
   }
   if (settings.verbose && !(*acquired)->notice().empty()) {
     std::fprintf(stderr, "verbena: %s\n", (*acquired)->notice().c_str());

@@ -60,7 +60,7 @@ const EngineOptions& engine_options() {
 
 std::shared_ptr<Device> open_device() {
   auto device = Device::acquire(engine_options());
-  if (!device) throw Broken("no device: " + device.error());
+  if (!device) throw Broken("no device: " + device.error().what);
   return *device;
 }
 

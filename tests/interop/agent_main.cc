@@ -339,7 +339,7 @@ int run(uint16_t port) {
   }
   const auto device = device::Device::acquire({});
   if (!device) {
-    std::fprintf(stderr, "verbena_agent: %s\n", device.error().c_str());
+    std::fprintf(stderr, "verbena_agent: %s\n", device.error().what.c_str());
     return 1;
   }
   std::printf("ready\n");

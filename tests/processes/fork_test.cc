@@ -209,7 +209,7 @@ TEST_F(Forks, WhileOthersAskForEvents) {
   constexpr int kForks = kSanitized ? 30 : 200;
   Actor parent(*stage_, [this](Stage&) {
     auto device = device::Device::acquire(options_.engine);
-    if (!device) throw std::runtime_error(device.error());
+    if (!device) throw std::runtime_error(device.error().what);
     device::Context context(*device);
     device::CompletionChannel channel;
     for (const int fd : {channel.fd(), context.events().fd()}) ::fcntl(fd, F_SETFL, O_NONBLOCK);

@@ -143,7 +143,7 @@ class Member {
   }
   [[nodiscard]] std::shared_ptr<device::Device> open() {
     auto device = device::Device::acquire(options_.engine);
-    if (!device) fail(device.error());
+    if (!device) fail(device.error().what);
     return *device;
   }
   [[nodiscard]] Block& block(const Connection& c) { return blocks_[c.block]; }

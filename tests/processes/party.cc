@@ -22,7 +22,7 @@ void must(int error, const char* what) {
 
 [[nodiscard]] std::shared_ptr<device::Device> open(const PartyOptions& options) {
   auto device = device::Device::acquire(options.engine);
-  if (!device) throw std::runtime_error(device.error());
+  if (!device) throw std::runtime_error(device.error().what);
   return *device;
 }
 
