@@ -189,7 +189,11 @@ Host::~Host() {
   s.ledger->settle();
   const auto lock = GroupLock::take(s.names, kLeaveLockBound);
   if (!lock) return;  // as if killed: the neighbours mend it
-  Roster(s.table()).leave(s.self, monotonic_now());
+  Roster roster(s.table());
+  // With the order as it is, us included, nothing of others comes here any more; what has come by an
+  // older one is passed on.
+  if (roster.needs_steering()) s.steer(roster);
+  roster.leave(s.self, monotonic_now());
   pass_on_rest();
   for (UdpSockets& sockets : s.udp) sockets.receive.reset();
   s.peers.reset();
