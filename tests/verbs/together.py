@@ -5,7 +5,7 @@ import sys
 
 import pairs
 
-PERFTEST = ["ib_write_bw -c RC -q 16", "ib_read_bw -c RC", "ib_send_bw -c UD", "ib_send_lat -c RC",
+PERFTEST = ["ib_write_bw -c RC -q 16", "ib_read_bw -c RC", "ib_send_bw -c UD", "ib_send_lat -c RC -e",
             "ib_atomic_bw -c RC -b"]
 EXAMPLES = ["ibv_rc_pingpong -e", "ibv_ud_pingpong", "ibv_srq_pingpong"]
 
