@@ -190,8 +190,8 @@ Host::~Host() {
   const auto lock = GroupLock::take(s.names, kLeaveLockBound);
   if (!lock) return;  // as if killed: the neighbours mend it
   Roster roster(s.table());
-  // With the order as it is, us included, nothing of others comes here any more; what has come by an
-  // older one is passed on.
+  // With the order as it is, us included, nothing of others comes here any more; what has come by
+  // an older one is passed on.
   if (roster.needs_steering()) s.steer(roster);
   roster.leave(s.self, monotonic_now());
   pass_on_rest();
