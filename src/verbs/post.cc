@@ -90,12 +90,10 @@ int post_receives(ibv_recv_wr* wr, ibv_recv_wr** bad, Post&& post) {
 
 }  // namespace
 
+namespace {
+
 // Up to so many are posted together; longer lists go in parts.
-int post_send(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad) {
-  if (!is_alive(qp)) {
-    *bad = wr;
-    return EINVAL;
-  }
+[[nodiscard]] int post_chain(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad) {
   constexpr size_t kAtOnce = 16;
   std::array<SendRequest, kAtOnce> requests;
   while (wr != nullptr) {
@@ -119,6 +117,21 @@ int post_send(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad) {
     }
   }
   return 0;
+}
+
+}  // namespace
+
+int post_send(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad) {
+  if (!is_alive(qp)) {
+    *bad = wr;
+    return EINVAL;
+  }
+  if (wr == nullptr || wr->next != nullptr) return post_chain(qp, wr, bad);
+  SendRequest request;  // one: what most programs post, and not worth clearing room for more
+  int error = translate(*qp, *wr, request);
+  if (error == 0) error = of(qp->context).device.post_send(*of(qp).qp, request);
+  if (error != 0) *bad = wr;
+  return error;
 }
 
 int post_recv(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad) {
