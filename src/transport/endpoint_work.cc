@@ -111,9 +111,7 @@ bool Endpoint::request_fits(const QueuePair& qp, const SendRequest& request,
                             uint64_t length) const {
   if (qp.type == QpType::kXrcRecv) return false;
   const bool is_inline = (request.flags & kInline) != 0;
-  if (is_inline ? length > qp.sq.caps().max_inline : request.list.size() > qp.sq.caps().max_sge) {
-    return false;
-  }
+  if (is_inline && length > qp.sq.caps().max_inline) return false;
   switch (request.op) {
     case SendOp::kSend:
     case SendOp::kSendImm:
@@ -164,6 +162,8 @@ Result<void, Error> Endpoint::accepts(Qpn qpn, std::span<const SendRequest> requ
 Result<void, Error> Endpoint::post_send(Qpn qpn, const SendRequest& request, Time now) {
   QueuePair* const qp = find(qpn);
   if (qp == nullptr) return fail(Error::kNoSuchQp);
+  // Before the list is read: its length is the program's word.
+  if (request.list.size() > qp->sq.caps().max_sge) return fail(Error::kInvalid);
   const uint64_t length = memory::total_bytes(request.list);
   if (const auto good = accepts(*qp, request, length); !good) return good;
   if (qp->sq.full()) return fail(Error::kQueueFull);
