@@ -125,9 +125,16 @@ void Engine::set_taps(link::TransmitTap* transmit, link::ReceiveFilter* receive)
   filter_due_ = kNever;
 }
 
+// Goes round all numbers of this member before one comes again, in an order of its own: packets of
+// a connection that ended must not find the next one.
 Qpn Engine::draw_qpn() {
-  const auto low = static_cast<uint32_t>(random_->next()) & 0xffff;
-  return Qpn((uint32_t{host_->slot()} << 16) | low);
+  if (qpn_step_ == 0) {
+    const uint64_t drawn = random_->next();
+    qpn_step_ = static_cast<uint32_t>(drawn) | 1;
+    last_qpn_ = static_cast<uint32_t>(drawn >> 32);
+  }
+  last_qpn_ += qpn_step_;
+  return Qpn((uint32_t{host_->slot()} << 16) | (last_qpn_ & 0xffff));
 }
 
 wire::Psn Engine::draw_psn() {

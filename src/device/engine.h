@@ -243,6 +243,8 @@ class Engine final : public transport::EventSink,
   bool use_ipv4_ = false;
   bool use_ipv6_ = false;
   uint32_t poll_round_ = 0;
+  uint32_t last_qpn_ = 0;
+  uint32_t qpn_step_ = 0;         // 0: not drawn yet
   uint32_t batches_unacked_ = 0;  // of bulk, that put their ACKs off for the next
 
   // Between pollers and the helper; relaxed: hints that the next pass corrects.
