@@ -32,7 +32,9 @@ Context::~Context() {
     if (context == this) release(*cq);
   }
   std::erase_if(device_->cqs_, [this](const auto& entry) { return entry.second == this; });
-  for (const Pd* const pd : pds_) locked.memory().abandon_pd(pd->id);
+  std::unordered_set<uint32_t> pds;
+  for (const Pd* const pd : pds_) pds.insert(pd->id.value);
+  if (!pds.empty()) locked.memory().abandon_pds(pds);
 }
 
 void Context::release(CompletionQueue& cq) {

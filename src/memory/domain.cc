@@ -50,10 +50,10 @@ Result<void, Error> Domain::deallocate_pd(PdId pd) {
   return {};
 }
 
-void Domain::abandon_pd(PdId pd) {
-  for (const uint32_t key : tables_->keys.keys_of(pd, true)) (void)deallocate_window(RKey(key));
-  for (const uint32_t key : tables_->keys.keys_of(pd, false)) (void)deregister_region(LKey(key));
-  (void)deallocate_pd(pd);
+void Domain::abandon_pds(const std::unordered_set<uint32_t>& pds) {
+  for (const uint32_t key : tables_->keys.keys_of(pds, true)) (void)deallocate_window(RKey(key));
+  for (const uint32_t key : tables_->keys.keys_of(pds, false)) (void)deregister_region(LKey(key));
+  for (const uint32_t pd : pds) (void)deallocate_pd(PdId(pd));
 }
 
 Domain::Usage Domain::usage() const {

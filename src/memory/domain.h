@@ -17,6 +17,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <unordered_set>
 
 #include "base/ids.h"
 #include "base/random.h"
@@ -105,7 +106,7 @@ class Domain {
   [[nodiscard]] Result<void, Error> deallocate_pd(
       PdId pd);  // kBusy while regions or windows are in it
   // With whatever is in it. A region that a window of another domain is bound to stays.
-  void abandon_pd(PdId pd);
+  void abandon_pds(const std::unordered_set<uint32_t>& pds);
 
   // --- regions
   // kRemoteWrite and kRemoteAtomic need kLocalWrite (kInvalid otherwise, as verbs say).

@@ -31,11 +31,14 @@ uint32_t KeyTable::add_key(Entry& entry, uint32_t not_this) {
 
 void KeyTable::remove_key(uint32_t key) { VERBENA_CHECK(ids_.erase(key >> 8) != nullptr); }
 
-std::vector<uint32_t> KeyTable::keys_of(PdId pd, bool windows) const {
+std::vector<uint32_t> KeyTable::keys_of(const std::unordered_set<uint32_t>& pds,
+                                        bool windows) const {
   std::vector<uint32_t> list;
   for (const Entry& entry : entries_) {
     const uint32_t key = windows ? entry.rkey : entry.lkey;
-    if (entry.pd == pd && key != 0 && (entry.kind != Kind::kRegion) == windows) list.push_back(key);
+    if (key != 0 && (entry.kind != Kind::kRegion) == windows && pds.contains(entry.pd.value)) {
+      list.push_back(key);
+    }
   }
   return list;
 }

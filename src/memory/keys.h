@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <unordered_set>
 #include <vector>
 
 #include "base/id_table.h"
@@ -50,8 +51,9 @@ class KeyTable {
   [[nodiscard]] uint32_t add_key(Entry& entry, uint32_t not_this = 0);
   void remove_key(uint32_t key);
 
-  // Keys of a protection domain's windows, or of its regions (their L_Keys).
-  [[nodiscard]] std::vector<uint32_t> keys_of(PdId pd, bool windows) const;
+  // Keys of these protection domains' windows, or of their regions (their L_Keys).
+  [[nodiscard]] std::vector<uint32_t> keys_of(const std::unordered_set<uint32_t>& pds,
+                                              bool windows) const;
 
  private:
   RandomSource& random_;
