@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A program that is wrong gets the errno of the man page, in its own process, and goes on.
+#include <algorithm>
 #include <cerrno>
 #include <thread>
 
@@ -148,6 +149,65 @@ TEST_F(BadUse, SizesBeyondTheLimits) {
   EXPECT_EQ(ibv_post_recv(qp, &recv, &bad), EINVAL);
   recv.num_sge = -1;
   EXPECT_EQ(ibv_post_recv(qp, &recv, &bad), EINVAL);
+}
+
+TEST_F(BadUse, ListsThatAreLongerThanTheyMayBeAreNotRead) {
+  const auto pair = make_pair();
+  ibv_send_wr send{};
+  send.opcode = IBV_WR_SEND;
+  ibv_send_wr* bad_send = nullptr;
+  ibv_recv_wr recv{};
+  ibv_recv_wr* bad_recv = nullptr;
+  ibv_sge two[2] = {};
+  for (const unsigned flags : {0u, static_cast<unsigned>(IBV_SEND_INLINE)}) {
+    send.send_flags = flags;
+    send.sg_list = two;
+    send.num_sge = 1000;
+    EXPECT_EQ(ibv_post_send(pair[0], &send, &bad_send), EINVAL);
+    send.sg_list = nullptr;
+    send.num_sge = 1;
+    EXPECT_EQ(ibv_post_send(pair[0], &send, &bad_send), EINVAL);
+  }
+  recv.num_sge = 1;
+  EXPECT_EQ(ibv_post_recv(pair[0], &recv, &bad_recv), EINVAL);
+  recv.sg_list = two;
+  recv.num_sge = 1000;
+  EXPECT_EQ(ibv_post_recv(pair[0], &recv, &bad_recv), EINVAL);
+}
+
+TEST_F(BadUse, InlineDataWhoseLengthsWrap) {
+  const auto pair = make_pair(IBV_QP_EX_WITH_SEND);
+  ibv_qp_ex* const work = ibv_qp_to_qp_ex(pair[0]);
+  ASSERT_NE(work, nullptr);
+  char bytes[16] = {};
+  const ibv_data_buf list[] = {{bytes, SIZE_MAX}, {bytes, 9}};
+  ibv_wr_start(work);
+  ibv_wr_send(work);
+  ibv_wr_set_inline_data_list(work, 2, list);
+  EXPECT_EQ(ibv_wr_complete(work), EINVAL);
+}
+
+TEST_F(BadUse, TheCallersWishIsNotChanged) {
+  ibv_qp_init_attr init{};
+  init.send_cq = init.recv_cq = cq_;
+  init.qp_type = IBV_QPT_XRC_SEND;
+  init.cap = {1, 1, 1, 1, 0};
+  ibv_qp* const qp = ibv_create_qp(pd_, &init);
+  ASSERT_NE(qp, nullptr);
+  qps_.push_back(qp);
+  EXPECT_EQ(init.recv_cq, cq_);
+}
+
+TEST_F(BadUse, AQueuePairsNumberIsNotUsedAgainSoon) {
+  std::vector<uint32_t> numbers;
+  for (int i = 0; i < 500; ++i) {
+    ibv_qp* const qp = make_qp();
+    std::erase(qps_, qp);
+    numbers.push_back(qp->qp_num);
+    ASSERT_EQ(ibv_destroy_qp(qp), 0);
+  }
+  std::ranges::sort(numbers);
+  EXPECT_EQ(std::ranges::adjacent_find(numbers), numbers.end());
 }
 
 TEST_F(BadUse, TheWrongState) {

@@ -469,8 +469,10 @@ ibv_context* the_first() {
 }  // namespace
 
 // What such a program does not destroy, it leaks.
-extern "C" const char* __asan_default_options();  // NOLINT(bugprone-reserved-identifier)
+// NOLINTBEGIN(bugprone-reserved-identifier,readability-identifier-naming): its name for it
+extern "C" const char* __asan_default_options();
 extern "C" const char* __asan_default_options() { return "detect_leaks=0"; }
+// NOLINTEND(bugprone-reserved-identifier,readability-identifier-naming)
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (the_first() == nullptr) return 0;  // no network here

@@ -153,7 +153,7 @@ VERBENA_EXPORT int ibv_resize_cq(ibv_cq* cq, int cqe) {
 
 VERBENA_EXPORT int ibv_get_cq_event(ibv_comp_channel* channel, ibv_cq** cq, void** cq_context) {
   device::CompletionQueue* found = nullptr;
-  if (!is_alive(channel)) {
+  if (!is_alive(channel) || cq == nullptr || cq_context == nullptr) {
     errno = EINVAL;
     return -1;
   }

@@ -89,7 +89,8 @@ ibv_context* open_context(std::shared_ptr<Session> session, int cmd_fd) {
   return &context.release()->context;
 }
 
-int query_rt_values(ibv_context*, ibv_values_ex* values) {
+int query_rt_values(ibv_context* context, ibv_values_ex* values) {
+  if (!is_alive(context) || values == nullptr) return EINVAL;
   constexpr uint32_t kKnown = IBV_VALUES_MASK_RAW_CLOCK;
   if ((values->comp_mask & ~kKnown) != 0) return EINVAL;
   // In ticks of the clock that stamps completions, as others give it: seconds stay 0.
@@ -226,7 +227,7 @@ VERBENA_EXPORT int _ibv_query_gid_ex(ibv_context* context, uint32_t port, uint32
 
 VERBENA_EXPORT ssize_t _ibv_query_gid_table(ibv_context* context, ibv_gid_entry* entries,
                                             size_t most, uint32_t flags, size_t size) {
-  if (!is_alive(context) || flags != 0) return -EINVAL;
+  if (!is_alive(context) || (entries == nullptr && most != 0) || flags != 0) return -EINVAL;
   const auto all = of(context).device.device().gids().entries();
   size_t count = 0;
   for (uint32_t i = 0; i < all.size(); ++i) {
@@ -258,8 +259,8 @@ VERBENA_EXPORT int ibv_query_gid_type(ibv_context* context, uint8_t port, unsign
   return 0;
 }
 
-VERBENA_EXPORT int ibv_query_pkey(ibv_context*, uint8_t port, int index, __be16* pkey) {
-  if (port != kPort || index != 0) {
+VERBENA_EXPORT int ibv_query_pkey(ibv_context* context, uint8_t port, int index, __be16* pkey) {
+  if (!is_alive(context) || pkey == nullptr || port != kPort || index != 0) {
     errno = EINVAL;
     return -1;
   }
@@ -267,8 +268,9 @@ VERBENA_EXPORT int ibv_query_pkey(ibv_context*, uint8_t port, int index, __be16*
   return 0;
 }
 
-VERBENA_EXPORT int ibv_get_pkey_index(ibv_context*, uint8_t port, __be16 pkey) {
-  if (port == kPort && (pkey == kDefaultPkey || pkey == htobe16(0x7fff))) return 0;
+VERBENA_EXPORT int ibv_get_pkey_index(ibv_context* context, uint8_t port, __be16 pkey) {
+  if (is_alive(context) && port == kPort && (pkey == kDefaultPkey || pkey == htobe16(0x7fff)))
+    return 0;
   errno = EINVAL;
   return -1;
 }

@@ -33,7 +33,7 @@ static_assert(static_cast<int>(device::EventType::kQpLastWqeReached) ==
 
 VERBENA_EXPORT int ibv_get_async_event(ibv_context* context, ibv_async_event* event) {
   device::AsyncEvent happened;
-  if (!is_alive(context)) {
+  if (!is_alive(context) || event == nullptr) {
     errno = EINVAL;
     return -1;
   }

@@ -4,7 +4,8 @@
 //
 // So the memory of a handle never becomes anything but a handle of the same type, and not soon. Its
 // public part stays as it was (inline functions of verbs.h read the context from it), and its tag
-// says that it is dead.
+// says that it is dead. Another thread may be in the middle of a call when it dies: where that is
+// likely, what is inside lingers for a while.
 #pragma once
 
 #include <atomic>
@@ -33,27 +34,42 @@ class HandlePool {
     if (memory == nullptr) throw std::bad_alloc();
     return memory;
   }
-  void give_back(void* memory) noexcept {
+  // Without memory for the list it is never used again.
+  void give_back(void* memory) noexcept { (void)append(free_, memory); }
+  // A dead object whose inside is to go later: gives the one whose time has come, if any.
+  [[nodiscard]] void* linger(void* dead, size_t most) noexcept {
+    if (!append(lingering_, dead)) return nullptr;
     const std::lock_guard lock(mutex_);
-    try {
-      free_.push_back(memory);
-    } catch (const std::bad_alloc&) {
-      // Never used again, then.
-    }
+    if (lingering_.size() <= most) return nullptr;
+    void* const oldest = lingering_.front();
+    lingering_.pop_front();
+    return oldest;
   }
 
  private:
   // So many are not used again, so that a stale pointer most likely finds the dead.
   static constexpr size_t kRest = 64;
+
+  [[nodiscard]] bool append(std::deque<void*>& list, void* memory) noexcept {
+    const std::lock_guard lock(mutex_);
+    try {
+      list.push_back(memory);
+    } catch (const std::bad_alloc&) {
+      return false;
+    }
+    return true;
+  }
+
   const size_t bytes_;
   std::mutex mutex_;
   std::deque<void*> free_;
+  std::deque<void*> lingering_;
 };
 
-template <typename T>
+// kLinger: how many dead ones keep their inside.
+template <typename T, size_t kLinger = 0>
 class Handle {
  public:
-  Handle() = default;
   Handle(const Handle&) = delete;
   Handle& operator=(const Handle&) = delete;
 
@@ -70,11 +86,19 @@ class Handle {
   }
   // It could not be destroyed.
   void disclaim() { tag_.store(kAlive, std::memory_order_release); }
-
- protected:
-  ~Handle() { tag_.store(kDead, std::memory_order_release); }
+  // The end of one that was claimed.
+  void retire() {
+    tag_.store(kDead, std::memory_order_release);
+    T* over = static_cast<T*>(this);
+    if constexpr (kLinger != 0) over = static_cast<T*>(pool().linger(over, kLinger));
+    delete over;
+  }
 
  private:
+  friend T;
+  Handle() = default;
+  ~Handle() { tag_.store(kDead, std::memory_order_release); }
+
   static constexpr uint32_t kAlive = 0x5665'7262;
   static constexpr uint32_t kClaimed = 1;
   static constexpr uint32_t kDead = 0;

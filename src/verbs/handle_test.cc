@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <set>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -34,6 +35,22 @@ TEST(Handle, OneOfManyDestroysIt) {
   object->disclaim();
   EXPECT_TRUE(object->is_alive());
   delete object;
+}
+
+struct Slow : Shown, Handle<Slow, 2> {
+  std::unique_ptr<int> inside = std::make_unique<int>(7);
+};
+
+TEST(Handle, TheInsideLingers) {
+  std::vector<Slow*> dead;
+  for (int i = 0; i < 3; ++i) {
+    dead.push_back(new Slow);
+    ASSERT_TRUE(dead.back()->claim());
+    dead.back()->retire();
+    EXPECT_TRUE(dead.back()->is_dead());
+  }
+  EXPECT_EQ(*dead[1]->inside, 7) << "a call that had begun goes on";
+  EXPECT_EQ(*dead[2]->inside, 7);
 }
 
 TEST(Handle, MemoryIsNotUsedAgainSoonButIs) {

@@ -67,6 +67,7 @@ VERBENA_EXPORT ibv_rate mbps_to_ibv_rate(int mbps) {
 // from here.
 VERBENA_EXPORT int ibv_read_sysfs_file(const char* directory, const char* file, char* buffer,
                                        size_t size) {
+  if (directory == nullptr || file == nullptr || buffer == nullptr) return -1;
   if (std::string_view(directory) == the_device()->ibdev_path &&
       std::string_view(file) == "board_id") {
     const int n =

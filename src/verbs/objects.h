@@ -62,6 +62,9 @@ struct Session {
   Shared<DeviceMemory> memories;
 };
 
+// Programs destroy these while other threads poll and post; what they hold can be large.
+inline constexpr size_t kLinger = 16;
+
 struct ContextObject : verbs_context, Handle<ContextObject> {
   ContextObject(std::shared_ptr<device::Device> with, std::shared_ptr<Session> of)
       : device(std::move(with)), session(std::move(of)) {}
@@ -99,7 +102,7 @@ struct ChannelObject : ibv_comp_channel, Handle<ChannelObject> {
 };
 
 // Programs see an ibv_cq, which an ibv_cq_ex begins like.
-struct CqObject : ibv_cq_ex, Handle<CqObject> {
+struct CqObject : ibv_cq_ex, Handle<CqObject, kLinger> {
   std::unique_ptr<device::CompletionQueue> cq;
   bool stamped = false;
   // Between start_poll and end_poll
@@ -111,7 +114,7 @@ struct XrcdObject : ibv_xrcd, Handle<XrcdObject> {
   std::shared_ptr<device::Xrcd> xrcd;
 };
 
-struct SrqObject : ibv_srq, Handle<SrqObject> {
+struct SrqObject : ibv_srq, Handle<SrqObject, kLinger> {
   std::unique_ptr<device::Srq> srq;
   ibv_srq_attr limits;  // as given
 };
@@ -132,7 +135,7 @@ struct WorkInProgress {
 };
 
 // Programs see an ibv_qp, which an ibv_qp_ex begins with.
-struct QpObject : ibv_qp_ex, Handle<QpObject> {
+struct QpObject : ibv_qp_ex, Handle<QpObject, kLinger> {
   std::unique_ptr<device::Qp> qp;
   WorkInProgress work;
   bool extended;   // made for ibv_wr_*
@@ -193,7 +196,7 @@ template <typename Object, typename Finish>
     object.disclaim();
     return error;
   }
-  delete &object;
+  object.retire();
   return 0;
 }
 

@@ -23,6 +23,10 @@ static_assert(sizeof(memory::Sge) == sizeof(ibv_sge) &&
               offsetof(memory::Sge, length) == offsetof(ibv_sge, length) &&
               offsetof(memory::Sge, lkey) == offsetof(ibv_sge, lkey));
 
+[[nodiscard]] bool is_list(const ibv_sge* list, int count) {
+  return count == 0 || (count > 0 && list != nullptr);
+}
+
 [[nodiscard]] std::span<const memory::Sge> list_of(const ibv_sge* list, int count) {
   return {reinterpret_cast<const memory::Sge*>(list), static_cast<size_t>(count)};
 }
@@ -30,7 +34,7 @@ static_assert(sizeof(memory::Sge) == sizeof(ibv_sge) &&
 [[nodiscard]] int translate(const ibv_qp& qp, const ibv_send_wr& wr, SendRequest& to) {
   constexpr unsigned kKnown =
       IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED | IBV_SEND_INLINE;
-  if (wr.num_sge < 0 || (wr.send_flags & ~kKnown) != 0) return EINVAL;
+  if (!is_list(wr.sg_list, wr.num_sge) || (wr.send_flags & ~kKnown) != 0) return EINVAL;
   to = {};
   to.wr_id = wr.wr_id;
   to.op = static_cast<SendOp>(wr.opcode);
@@ -79,8 +83,9 @@ static_assert(sizeof(memory::Sge) == sizeof(ibv_sge) &&
 template <typename Post>
 int post_receives(ibv_recv_wr* wr, ibv_recv_wr** bad, Post&& post) {
   for (; wr != nullptr; wr = wr->next) {
-    const int error =
-        wr->num_sge < 0 ? EINVAL : post({wr->wr_id, list_of(wr->sg_list, wr->num_sge)});
+    const int error = is_list(wr->sg_list, wr->num_sge)
+                          ? post({wr->wr_id, list_of(wr->sg_list, wr->num_sge)})
+                          : EINVAL;
     if (error == 0) continue;
     *bad = wr;
     return error;

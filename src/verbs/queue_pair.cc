@@ -179,7 +179,12 @@ using namespace verbena::verbs;
 
 VERBENA_EXPORT ibv_qp* ibv_create_qp(ibv_pd* pd, ibv_qp_init_attr* init) {
   if (!is_alive(pd) || init == nullptr) return none(EINVAL);
-  return guarded([=] { return create_qp(pd->context, pd, nullptr, *init, false); });
+  return guarded([=] {
+    ibv_qp_init_attr wish = *init;
+    ibv_qp* const qp = create_qp(pd->context, pd, nullptr, wish, false);
+    if (qp != nullptr) init->cap = wish.cap;  // and nothing else
+    return qp;
+  });
 }
 
 VERBENA_EXPORT ibv_qp_ex* ibv_qp_to_qp_ex(ibv_qp* qp) {

@@ -62,6 +62,10 @@ VERBENA_EXPORT int ibv_init_ah_from_wc(ibv_context* context, uint8_t port, ibv_w
   attr->src_path_bits = wc->dlid_path_bits;
   attr->port_num = port;
   if ((wc->wc_flags & IBV_WC_GRH) == 0) return 0;
+  if (grh == nullptr) {
+    errno = EINVAL;
+    return -1;
+  }
   const Origin origin = origin_of(*grh);
   const auto index = of(context).device.device().gids().find(origin.destination);
   if (!index || port != 1) {

@@ -119,10 +119,14 @@ void wr_set_sge_list(ibv_qp_ex* qp, size_t count, const ibv_sge* list) {
 void wr_set_inline_data_list(ibv_qp_ex* qp, size_t count, const ibv_data_buf* buffers) {
   WorkInProgress& work = of(qp).work;
   if (!of(qp).is_alive() || work.error != 0 || work.requests.empty()) return;
+  // Each by itself first: their sum may wrap.
   size_t length = 0;
-  for (size_t i = 0; i < count; ++i) length += buffers[i].length;
-  if (length > of(qp).cap.max_inline_data ||
-      work.inlined.capacity() - work.inlined.size() < length) {
+  bool fits = true;
+  for (size_t i = 0; i < count && fits; ++i) {
+    fits = buffers[i].length <= of(qp).cap.max_inline_data - length;
+    length += buffers[i].length;
+  }
+  if (!fits || work.inlined.capacity() - work.inlined.size() < length) {
     work.error = EINVAL;
     return;
   }
