@@ -70,9 +70,6 @@ class HandlePool {
 template <typename T, size_t kLinger = 0>
 class Handle {
  public:
-  Handle(const Handle&) = delete;
-  Handle& operator=(const Handle&) = delete;
-
   static void* operator new(size_t) { return pool().take(); }
   static void operator delete(void* memory) noexcept { pool().give_back(memory); }
 
