@@ -471,7 +471,9 @@ ibv_context* the_first() {
 // What such a program does not destroy, it leaks.
 // NOLINTBEGIN(bugprone-reserved-identifier,readability-identifier-naming): its name for it
 extern "C" const char* __asan_default_options();
-extern "C" const char* __asan_default_options() { return "detect_leaks=0"; }
+extern "C" __attribute__((visibility("default"))) const char* __asan_default_options() {
+  return "detect_leaks=0";
+}
 // NOLINTEND(bugprone-reserved-identifier,readability-identifier-naming)
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
