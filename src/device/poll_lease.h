@@ -25,17 +25,18 @@ class PollLease {
   // help) it is longer, or work on one packet would outlast it.
   static constexpr Duration kFull = 500 * kMicrosecond;
   static constexpr Duration kLongestFull = 20 * kMillisecond;
-  [[nodiscard]] Duration full() const { return full_; }
+  // Any thread.
+  [[nodiscard]] Duration full() const { return full_.load(std::memory_order_relaxed); }
   // How long one look took that found nothing. The shortest counts: in a long one we were off the
   // core.
   void on_empty_look(Duration took) {
     constexpr int64_t kLooksPerLease = 500;
     look_ = look_ == 0 ? took : std::min(took, look_ + look_ / 16 + 1);
-    const Duration full = std::clamp(kLooksPerLease * look_, kFull, kLongestFull);
-    if (length_.load(std::memory_order_relaxed) == full_) {
-      length_.store(full, std::memory_order_relaxed);
+    const Duration longest = std::clamp(kLooksPerLease * look_, kFull, kLongestFull);
+    if (length_.load(std::memory_order_relaxed) == full()) {
+      length_.store(longest, std::memory_order_relaxed);
     }
-    full_ = full;
+    full_.store(longest, std::memory_order_relaxed);
   }
   // Any thread.
   [[nodiscard]] bool held(Time now) const { return now < end(); }
@@ -60,10 +61,10 @@ class PollLease {
     polled_.store(now, std::memory_order_relaxed);
     if (score_ < kMostScore) ++score_;
     const Duration length = length_.load(std::memory_order_relaxed);
-    if (length >= full_) {
+    if (length >= full()) {
       if (score_ == kMostScore) trial_ = kFirstTrial;
     } else if (++in_time_ >= trial_) {
-      change(length == 0 ? least() : std::min(2 * length, full_));
+      change(length == 0 ? least() : std::min(2 * length, full()));
     }
   }
   // The helper found packets waiting.
@@ -89,7 +90,7 @@ class PollLease {
            4 * length_.load(std::memory_order_relaxed);
   }
   // Shorter ones end while a batch is worked on.
-  [[nodiscard]] Duration least() const { return full_ / 4; }
+  [[nodiscard]] Duration least() const { return full() / 4; }
   void change(Duration length) {
     length_.store(length, std::memory_order_relaxed);
     score_ = kNewScore;
@@ -99,7 +100,7 @@ class PollLease {
   // Read by anyone; relaxed: hints that the next look corrects.
   std::atomic<Time> polled_{0};
   std::atomic<Duration> length_{kFull};
-  Duration full_ = kFull;
+  std::atomic<Duration> full_{kFull};
   Duration look_ = 0;
   int32_t score_ = kNewScore;
   uint32_t in_time_ = 0;  // batches, since the lease changed or was late
