@@ -5,46 +5,13 @@
 
 #include "transport/completer.h"
 #include "transport/datagram.h"
-#include "transport/packet_writer.h"
 #include "transport/recovery.h"
+#include "transport/request_packets.h"
 
 namespace verbena::transport::requester {
 namespace {
 
-using wire::Op;
 using wire::Psn;
-
-// The opcode of packet `packet` of a SEND or WRITE.
-[[nodiscard]] Op opcode_of(const SendWqe& wqe, uint32_t packet) {
-  const bool first = packet == 0;
-  const bool last = packet + 1 == wqe.packets;
-  switch (wqe.op) {
-    case SendOp::kSend:
-      return first ? (last ? Op::kSendOnly : Op::kSendFirst)
-                   : (last ? Op::kSendLast : Op::kSendMiddle);
-    case SendOp::kSendImm:
-      return first ? (last ? Op::kSendOnlyImm : Op::kSendFirst)
-                   : (last ? Op::kSendLastImm : Op::kSendMiddle);
-    case SendOp::kSendInvalidate:
-      return first ? (last ? Op::kSendOnlyInvalidate : Op::kSendFirst)
-                   : (last ? Op::kSendLastInvalidate : Op::kSendMiddle);
-    case SendOp::kWrite:
-      return first ? (last ? Op::kWriteOnly : Op::kWriteFirst)
-                   : (last ? Op::kWriteLast : Op::kWriteMiddle);
-    case SendOp::kWriteImm:
-      return first ? (last ? Op::kWriteOnlyImm : Op::kWriteFirst)
-                   : (last ? Op::kWriteLastImm : Op::kWriteMiddle);
-    case SendOp::kAtomicWrite:     return Op::kAtomicWrite;
-    case SendOp::kRead:            return Op::kReadRequest;
-    case SendOp::kCompareSwap:     return Op::kCompareSwap;
-    case SendOp::kFetchAdd:        return Op::kFetchAdd;
-    case SendOp::kLocalInvalidate:
-    case SendOp::kBindWindow:
-    case SendOp::kFlush:           break;
-  }
-  VERBENA_CHECK(false && "operation has no packets");
-  return Op::kSendOnly;
-}
 
 // Local operations take effect when the cursor reaches them; they complete in order with the rest.
 [[nodiscard]] WcStatus execute_local(Core& core, QueuePair& qp, const SendWqe& wqe) {
@@ -80,68 +47,6 @@ using wire::Psn;
   wqe.packets = qp.type == QpType::kUd ? 1 : packets_for(wqe.length, qp.mtu);
   qp.send.assign = qp.send.assign + wqe.packets;
   return true;
-}
-
-// Payload of packet `packet`; false when the memory under it is not usable.
-[[nodiscard]] bool gather(Core& core, QueuePair& qp, uint64_t number, uint32_t packet,
-                          memory::Pieces& pieces) {
-  const SendWqe& wqe = qp.sq.at(number);
-  const uint64_t offset = uint64_t{packet} * qp.mtu;
-  const auto n = static_cast<uint32_t>(std::min<uint64_t>(qp.mtu, wqe.length - offset));
-  if (n == 0) return true;
-  if ((wqe.flags & kInline) != 0) {
-    pieces.add(qp.sq.inline_data(number).subspan(offset, n));
-    return true;
-  }
-  return core.memory.gather(qp.pd, qp.sq.list(number), offset, n, pieces) == memory::Fault::kNone;
-}
-
-// The beginning of a request: every one of XRC's names the shared receive queue.
-[[nodiscard]] PacketWriter begin_request(const QueuePair& qp, const SendWqe& wqe, Op op, Psn psn) {
-  PacketWriter writer(qp, qp.service(), op, psn);
-  if (qp.type == QpType::kXrcSend) writer.put(wire::Xrceth{.reserved = 0, .srq = wqe.remote_srq});
-  return writer;
-}
-
-// One packet of a SEND, WRITE or ATOMIC WRITE.
-[[nodiscard]] bool send_data(Core& core, QueuePair& qp, uint64_t number, uint32_t packet,
-                             bool ack) {
-  const SendWqe& wqe = qp.sq.at(number);
-  memory::Pieces pieces(core.link.staging());
-  if (!gather(core, qp, number, packet, pieces)) return false;
-  PacketWriter writer = begin_request(qp, wqe, opcode_of(wqe, packet), wqe.first_psn + packet);
-  const wire::OpcodeInfo& info = wire::opcode_info(writer.bth().opcode);
-  if (info.has(wire::kReth)) {
-    writer.put(wire::Reth{wqe.remote_addr.value, wqe.rkey, static_cast<uint32_t>(wqe.length)});
-  }
-  if (info.has(wire::kImmDt)) writer.put(wire::ImmDt{wqe.imm_or_invalidate});
-  if (info.has(wire::kIeth)) writer.put(wire::Ieth{RKey(wqe.imm_or_invalidate)});
-  writer.bth().ack_request = ack;
-  // Only a message that consumes a receive can be solicited.
-  const bool consumes = wqe.op != SendOp::kWrite && wqe.op != SendOp::kAtomicWrite;
-  writer.bth().solicited = (wqe.flags & kSolicited) != 0 && info.ends_message() && consumes;
-  writer.send(core, qp.attr.path, pieces.list(), pieces.bytes());
-  return true;
-}
-
-// Asks for packets [from, to) of a READ.
-void send_read_request(Core& core, QueuePair& qp, const SendWqe& wqe, uint32_t from, uint32_t to) {
-  const uint64_t offset = uint64_t{from} * qp.mtu;
-  const uint64_t end = std::min<uint64_t>(uint64_t{to} * qp.mtu, wqe.length);
-  PacketWriter writer = begin_request(qp, wqe, Op::kReadRequest, wqe.first_psn + from);
-  writer.put(
-      wire::Reth{wqe.remote_addr.value + offset, wqe.rkey, static_cast<uint32_t>(end - offset)});
-  writer.bth().ack_request = true;
-  writer.send(core, qp.attr.path);
-}
-
-void send_atomic(Core& core, QueuePair& qp, const SendWqe& wqe) {
-  PacketWriter writer = begin_request(qp, wqe, opcode_of(wqe, 0), wqe.first_psn);
-  const bool swap = wqe.op == SendOp::kCompareSwap;
-  writer.put(wire::AtomicEth{wqe.remote_addr.value, wqe.rkey, swap ? wqe.swap : wqe.compare_add,
-                             swap ? wqe.compare_add : 0});
-  writer.bth().ack_request = true;
-  writer.send(core, qp.attr.path);
 }
 
 [[nodiscard]] bool window_allows(const QueuePair& qp, uint64_t more, uint32_t packets) {
@@ -206,16 +111,16 @@ enum class Sent : uint8_t { kYes, kMustWait, kFailed };
   if (wqe.wants_response()) {
     if (send.rd_outstanding >= qp.attr.max_rd_atomic) return Sent::kMustWait;
     if (wqe.op == SendOp::kRead) {
-      send_read_request(core, qp, wqe, from, to);
+      request_packets::send_read_request(core, qp, wqe, from, to);
     } else if (wqe.op == SendOp::kAtomicWrite) {
-      if (!send_data(core, qp, send.cursor, from, true)) return Sent::kFailed;
+      if (!request_packets::send_data(core, qp, send.cursor, from, true)) return Sent::kFailed;
     } else {
-      send_atomic(core, qp, wqe);
+      request_packets::send_atomic(core, qp, wqe);
     }
     ++send.rd_outstanding;
   } else {
     ack = wants_ack(qp, wqe, from, weight);
-    if (!send_data(core, qp, send.cursor, from, ack)) return Sent::kFailed;
+    if (!request_packets::send_data(core, qp, send.cursor, from, ack)) return Sent::kFailed;
   }
 
   send.unrequested = ack ? 0 : send.unrequested + 1;
@@ -238,7 +143,7 @@ enum class Sent : uint8_t { kYes, kMustWait, kFailed };
 // The BTH of a run that begins with packet `from` of an entry.
 [[nodiscard]] wire::Bth run_header(const QueuePair& qp, const SendWqe& wqe, uint32_t from) {
   wire::Bth bth;
-  bth.opcode = wire::opcode_byte(qp.service(), opcode_of(wqe, from));
+  bth.opcode = wire::opcode_byte(qp.service(), request_packets::opcode_of(wqe, from));
   bth.dest_qp = qp.attr.dest_qpn;
   bth.psn = wqe.first_psn + from;
   return bth;
@@ -408,8 +313,9 @@ void pump_unreliable(Core& core, QueuePair& qp) {
         }
       }
       --budget;
-      const bool sent = ud ? datagram::send(core, qp, send.cursor)
-                           : send_data(core, qp, send.cursor, send.cursor_packet, false);
+      const bool sent =
+          ud ? datagram::send(core, qp, send.cursor)
+             : request_packets::send_data(core, qp, send.cursor, send.cursor_packet, false);
       if (!sent) {
         wqe.local_status = WcStatus::kLocalProtection;
       } else if (++send.cursor_packet < wqe.packets) {
@@ -494,10 +400,10 @@ void resend(Core& core, QueuePair& qp, Resend what, Psn from, uint32_t packets) 
       if (what == Resend::kResponses) {
         sent = std::min(sent, static_cast<uint32_t>(distance(from, end)));
       }
-      send_read_request(core, qp, wqe, packet, packet + sent);
+      request_packets::send_read_request(core, qp, wqe, packet, packet + sent);
     } else if (wqe.is_atomic() && wqe.op != SendOp::kAtomicWrite) {
-      send_atomic(core, qp, wqe);
-    } else if (send_data(core, qp, number, packet, from.next() == end)) {
+      request_packets::send_atomic(core, qp, wqe);
+    } else if (request_packets::send_data(core, qp, number, packet, from.next() == end)) {
       if (from.next() == end && end.is_after(qp.send.requested_end)) qp.send.requested_end = end;
     } else {
       wqe.local_status = WcStatus::kLocalProtection;
