@@ -240,6 +240,5 @@ void fill_operations(ContextObject& context);
 // Through their completion queue, and through their queue pair, likewise.
 void fill_reading(CqObject& cq);
 void fill_work_calls(QpObject& qp);
-[[nodiscard]] ibv_srq* make_srq(ibv_pd* pd, device::SrqRequest request, void* srq_context);
 
 }  // namespace verbena::verbs

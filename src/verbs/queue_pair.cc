@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Queue pairs, shared receive queues and address handles.
+// Queue pairs and address handles.
 #include <algorithm>
 #include <cstring>
 
@@ -156,22 +156,6 @@ ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* init) {
   });
 }
 
-ibv_srq* make_srq(ibv_pd* pd, device::SrqRequest request, void* srq_context) {
-  auto srq = std::make_unique<SrqObject>();
-  request.cookie = srq.get();
-  auto made = of(pd->context).device.create_srq(*of(pd).pd, request);
-  if (!made) return none(made.error());
-  static_cast<ibv_srq&>(*srq) = {};
-  srq->context = pd->context;
-  srq->srq_context = srq_context;
-  srq->pd = pd;
-  srq->limits = {.max_wr = request.entries, .max_sge = request.max_sge, .srq_limit = 0};
-  ::pthread_mutex_init(&srq->mutex, nullptr);
-  ::pthread_cond_init(&srq->cond, nullptr);
-  srq->srq = std::move(*made);
-  return srq.release();
-}
-
 }  // namespace verbena::verbs
 
 using namespace verbena;
@@ -272,40 +256,6 @@ VERBENA_EXPORT int ibv_destroy_qp(ibv_qp* qp) {
     await_acks(qp->mutex, qp->cond, qp->events_completed, of(qp).qp->events);
     ::pthread_mutex_destroy(&qp->mutex);
     ::pthread_cond_destroy(&qp->cond);
-    return 0;
-  });
-}
-
-VERBENA_EXPORT ibv_srq* ibv_create_srq(ibv_pd* pd, ibv_srq_init_attr* init) {
-  if (!is_alive(pd) || init == nullptr) return none(EINVAL);
-  return guarded([=] {
-    return make_srq(pd, {.entries = init->attr.max_wr, .max_sge = init->attr.max_sge},
-                    init->srq_context);
-  });
-}
-
-VERBENA_EXPORT int ibv_modify_srq(ibv_srq* srq, ibv_srq_attr* attr, int mask) {
-  if (!is_alive(srq) || attr == nullptr) return EINVAL;
-  if ((mask & ~static_cast<int>(IBV_SRQ_LIMIT)) != 0) return EOPNOTSUPP;
-  const int error = of(srq->context).device.arm_srq(*of(srq).srq, attr->srq_limit);
-  if (error == 0) of(srq).limits.srq_limit = attr->srq_limit;
-  return error;
-}
-
-VERBENA_EXPORT int ibv_query_srq(ibv_srq* srq, ibv_srq_attr* attr) {
-  if (!is_alive(srq) || attr == nullptr) return EINVAL;
-  *attr = of(srq).limits;
-  return 0;
-}
-
-VERBENA_EXPORT int ibv_destroy_srq(ibv_srq* srq) {
-  if (!is_alive(srq)) return EINVAL;
-  return destroy(of(srq), [=] {
-    const int error = of(srq->context).device.destroy_srq(*of(srq).srq);
-    if (error != 0) return error;
-    await_acks(srq->mutex, srq->cond, srq->events_completed, of(srq).srq->events);
-    ::pthread_mutex_destroy(&srq->mutex);
-    ::pthread_cond_destroy(&srq->cond);
     return 0;
   });
 }

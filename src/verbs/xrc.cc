@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Extended connection domains, and shared receive queues with more than the classic call gives.
+// Extended connection domains (XRC).
 #include <fcntl.h>
 #include <sys/stat.h>
 
@@ -34,40 +34,6 @@ ibv_xrcd* open_xrcd(ibv_context* context, ibv_xrcd_init_attr* attr) {
 int close_xrcd(ibv_xrcd* xrcd) {
   if (!is_alive(xrcd)) return EINVAL;
   return destroy(of(xrcd), [=] { return of(xrcd->context).device.close_xrcd(of(xrcd).xrcd); });
-}
-
-int get_srq_num(ibv_srq* srq, uint32_t* number) {
-  if (!is_alive(srq) || number == nullptr) return EINVAL;
-  const device::Srq& made = *of(srq).srq;
-  if (made.xrcd == nullptr) return EINVAL;
-  *number = made.queue->id.value;
-  return 0;
-}
-
-ibv_srq* create_srq_ex(ibv_context* context, ibv_srq_init_attr_ex* init) {
-  return guarded([=]() -> ibv_srq* {
-    constexpr uint32_t kKnown = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD |
-                                IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ;
-    constexpr uint32_t kXrc = kKnown;
-    if ((init->comp_mask & ~kKnown) != 0) return none(EOPNOTSUPP);
-    if ((init->comp_mask & IBV_SRQ_INIT_ATTR_PD) == 0 || !is_alive(init->pd) ||
-        init->pd->context != context) {
-      return none(EINVAL);
-    }
-    const bool typed = (init->comp_mask & IBV_SRQ_INIT_ATTR_TYPE) != 0;
-    const ibv_srq_type type = typed ? init->srq_type : IBV_SRQT_BASIC;
-    device::SrqRequest request{.entries = init->attr.max_wr, .max_sge = init->attr.max_sge};
-    if (type == IBV_SRQT_XRC) {
-      if ((init->comp_mask & kXrc) != kXrc || !are_alive(init->xrcd, init->cq)) {
-        return none(EINVAL);
-      }
-      request.xrcd = of(init->xrcd).xrcd.get();
-      request.cq = of(init->cq).cq.get();
-    } else if (type != IBV_SRQT_BASIC) {
-      return none(EOPNOTSUPP);
-    }
-    return make_srq(init->pd, request, init->srq_context);
-  });
 }
 
 }  // namespace verbena::verbs
