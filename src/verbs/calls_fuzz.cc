@@ -477,7 +477,7 @@ extern "C" __attribute__((visibility("default"))) const char* __asan_default_opt
 // NOLINTEND(bugprone-reserved-identifier,readability-identifier-naming)
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  if (the_first() == nullptr) return 0;  // no network here
+  VERBENA_CHECK(the_first() != nullptr);
   Input in(data, size);
   {
     Program program(in);

@@ -23,7 +23,7 @@ class VerbsPair : public ::testing::Test {
   void SetUp() override {
     devices_ = ibv_get_device_list(nullptr);
     context_ = ibv_open_device(devices_[0]);
-    if (context_ == nullptr) GTEST_SKIP() << "the device does not open: " << std::strerror(errno);
+    ASSERT_NE(context_, nullptr) << "the device does not open: " << std::strerror(errno);
     pd_ = ibv_alloc_pd(context_);
     cq_ = ibv_create_cq(context_, 64, nullptr, nullptr, 0);
     ASSERT_NE(pd_, nullptr);
