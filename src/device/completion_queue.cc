@@ -5,7 +5,7 @@
 #include <bit>
 #include <cerrno>
 
-#include <time.h>
+#include "link/clock.h"
 
 namespace verbena::device {
 namespace {
@@ -13,15 +13,9 @@ namespace {
 // A completion that was purged: polled over, never shown.
 constexpr Qpn kPurged{0xffffffff};
 
-[[nodiscard]] uint64_t read_clock(clockid_t clock) {
-  timespec now{};
-  ::clock_gettime(clock, &now);
-  return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000u + static_cast<uint64_t>(now.tv_nsec);
-}
-
 }  // namespace
 
-uint64_t raw_clock_ns() { return read_clock(CLOCK_MONOTONIC); }
+uint64_t raw_clock_ns() { return static_cast<uint64_t>(link::monotonic_now()); }
 
 CompletionQueue::CompletionQueue(CompletionOwner& owner, uint32_t entries,
                                  CompletionChannel* channel, const CompletionQueueOptions& options)
@@ -41,7 +35,7 @@ void CompletionQueue::push(const transport::Completion& completion) {
   if (options_.stamped()) {
     ring_.stamps[staged_ & mask_] = {
         .raw_ns = options_.raw_stamps ? raw_clock_ns() : 0,
-        .wall_ns = options_.wall_stamps ? read_clock(CLOCK_REALTIME) : 0};
+        .wall_ns = options_.wall_stamps ? static_cast<uint64_t>(link::wall_now()) : 0};
   }
   ++staged_;
   staged_solicited_ |= completion.solicited || completion.status != transport::WcStatus::kSuccess;

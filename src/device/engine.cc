@@ -8,11 +8,11 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/random.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/check.h"
 #include "base/relax.h"
+#include "link/clock.h"
 #include "wire/icrc.h"
 
 namespace verbena::device {
@@ -58,11 +58,7 @@ void watch(int epoll, int fd) {
 
 }  // namespace
 
-Time Engine::clock() {
-  timespec now{};
-  ::clock_gettime(CLOCK_MONOTONIC, &now);
-  return Time{now.tv_sec} * kSecond + now.tv_nsec;
-}
+Time Engine::clock() { return link::monotonic_now(); }
 
 Engine::Engine(EventRouter& router) : router_(router), random_(std::make_unique<KernelRandom>()) {}
 

@@ -13,6 +13,7 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
+#include "link/clock.h"
 #include "link/host_state.h"
 #include "link/joining.h"
 #include "link/steering.h"

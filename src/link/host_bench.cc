@@ -3,6 +3,7 @@
 #include <benchmark/benchmark.h>
 #include <unistd.h>
 
+#include "link/clock.h"
 #include "link/host.h"
 #include "link/shared_table.h"
 

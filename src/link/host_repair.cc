@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 #include <sys/timerfd.h>
 
+#include "link/clock.h"
 #include "link/host_state.h"
 #include "link/steering.h"
 

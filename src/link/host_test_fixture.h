@@ -27,6 +27,7 @@
 
 #include "base/endian.h"
 #include "base/random.h"
+#include "link/clock.h"
 #include "link/host.h"
 #include "link/shared_table.h"
 #include "link/unix_names.h"

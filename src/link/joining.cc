@@ -14,6 +14,7 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include "link/clock.h"
 #include "link/peers.h"
 
 namespace verbena::link {

@@ -3,8 +3,7 @@
 
 #include <algorithm>
 
-#include <time.h>
-
+#include "link/clock.h"
 #include "wire/icrc.h"
 #include "wire/network.h"
 #include "wire/pcap.h"
@@ -67,13 +66,10 @@ void Capture::add(const wire::IcrcFlow& flow, uint8_t traffic_class, uint8_t hop
                   std::span<const uint8_t> packet) {
   if (frames_ >= max_frames_) return;
   ++frames_;
-  timespec now{};
-  ::clock_gettime(CLOCK_REALTIME, &now);
   std::vector<uint8_t> bytes;
   wire::PcapWriter writer(bytes);
   bytes.clear();  // the file has its header
-  writer.add(Time{now.tv_sec} * kSecond + now.tv_nsec,
-             wire::build_frame_as_is(flow, hop_limit, traffic_class, packet));
+  writer.add(wall_now(), wire::build_frame_as_is(flow, hop_limit, traffic_class, packet));
   (void)std::fwrite(bytes.data(), 1, bytes.size(), file_);
 }
 

@@ -6,7 +6,6 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 namespace verbena::link {
@@ -84,12 +83,6 @@ Result<TableMapping, TableMapping::Error> TableMapping::adopt(UniqueFd fd) {
     return fail(Error::kVersion);
   }
   return map(std::move(fd));
-}
-
-Time monotonic_now() {
-  timespec now{};
-  ::clock_gettime(CLOCK_MONOTONIC, &now);
-  return Time{now.tv_sec} * kSecond + now.tv_nsec;
 }
 
 }  // namespace verbena::link

@@ -154,7 +154,4 @@ class TableMapping {
   SharedTable* table_ = nullptr;
 };
 
-// Nanoseconds that all processes of the host agree on.
-[[nodiscard]] Time monotonic_now();
-
 }  // namespace verbena::link

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/check.h"
+#include "link/clock.h"
 #include "link/shared_table.h"
 
 namespace verbena::link {

@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "link/clock.h"
 #include "link/shared_table.h"
 
 namespace verbena::processes {

@@ -16,6 +16,7 @@
 
 #include "base/random.h"
 #include "device/device.h"
+#include "link/clock.h"
 #include "link/shared_table.h"
 
 namespace verbena::processes {
