@@ -19,6 +19,7 @@ Context::~Context() {
   std::erase(device_->contexts_, this);
   const auto ours = [this](const auto& entry) { return entry.second->context == this; };
   for (const auto& entry : device_->qps_ | std::views::filter(ours)) {
+    leave_groups(locked.endpoint(), Qpn(entry.first));
     (void)locked.endpoint().destroy_qp(Qpn(entry.first));
     release(*entry.second);
   }

@@ -153,6 +153,31 @@ int Context::destroy_qp(Qp& qp) {
   return 0;
 }
 
+int Context::attach_group(Qp& qp, const wire::Gid& group) {
+  Engine& engine = device_->engine();
+  const Engine::Quiet locked(engine);
+  if (locked.endpoint().is_attached(qp.qpn, group)) return 0;
+  if (const int error = errno_of(locked.endpoint().attach(qp.qpn, group)); error != 0) return error;
+  const int error = engine.join_group(group);
+  if (error != 0) VERBENA_CHECK(locked.endpoint().detach(qp.qpn, group));
+  return error;
+}
+
+int Context::detach_group(Qp& qp, const wire::Gid& group) {
+  Engine& engine = device_->engine();
+  const Engine::Quiet locked(engine);
+  if (const int error = errno_of(locked.endpoint().detach(qp.qpn, group)); error != 0) return error;
+  engine.leave_group(group);
+  return 0;
+}
+
+void Context::leave_groups(transport::Endpoint& endpoint, Qpn qpn) {
+  for (const wire::Gid& group : endpoint.groups_of(qpn)) {
+    VERBENA_CHECK(endpoint.detach(qpn, group));
+    device_->engine().leave_group(group);
+  }
+}
+
 void Context::release(Qp& qp) {
   for (CompletionQueue* const cq : qp.cqs()) {
     cq->purge(qp.qpn);

@@ -147,7 +147,8 @@ Outcome<transport::Path> Device::resolve(const AddressVector& vector) const {
   const auto source = gids_.at(vector.source_index);
   if (!source || vector.destination.is_zero()) return fail(EINVAL);
   if (source->gid.is_ipv4() != vector.destination.is_ipv4()) return fail(EINVAL);
-  if (!notice().empty() && !source->loopback && !gids_.find(vector.destination)) {
+  const bool multicast = vector.destination.is_multicast();
+  if (!notice().empty() && !source->loopback && !multicast && !gids_.find(vector.destination)) {
     return fail(ENETUNREACH);
   }
   const bool link_local = !vector.destination.is_ipv4() && vector.destination.bytes[0] == 0xfe &&
@@ -161,7 +162,7 @@ Outcome<transport::Path> Device::resolve(const AddressVector& vector) const {
                          .largest_mtu = gids_.find(vector.destination)
                                             ? transport::Mtu::k4096
                                             : path_mtu_for(source->mtu_bytes),
-                         .interface_index = link_local ? source->interface_index : 0};
+                         .interface_index = link_local || multicast ? source->interface_index : 0};
 }
 
 void Device::on_qp_event(transport::Event event, Qpn qpn) {

@@ -243,7 +243,12 @@ class Context {
   }
   [[nodiscard]] int modify_qp(Qp& qp, const transport::QpAttr& attr, uint32_t mask);
   [[nodiscard]] Outcome<transport::QpAttr> query_qp(const Qp& qp);
+  // EBUSY while it is attached to a group.
   [[nodiscard]] int destroy_qp(Qp& qp);
+  // Multicast: a UD queue pair receives what is sent to the group from here on. Attached twice is
+  // once; EINVAL to detach what is not.
+  [[nodiscard]] int attach_group(Qp& qp, const wire::Gid& group);
+  [[nodiscard]] int detach_group(Qp& qp, const wire::Gid& group);
   // EINVAL, among others, for a datagram that the interface of its path cannot carry whole.
   [[nodiscard]] int post_send(Qp& qp, const transport::SendRequest& request);
   // A chain under one lock, sent together. Gives how many were posted; `error` is why the next was
@@ -258,6 +263,7 @@ class Context {
   [[nodiscard]] int dealloc_mw(RKey window);
 
  private:
+  void leave_groups(transport::Endpoint& endpoint, Qpn qpn);
   // Gives back what it held of other objects; the engine's lock is held.
   void release(Qp& qp);
   void release(Srq& srq);

@@ -135,6 +135,9 @@ class Engine final : public transport::EventSink,
   // A first packet sequence number that nobody can guess. Takes the lock.
   [[nodiscard]] wire::Psn draw_psn();
   [[nodiscard]] uint8_t slot() const { return host_->slot(); }
+  // Multicast: once more for each join. Under the lock; 0 or errno.
+  [[nodiscard]] int join_group(const wire::Gid& group) { return host_->join_group(group); }
+  void leave_group(const wire::Gid& group) { host_->leave_group(group); }
   // Address families in use; both are looked at, the other one less often.
   void note_family(bool ipv4);
 

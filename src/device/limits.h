@@ -23,6 +23,8 @@ struct DeviceLimits {
   uint64_t max_mr_bytes = uint64_t{1} << 46;
   uint32_t max_srq = 16'384;
   uint32_t max_rd_atomic = 128;
+  uint32_t max_groups = static_cast<uint32_t>(transport::Groups::kMaxGroups);
+  uint32_t max_group_members = static_cast<uint32_t>(transport::Groups::kMaxMembers);
   uint32_t max_gids = static_cast<uint32_t>(GidTable::kMaxEntries);
 };
 

@@ -235,6 +235,7 @@ void Host::abandon_in_child() {
   s.abandoned = true;
   s.peers->abandon();
   s.addresses.abandon();
+  s.memberships.abandon();
   s.epoll.reset();
   s.timer.reset();
   for (UdpSockets& sockets : s.udp) {
@@ -242,6 +243,26 @@ void Host::abandon_in_child() {
     sockets.send.reset();
   }
   s.mapping.abandon();
+}
+
+int Host::join_group(const wire::Gid& group) {
+  State& s = *state_;
+  const Family family = group.is_ipv4() ? Family::kIpv4 : Family::kIpv6;
+  const UdpSockets* const held = s.sockets(family);
+  if (held == nullptr) return EAFNOSUPPORT;
+  if (const int error = s.memberships.join(group); error != 0) return error;
+  // A kernel that knows no such choice listens anyway.
+  (void)listen_to_groups(held->receive.get(), family, true);
+  return 0;
+}
+
+void Host::leave_group(const wire::Gid& group) {
+  State& s = *state_;
+  const Family family = group.is_ipv4() ? Family::kIpv4 : Family::kIpv6;
+  s.memberships.leave(group);
+  const UdpSockets* const held = s.sockets(family);
+  if (held == nullptr || s.memberships.any(family)) return;
+  (void)listen_to_groups(held->receive.get(), family, false);
 }
 
 const UdpSockets* Host::ipv4() const { return state_->sockets(Family::kIpv4); }
@@ -433,10 +454,13 @@ void Host::on_ready(DatagramHandler& handler) {
   for (int i = 0; i < count; ++i) {
     const uint64_t data = events[static_cast<size_t>(i)].data.u64;
     switch (static_cast<uint32_t>(data >> 32)) {
-      case kTagPeers:     s.peers->on_ready(static_cast<uint32_t>(data), s); break;
-      case kTagTimer:     s.on_timer(); break;
-      case kTagAddresses: s.addresses.on_ready(); break;
-      default:            break;
+      case kTagPeers: s.peers->on_ready(static_cast<uint32_t>(data), s); break;
+      case kTagTimer: s.on_timer(); break;
+      case kTagAddresses:
+        s.addresses.on_ready();
+        s.memberships.on_addresses_changed();
+        break;
+      default: break;
     }
   }
   s.handler = nullptr;

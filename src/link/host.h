@@ -7,7 +7,7 @@
 //    top byte of its destination queue pair number, the member's *slot*.
 //  - What members must agree on lies in a memfd (SharedTable): slots and the order of sockets in
 //  the group,
-//    credits, and room for connection-manager, SRQ and multicast names. Any member hands the memfd
+//    credits, and room for connection-manager and SRQ names. Any member hands the memfd
 //    to a newcomer over an abstract unix socket; when the last is gone, so is it.
 //  - A member that dies shifts the group's socket order. Its neighbours notice (a unix connection
 //  each), or whoever
@@ -130,6 +130,11 @@ class Host final : public Credits {
   // While true, nobody need wake us for credits: we ask again by ourselves. After setting it to
   // false, ask once more before sleeping.
   void set_polling(bool polling);
+
+  // --- Multicast: what is sent to a group comes through the sockets from here on, once more for
+  // each join. 0 or errno.
+  [[nodiscard]] int join_group(const wire::Gid& group);
+  void leave_group(const wire::Gid& group);
 
   [[nodiscard]] uint32_t members() const;  // alive, ourselves included
   // Rises, within on_ready(), when the host's addresses or interfaces may have changed.

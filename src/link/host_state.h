@@ -21,6 +21,7 @@
 #include "link/credits.h"
 #include "link/host.h"
 #include "link/local_addresses.h"
+#include "link/memberships.h"
 #include "link/peers.h"
 #include "link/roster.h"
 
@@ -73,6 +74,7 @@ struct Host::State final : PeerEvents {
   std::unique_ptr<Peers> peers;
   std::unique_ptr<CreditLedger> ledger;
   LocalAddresses addresses;
+  Memberships memberships;
   HostCounters counters;
   DatagramHandler* handler = nullptr;  // during on_ready()
   bool abandoned = false;

@@ -90,10 +90,6 @@ struct SrqEntry {  // XRC: whose a shared receive queue number is
   std::atomic<uint32_t> srq_number;
   std::atomic<uint32_t> slot;
 };
-struct MulticastEntry {  // who has joined a group
-  std::array<std::atomic<uint8_t>, 16> gid;
-  std::array<std::atomic<uint64_t>, kSlots / 64> members;
-};
 
 struct SharedTable {
   static constexpr uint64_t kMagic = 0x56657262656e6131;  // "Verbena1"
@@ -120,7 +116,6 @@ struct SharedTable {
   std::array<ServiceEntry, 1024> services;
   std::array<CommunicationEntry, 4096> communications;
   std::array<SrqEntry, 1024> srqs;
-  std::array<MulticastEntry, 256> multicast;
 };
 
 static_assert(std::atomic<uint64_t>::is_always_lock_free &&

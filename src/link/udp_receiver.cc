@@ -97,8 +97,11 @@ void UdpReceiver::dispatch(const mmsghdr& header, Family family, DatagramHandler
   }
   ++counters_.datagrams;
   if ((msg.msg_flags & MSG_TRUNC) != 0) ++counters_.truncated;
-  handler.on_consumed(datagram.source, datagram.source_port,
-                      datagram_cost(header.msg_len, std::min(segment, header.msg_len)));
+  // Nobody pays for what goes to groups.
+  if (!datagram.destination.is_multicast()) {
+    handler.on_consumed(datagram.source, datagram.source_port,
+                        datagram_cost(header.msg_len, std::min(segment, header.msg_len)));
+  }
   large_ = header.msg_len >= kLarge;
   datagram.bytes = {static_cast<const uint8_t*>(msg.msg_iov->iov_base), header.msg_len};
   counters_.packets += (header.msg_len + segment - 1) / segment;

@@ -9,6 +9,7 @@
 #include <netinet/udp.h>
 #include <sys/socket.h>
 
+#include "link/memberships.h"
 #include "transport/attributes.h"
 
 namespace verbena::link {
@@ -56,6 +57,7 @@ constexpr int kUdpNoCheck6Rx = 102;
   }
   (void)set(raw, SOL_SOCKET, SO_RXQ_OVFL, 1);
   (void)set(raw, SOL_UDP, kUdpGro, 1);
+  (void)listen_to_groups(raw, family, false);
   if (family == Family::kIpv4) {
     if (!set(raw, IPPROTO_IP, IP_PKTINFO, 1)) return fail(SocketError{"IP_PKTINFO", errno});
     (void)set(raw, IPPROTO_IP, IP_RECVTOS, 1);
@@ -83,10 +85,12 @@ constexpr int kUdpNoCheck6Rx = 102;
   if (family == Family::kIpv4) {
     (void)set(raw, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO);
     (void)set(raw, IPPROTO_IP, IP_TTL, transport::kDefaultHopLimit);
+    (void)set(raw, IPPROTO_IP, IP_MULTICAST_TTL, transport::kDefaultHopLimit);
   } else {
     if (!set(raw, IPPROTO_IPV6, IPV6_V6ONLY, 1)) return fail(SocketError{"IPV6_V6ONLY", errno});
     (void)set(raw, IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_DO);
     (void)set(raw, IPPROTO_IPV6, IPV6_UNICAST_HOPS, transport::kDefaultHopLimit);
+    (void)set(raw, IPPROTO_IPV6, IPV6_MULTICAST_HOPS, transport::kDefaultHopLimit);
   }
   (void)set(raw, SOL_SOCKET, SO_SNDBUF, 1 << 20);
   for (uint32_t attempt = 0; attempt < 0x4000; ++attempt) {

@@ -101,6 +101,7 @@ void Endpoint::keep_promises(QueuePair& qp) {
 Result<void, Error> Endpoint::destroy_qp(Qpn qpn) {
   QueuePair* const raw = qps_.find(qpn.value);
   if (raw == nullptr) return fail(Error::kNoSuchQp);
+  if (!groups_.of(*raw).empty()) return fail(Error::kBusy);
   keep_promises(*raw);
   reset(core_, *raw);
   std::erase(ack_list_, raw);
@@ -152,6 +153,29 @@ Result<void, Error> Endpoint::destroy_srq(SrqId id) {
   return {};
 }
 
+Result<void, Error> Endpoint::attach(Qpn qpn, const wire::Gid& group) {
+  QueuePair* const qp = find(qpn);
+  if (qp == nullptr) return fail(Error::kNoSuchQp);
+  if (qp->type != QpType::kUd || !group.is_multicast()) return fail(Error::kInvalid);
+  return groups_.attach(group, *qp);
+}
+
+Result<void, Error> Endpoint::detach(Qpn qpn, const wire::Gid& group) {
+  QueuePair* const qp = find(qpn);
+  if (qp == nullptr) return fail(Error::kNoSuchQp);
+  return groups_.detach(group, *qp);
+}
+
+bool Endpoint::is_attached(Qpn qpn, const wire::Gid& group) const {
+  const QueuePair* const qp = find(qpn);
+  return qp != nullptr && groups_.is_member(group, *qp);
+}
+
+std::vector<wire::Gid> Endpoint::groups_of(Qpn qpn) const {
+  const QueuePair* const qp = find(qpn);
+  return qp != nullptr ? groups_.of(*qp) : std::vector<wire::Gid>();
+}
+
 Result<void, Error> Endpoint::post_recv(Qpn qpn, const RecvRequest& request) {
   QueuePair* const qp = find(qpn);
   if (qp == nullptr) return fail(Error::kNoSuchQp);
@@ -182,6 +206,7 @@ void Endpoint::receive(const InPacket& packet, Time now) {
     case wire::Service::kCnp: counters_.add(Counter::kDropCnp); return;
     default:                  break;
   }
+  if (packet.destination.is_multicast()) return receive_multicast(packet);
   QueuePair* const qp = find(packet.view.bth.dest_qp);
   if (qp == nullptr) return counters_.add(Counter::kDropNoQp);
   if (!is_for(*qp, info)) return counters_.add(Counter::kDropWrongService);
@@ -199,6 +224,23 @@ void Endpoint::receive(const InPacket& packet, Time now) {
   }
   if (qp->type == QpType::kUc) return responder::on_uc_request(core_, *qp, packet);
   responder::on_request(core_, *qp, packet);
+}
+
+// Each member has its copy; the one that sent it too, if it is one.
+void Endpoint::receive_multicast(const InPacket& packet) {
+  const wire::OpcodeInfo& info = *packet.view.info;
+  if (info.service != wire::Service::kUd) return counters_.add(Counter::kDropWrongService);
+  const auto members = groups_.members(packet.destination);
+  if (packet.view.bth.dest_qp != kMulticastQpn || members.empty()) {
+    return counters_.add(Counter::kDropNoQp);
+  }
+  for (QueuePair* const qp : members) {
+    if (qp->can_receive()) {
+      datagram::on_datagram(core_, *qp, packet);
+    } else {
+      counters_.add(Counter::kDropWrongState);
+    }
+  }
 }
 
 Endpoint::RunPlace Endpoint::place_of(const wire::Run& run, const wire::Gid& source,

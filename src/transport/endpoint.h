@@ -21,6 +21,7 @@
 #include "base/time.h"
 #include "memory/move.h"
 #include "transport/core.h"
+#include "transport/groups.h"
 #include "wire/run.h"
 
 namespace verbena::transport {
@@ -60,6 +61,13 @@ class Endpoint {
   [[nodiscard]] Result<void, Error> arm_srq_limit(SrqId srq, uint32_t limit);
   [[nodiscard]] Result<void, Error> destroy_srq(SrqId srq);
 
+  // --- multicast: a datagram queue pair receives what is sent to the group. It cannot be destroyed
+  // meanwhile.
+  [[nodiscard]] Result<void, Error> attach(Qpn qpn, const wire::Gid& group);
+  [[nodiscard]] Result<void, Error> detach(Qpn qpn, const wire::Gid& group);
+  [[nodiscard]] bool is_attached(Qpn qpn, const wire::Gid& group) const;
+  [[nodiscard]] std::vector<wire::Gid> groups_of(Qpn qpn) const;
+
   // --- work
   [[nodiscard]] Result<void, Error> post_send(Qpn qpn, const SendRequest& request, Time now);
   // Whether all of them could be posted now, one after the other.
@@ -94,6 +102,7 @@ class Endpoint {
 
  private:
   [[nodiscard]] QueuePair* find(Qpn qpn) const { return qps_.find(qpn.value); }
+  void receive_multicast(const InPacket& packet);
   // But for room in the queue.
   [[nodiscard]] Result<void, Error> accepts(const QueuePair& qp, const SendRequest& request,
                                             uint64_t length) const;
@@ -132,6 +141,7 @@ class Endpoint {
   Core core_;
   IdTable<QueuePair> qps_;
   IdTable<SharedRecvQueue> srqs_;
+  Groups groups_;
 };
 
 template <typename IsRight>

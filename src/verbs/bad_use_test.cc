@@ -303,5 +303,37 @@ TEST_F(BadUse, OneOfManyThreadsDestroys) {
   }
 }
 
+// ibv_attach_mcast(3): UD queue pairs and multicast addresses.
+TEST_F(BadUse, MulticastGroups) {
+  ibv_qp_init_attr init{};
+  init.send_cq = init.recv_cq = cq_;
+  init.cap = {.max_send_wr = 1,
+              .max_recv_wr = 1,
+              .max_send_sge = 1,
+              .max_recv_sge = 1,
+              .max_inline_data = 0};
+  init.qp_type = IBV_QPT_UD;
+  ibv_qp* const qp = ibv_create_qp(pd_, &init);
+  ASSERT_NE(qp, nullptr);
+  ibv_gid group{};
+  group.raw[10] = group.raw[11] = 0xff;
+  group.raw[12] = 239;
+  EXPECT_EQ(ibv_attach_mcast(nullptr, &group, 0), EINVAL);
+  EXPECT_EQ(ibv_attach_mcast(qp, nullptr, 0), EINVAL);
+  EXPECT_EQ(ibv_attach_mcast(make_qp(), &group, 0), EINVAL);
+  EXPECT_EQ(ibv_detach_mcast(qp, &group, 0), EINVAL);
+  ibv_gid unicast = group;
+  unicast.raw[12] = 127;
+  EXPECT_EQ(ibv_attach_mcast(qp, &unicast, 0), EINVAL);
+
+  EXPECT_EQ(ibv_attach_mcast(qp, &group, 0), 0);
+  EXPECT_EQ(ibv_attach_mcast(qp, &group, 0), 0);
+  EXPECT_EQ(ibv_destroy_qp(qp), EBUSY);
+  EXPECT_EQ(ibv_detach_mcast(qp, &group, 0), 0);
+  EXPECT_EQ(ibv_detach_mcast(qp, &group, 0), EINVAL);
+  EXPECT_EQ(ibv_destroy_qp(qp), 0);
+  EXPECT_EQ(ibv_attach_mcast(qp, &group, 0), EINVAL);
+}
+
 }  // namespace
 }  // namespace verbena::verbs

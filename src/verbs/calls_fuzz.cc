@@ -80,7 +80,7 @@ class Program {
   }
 
   void step() {
-    switch (in_.u8() % 40) {
+    switch (in_.u8() % 41) {
       case 0:  return open();
       case 1:  return close();
       case 2:  return pds_.keep(ibv_alloc_pd(context()));
@@ -120,6 +120,7 @@ class Program {
       case 36: return arm_srq();
       case 37: return import();
       case 38: return notify();
+      case 39: return groups();
       default: return poll();
     }
   }
@@ -385,6 +386,15 @@ class Program {
       ibv_wr_abort(work);
     }
   }
+  void groups() {
+    ibv_gid group{};
+    group.raw[10] = group.raw[11] = 0xff;
+    group.raw[12] = in_.u8() > 0xf0 ? in_.u8() : 239;
+    group.raw[15] = in_.u8() % 4;
+    ibv_qp* const qp = qps_.pick(in_);
+    ignore(in_.u8() % 3 != 0 ? ibv_attach_mcast(qp, &group, 0) : ibv_detach_mcast(qp, &group, 0));
+  }
+
   void device_memory() {
     ibv_dm* const dm = dms_.pick(in_);
     ibv_context* const where = context();

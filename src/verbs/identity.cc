@@ -54,6 +54,9 @@ void describe(const device::DeviceLimits& limits, ibv_device_attr& attr) {
   attr.max_srq = static_cast<int>(limits.max_srq);
   attr.max_srq_wr = static_cast<int>(limits.max_qp_wr);
   attr.max_srq_sge = static_cast<int>(limits.max_sge);
+  attr.max_mcast_grp = static_cast<int>(limits.max_groups);
+  attr.max_mcast_qp_attach = static_cast<int>(limits.max_group_members);
+  attr.max_total_mcast_qp_attach = attr.max_mcast_grp * attr.max_mcast_qp_attach;
   attr.max_pkeys = 1;
   attr.local_ca_ack_delay = 15;
   attr.phys_port_cnt = 1;

@@ -24,6 +24,9 @@ struct Gid {
   }
   // The four IPv4 bytes; only meaningful when is_ipv4().
   [[nodiscard]] constexpr const uint8_t* ipv4() const { return bytes.data() + 12; }
+  [[nodiscard]] constexpr bool is_multicast() const {
+    return is_ipv4() ? bytes[12] >> 4 == 0xe : bytes[0] == 0xff;
+  }
   [[nodiscard]] constexpr bool is_zero() const { return *this == Gid{}; }
 
   friend constexpr auto operator<=>(const Gid&, const Gid&) = default;

@@ -215,11 +215,10 @@ namespace {
 // address.
 MacAddress mac_for(const Gid& gid) {
   const auto& b = gid.bytes;
-  const bool multicast = gid.is_ipv4() ? b[12] >> 4 == 0xe : b[0] == 0xff;
-  if (gid.is_ipv4() && multicast) {
+  if (gid.is_ipv4() && gid.is_multicast()) {
     return {0x01, 0x00, 0x5e, static_cast<uint8_t>(b[13] & 0x7f), b[14], b[15]};
   }
-  if (multicast) return {0x33, 0x33, b[12], b[13], b[14], b[15]};
+  if (gid.is_multicast()) return {0x33, 0x33, b[12], b[13], b[14], b[15]};
   return {0x02, gid.is_ipv4() ? uint8_t{0} : b[11], b[12], b[13], b[14], b[15]};
 }
 

@@ -86,6 +86,11 @@ std::vector<std::string> Namespace::list(const std::string& folder) const {
   return names;
 }
 
+// The kernel learns a moment later that there is a carrier.
+constexpr const char* kUntilUp =
+    "for i in $(seq 100); do ip -6 route show table local | grep -q '^multicast ff00' && exit 0; "
+    "sleep 0.05; done; exit 1";
+
 bool join_hosts(const Namespace& first, const Namespace& second) {
   return first.run("ip link add verb0 type veth peer name verb0 netns " +
                    std::to_string(second.pid())) == 0 &&
@@ -94,7 +99,8 @@ bool join_hosts(const Namespace& first, const Namespace& second) {
              "ip addr add fd77::1/64 dev verb0 nodad && ip link set verb0 up") == 0 &&
          second.run(
              "ip addr add 10.77.0.2/24 dev verb0 && "
-             "ip addr add fd77::2/64 dev verb0 nodad && ip link set verb0 up") == 0;
+             "ip addr add fd77::2/64 dev verb0 nodad && ip link set verb0 up") == 0 &&
+         first.run(kUntilUp) == 0 && second.run(kUntilUp) == 0;
 }
 
 }  // namespace verbena::processes

@@ -145,9 +145,21 @@ void Party::post_recv(uint32_t qp, uint32_t offset, uint32_t bytes) {
   must(context_.post_recv(*qps_[qp], {qp, list}), "post_recv");
 }
 
-std::optional<transport::Completion> Party::next() {
+void Party::attach(const wire::Gid& group) {
+  must(context_.attach_group(*qps_[0], group), "attach");
+}
+
+void Party::detach(const wire::Gid& group) {
+  must(context_.detach_group(*qps_[0], group), "detach");
+}
+
+std::optional<transport::Completion> Party::next() { return next(kPatience); }
+
+std::optional<transport::Completion> Party::next(Duration patience) {
   std::array<transport::Completion, 1> completion;
-  if (!wait_until([&] { return context_.poll_cq(*cq_, completion) == 1; })) return std::nullopt;
+  if (!wait_until([&] { return context_.poll_cq(*cq_, completion) == 1; }, patience)) {
+    return std::nullopt;
+  }
   return completion[0];
 }
 

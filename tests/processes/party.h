@@ -52,8 +52,12 @@ class Party {
   // A datagram to queue pair 0 of the other.
   void post_datagram(const Card& peer, const wire::Gid& address, uint32_t bytes);
   void post_recv(uint32_t qp, uint32_t offset, uint32_t bytes);
+  // Queue pair 0 and a multicast group.
+  void attach(const wire::Gid& group);
+  void detach(const wire::Gid& group);
   // The next completion; none when patience ends.
   [[nodiscard]] std::optional<transport::Completion> next();
+  [[nodiscard]] std::optional<transport::Completion> next(Duration patience);
   // WRITE of `bytes` patterned bytes and READ back of them; true when they came back right.
   [[nodiscard]] bool echo(uint32_t qp, uint32_t bytes, uint8_t pattern);
 

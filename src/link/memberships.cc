@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "link/memberships.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+namespace verbena::link {
+namespace {
+
+// Not in every libc's headers.
+constexpr int kIpMulticastAll = 49;
+constexpr int kIpv6MulticastAll = 29;
+
+[[nodiscard]] Family family_of(const wire::Gid& group) {
+  return group.is_ipv4() ? Family::kIpv4 : Family::kIpv6;
+}
+
+[[nodiscard]] int domain_of(Family family) { return family == Family::kIpv4 ? AF_INET : AF_INET6; }
+
+// Those that are up and have an address of the family.
+[[nodiscard]] std::vector<uint32_t> interfaces_of(Family family) {
+  std::vector<uint32_t> indices;
+  ifaddrs* list = nullptr;
+  if (::getifaddrs(&list) != 0) return indices;
+  for (const ifaddrs* item = list; item != nullptr; item = item->ifa_next) {
+    if (item->ifa_addr == nullptr || item->ifa_addr->sa_family != domain_of(family)) continue;
+    if ((item->ifa_flags & IFF_UP) == 0) continue;
+    const uint32_t index = ::if_nametoindex(item->ifa_name);
+    if (index != 0 && std::ranges::find(indices, index) == indices.end()) indices.push_back(index);
+  }
+  ::freeifaddrs(list);
+  return indices;
+}
+
+// 0 or errno; 0 also when it is a member already.
+[[nodiscard]] int join_on(int fd, const wire::Gid& group, uint32_t interface) {
+  int status = 0;
+  if (group.is_ipv4()) {
+    ip_mreqn request{};
+    std::memcpy(&request.imr_multiaddr, group.ipv4(), 4);
+    request.imr_ifindex = static_cast<int>(interface);
+    status = ::setsockopt(fd, IPPROTO_IP, IP_ADD_MEMBERSHIP, &request, sizeof request);
+  } else {
+    ipv6_mreq request{};
+    std::memcpy(&request.ipv6mr_multiaddr, group.bytes.data(), group.bytes.size());
+    request.ipv6mr_interface = interface;
+    status = ::setsockopt(fd, IPPROTO_IPV6, IPV6_ADD_MEMBERSHIP, &request, sizeof request);
+  }
+  return status == 0 || errno == EADDRINUSE ? 0 : errno;
+}
+
+}  // namespace
+
+int listen_to_groups(int fd, Family family, bool listen) {
+  const int value = listen ? 1 : 0;
+  const int status = family == Family::kIpv4
+                         ? ::setsockopt(fd, IPPROTO_IP, kIpMulticastAll, &value, sizeof value)
+                         : ::setsockopt(fd, IPPROTO_IPV6, kIpv6MulticastAll, &value, sizeof value);
+  return status == 0 ? 0 : errno;
+}
+
+int Memberships::join(const wire::Gid& group) {
+  const auto place = groups_.find(group);
+  if (place != groups_.end()) {
+    ++place->second.users;
+    return 0;
+  }
+  Held held{.users = 1, .sockets = {}};
+  if (const int error = join_everywhere(group, held.sockets); error != 0) return error;
+  groups_.emplace(group, std::move(held));
+  return 0;
+}
+
+void Memberships::leave(const wire::Gid& group) {
+  const auto place = groups_.find(group);
+  if (place != groups_.end() && --place->second.users == 0) groups_.erase(place);
+}
+
+void Memberships::on_addresses_changed() {
+  for (auto& [group, held] : groups_) (void)join_everywhere(group, held.sockets);
+}
+
+bool Memberships::any(Family family) const {
+  return std::ranges::any_of(groups_,
+                             [=](const auto& each) { return family_of(each.first) == family; });
+}
+
+// Enough if one interface has it: one may have gone since it was listed, or know no groups.
+int Memberships::join_everywhere(const wire::Gid& group, std::vector<UniqueFd>& sockets) {
+  const Family family = family_of(group);
+  int error = ENODEV;
+  bool joined = false;
+  const auto add_socket = [&] {
+    UniqueFd fd(::socket(domain_of(family), SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    if (!fd.valid()) return errno;
+    sockets.push_back(std::move(fd));
+    return 0;
+  };
+  for (const uint32_t interface : interfaces_of(family)) {
+    if (sockets.empty()) error = add_socket();
+    if (sockets.empty()) return error;
+    error = join_on(sockets.back().get(), group, interface);
+    // The socket has as many as it may have.
+    if (error == ENOBUFS && add_socket() == 0) {
+      error = join_on(sockets.back().get(), group, interface);
+    }
+    joined = joined || error == 0;
+  }
+  return joined ? 0 : error;
+}
+
+}  // namespace verbena::link
