@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the connection manager did that is not the plain exchange, counted once, where it is
+// decided.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+namespace verbena::cm {
+
+// name, in words
+#define VERBENA_CM_COUNTERS(X)                                               \
+  X(kMadsSent, "messages sent")                                              \
+  X(kMadsReceived, "messages received")                                      \
+  X(kMadsSentAgain, "messages sent again for want of an answer")             \
+  X(kGaveUp, "exchanges given up for want of an answer")                     \
+  X(kMraSent, "MRAs sent: still at it")                                      \
+  X(kMraHonoured, "MRAs received that gave the peer more time")              \
+  X(kDuplicateReq, "duplicate REQs")                                         \
+  X(kDuplicateRep, "duplicate REPs")                                         \
+  X(kDuplicateRtu, "duplicate RTUs")                                         \
+  X(kDuplicateDreq, "duplicate DREQs")                                       \
+  X(kDuplicateSidr, "duplicate SIDR_REQs")                                   \
+  X(kStaleConnection, "requests that found a connection of an earlier life") \
+  X(kNoListener, "requests for a service that nobody offers")                \
+  X(kBacklogFull, "requests not heard: the listener's backlog is full")      \
+  X(kHalfOpenFull, "requests not heard: too many are half open")             \
+  X(kTableFull, "requests not heard: the table is full")                     \
+  X(kUnknownId, "messages for a connection that is not there")               \
+  X(kUnknownDreq, "DREQs for a connection that is not there, answered")      \
+  X(kWrongPeer, "messages dropped: not from the connection's peer")          \
+  X(kWrongState, "messages dropped: not due in the connection's state")      \
+  X(kBadRequest, "requests refused: a field makes no sense")                 \
+  X(kMalformed, "messages dropped: not of connection management")
+
+enum class Counter : uint8_t {
+#define X(name, text) name,
+  VERBENA_CM_COUNTERS(X)
+#undef X
+      kCount
+};
+
+inline constexpr size_t kCounters = static_cast<size_t>(Counter::kCount);
+
+inline constexpr std::array<const char*, kCounters> kCounterText = {
+#define X(name, text) text,
+    VERBENA_CM_COUNTERS(X)
+#undef X
+};
+
+class Counters {
+ public:
+  void add(Counter counter) { ++values_[static_cast<size_t>(counter)]; }
+  [[nodiscard]] uint64_t operator[](Counter counter) const {
+    return values_[static_cast<size_t>(counter)];
+  }
+
+ private:
+  std::array<uint64_t, kCounters> values_{};
+};
+
+}  // namespace verbena::cm

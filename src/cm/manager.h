@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+// The connection manager: all connections of one process, and the exchanges that make and end them
+// (IBA chapter 12; docs/connections.md draws them). No I/O: messages come in by on_mad() and leave
+// by MadSink, time and randomness are arguments, what a program must know goes to EventSink. Called
+// by one thread at a time; the sinks must not call back into it.
+//
+// Always holds: a CommId that a call or an event gave is either in the table, or the event that
+// says it is gone was delivered, or release() was called; and every connection that waits for the
+// peer has a timer, so that each exchange ends in bounded time.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+
+#include "base/random.h"
+#include "base/result.h"
+#include "base/time.h"
+#include "cm/counters.h"
+#include "cm/types.h"
+#include "wire/gid.h"
+
+namespace verbena::cm {
+
+inline constexpr size_t kMadBytes = 256;
+using MadBytes = std::span<const uint8_t, kMadBytes>;
+
+class MadSink {
+ public:
+  virtual ~MadSink() = default;
+  // As the payload of a datagram from QP1 to QP1, Q_Key 0x80010000. May be lost.
+  virtual void send_mad(const wire::Gid& source, const wire::Gid& destination, MadBytes mad) = 0;
+};
+
+class EventSink {
+ public:
+  virtual ~EventSink() = default;
+  virtual void on_event(const Event& event) = 0;
+};
+
+struct Config {
+  uint8_t slot = 0;      // top byte of our ids: the link steers by it
+  uint64_t ca_guid = 0;  // the device's node GUID
+  uint32_t max_connections = 65536;
+  // Of requests that peers made and that are not established yet (nor lingering after a refusal).
+  uint32_t max_half_open = 4096;
+  // An unanswered message goes again after this, then after twice that, and so on up to the timeout
+  // that the REQ's fields give; they also say when to give up. Linux waits its 6 s from the start.
+  Duration first_resend = 250 * kMillisecond;
+  // However long the peer's fields say. What Linux asks for (16 times 6.4 s) stays below.
+  Duration max_patience = 128 * kSecond;
+  Duration max_disconnect_patience = 16 * kSecond;
+  Duration max_timewait = 8 * kSecond;
+  uint8_t mra_timeout = 24;  // a code, 69 s: what we ask for while the program thinks
+};
+
+enum class State : uint8_t {
+  kReqSent,
+  kReqReceived,  // the program is asked
+  kRepSent,
+  kRepReceived,  // the program is asked
+  kEstablished,
+  kDreqSent,
+  kTimewait,
+  kRefused,  // we sent a REJ, and do so again if the request comes again
+  kSidrReqSent,
+  kSidrReqReceived,
+  kSidrReplied,  // and do so again if the request comes again
+};
+[[nodiscard]] const char* to_string(State state);
+
+class Manager {
+ public:
+  Manager(const Config& config, MadSink& mads, EventSink& events, RandomSource& random);
+  ~Manager();
+  Manager(const Manager&) = delete;
+  Manager& operator=(const Manager&) = delete;
+
+  // ---- the passive side
+  [[nodiscard]] Result<ListenerId, Error> listen(const ListenParams& params);
+  // Requests that it was asked about stay, and are to be answered.
+  Result<void, Error> unlisten(ListenerId id);
+  // After kConnectRequest: REP, sent until RTU comes or the peer's patience is over.
+  [[nodiscard]] Result<void, Error> accept(CommId id, const AcceptParams& params, Time now);
+  // Data of the peer's has arrived before its RTU (IBV_EVENT_COMM_EST): as good as the RTU.
+  Result<void, Error> data_arrived(CommId id, Time now);
+
+  // ---- the active side
+  [[nodiscard]] Result<CommId, Error> connect(const ConnectParams& params, Time now);
+  // After kConnectResponse, the queue pair being ready: RTU. Established from here on; no event.
+  [[nodiscard]] Result<void, Error> establish(CommId id, std::span<const uint8_t> private_data,
+                                              Time now);
+
+  // ---- both
+  // After kConnectRequest or kConnectResponse: REJ. The id is gone.
+  Result<void, Error> reject(CommId id, const RejectParams& params, Time now);
+  // Asks the peer for more time (MRA, a code of times.h) before accept() or establish(). Without
+  // this a peer that asks again is told so anyway.
+  Result<void, Error> ask_for_time(CommId id, uint8_t service_timeout, Time now);
+  // DREQ, sent until DREP comes or max_disconnect_patience is over: kDisconnected. Where the end is
+  // already on its way (kDreqSent, kTimewait) it does nothing and succeeds.
+  Result<void, Error> disconnect(CommId id, std::span<const uint8_t> private_data, Time now);
+  // The queue pair found that the peer is not there any more: kDisconnected, then timewait. One
+  // DREQ goes out in case it is.
+  Result<void, Error> connection_lost(CommId id, Time now);
+  // The program has no more use for it (rdma_destroy_id): what the peer is owed in this state is
+  // sent (REJ, DREQ, a SIDR refusal), and no event of it comes any more. The id is gone.
+  void release(CommId id, Time now);
+  // release() of all, each peer being told once; for a process that ends.
+  void leave(Time now);
+
+  // ---- UD
+  [[nodiscard]] Result<CommId, Error> sidr_request(const SidrRequestParams& params, Time now);
+  // After kSidrRequest. The id is gone.
+  Result<void, Error> sidr_reply(CommId id, const SidrReplyParams& params, Time now);
+
+  // ---- what drives it
+  // A datagram's payload that came to QP1 at address `our` from `peer`. Any bytes.
+  void on_mad(const wire::Gid& our, const wire::Gid& peer, std::span<const uint8_t> bytes,
+              Time now);
+  // When on_timer() is due; possibly early, never late.
+  [[nodiscard]] Time next_timer() const;
+  void on_timer(Time now);
+
+  // ---- what one can ask
+  // Of what the program still has; nothing when the id is gone.
+  [[nodiscard]] std::optional<State> state(CommId id) const;
+  // What events of this connection shall carry from now on.
+  Result<void, Error> set_context(CommId id, uint64_t context);
+  [[nodiscard]] const Counters& counters() const;
+  // Entries of the table: connections, and what rests or lingers after them.
+  [[nodiscard]] size_t size() const;
+  [[nodiscard]] size_t half_open() const;
+
+ private:
+  class Machine;
+  std::unique_ptr<Machine> machine_;
+};
+
+}  // namespace verbena::cm
