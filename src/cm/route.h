@@ -23,7 +23,7 @@ struct Route {
   uint64_t service_id = 0;
   // The address that the request names in its AddressHeader, if it has one: a listener bound to it
   // goes before one that takes any.
-  std::optional<wire::Gid> address;
+  std::optional<wire::Gid> address{};
 };
 
 [[nodiscard]] Route route(std::span<const uint8_t> mad);

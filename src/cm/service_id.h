@@ -43,8 +43,8 @@ enum class PortSpace : uint16_t { kIpoib = 0x0002, kTcp = 0x0106, kUdp = 0x0111,
 struct AddressHeader {
   static constexpr uint32_t kBytes = 36;
   uint16_t source_port = 0;
-  wire::Gid source;       // IPv4 mapped, or IPv6; both of one kind
-  wire::Gid destination;  // what the listener's address is compared with
+  wire::Gid source{};       // IPv4 mapped, or IPv6; both of one kind
+  wire::Gid destination{};  // what the listener's address is compared with
 
   friend bool operator==(const AddressHeader&, const AddressHeader&) = default;
   // Nothing when it is cut, of another version or neither IPv4 nor IPv6.

@@ -80,8 +80,8 @@ enum class SidrStatus : uint8_t {
 
 // One end's queue pair as the exchange describes it.
 struct QpFacts {
-  Qpn qpn;
-  wire::Psn psn;  // of the first request that queue pair sends
+  Qpn qpn{};
+  wire::Psn psn{};  // of the first request that queue pair sends
   uint32_t qkey = 0;
   // Reads and atomics: how many that end answers at once, and how many it wants to have out.
   // Seen from the end that sends the message. In an event they are turned round, as rdma_cm_event
@@ -97,20 +97,20 @@ struct ListenParams {
   uint64_t service_id = 0;
   // Only requests whose AddressHeader names this address; nothing: to any address. One that names
   // it goes before one that takes any.
-  std::optional<wire::Gid> address;
+  std::optional<wire::Gid> address{};
   // Requests that wait for accept() or reject(); one more is not heard, and its sender tries again.
   uint32_t backlog = 1024;
   uint64_t context = 0;  // comes back in events
 };
 
 struct ConnectParams {
-  wire::Gid source;
-  wire::Gid destination;
+  wire::Gid source{};
+  wire::Gid destination{};
   uint64_t service_id = 0;
-  std::optional<AddressHeader> addresses;  // goes before the private data
-  std::span<const uint8_t> private_data;
+  std::optional<AddressHeader> addresses{};  // goes before the private data
+  std::span<const uint8_t> private_data{};
   QpKind kind = QpKind::kRc;
-  QpFacts qp;
+  QpFacts qp{};
   uint8_t retry_count = 7;
   uint8_t mtu = 3;  // as enum ibv_mtu
   uint8_t traffic_class = 0;
@@ -128,23 +128,23 @@ struct ConnectParams {
 };
 
 struct AcceptParams {
-  QpFacts qp;
+  QpFacts qp{};
   uint8_t target_ack_delay = 15;
-  std::span<const uint8_t> private_data;
+  std::span<const uint8_t> private_data{};
 };
 
 struct RejectParams {
   RejectReason reason = RejectReason::kConsumerDefined;
-  std::span<const uint8_t> info;  // ARI
-  std::span<const uint8_t> private_data;
+  std::span<const uint8_t> info{};  // ARI
+  std::span<const uint8_t> private_data{};
 };
 
 struct SidrRequestParams {
-  wire::Gid source;
-  wire::Gid destination;
+  wire::Gid source{};
+  wire::Gid destination{};
   uint64_t service_id = 0;
-  std::optional<AddressHeader> addresses;
-  std::span<const uint8_t> private_data;
+  std::optional<AddressHeader> addresses{};
+  std::span<const uint8_t> private_data{};
   uint16_t pkey = 0xffff;
   uint8_t response_timeout = 20;
   uint8_t max_cm_retries = 15;
@@ -153,10 +153,10 @@ struct SidrRequestParams {
 
 struct SidrReplyParams {
   SidrStatus status = SidrStatus::kSuccess;
-  Qpn qpn;
+  Qpn qpn{};
   uint32_t qkey = 0;
-  std::span<const uint8_t> info;
-  std::span<const uint8_t> private_data;
+  std::span<const uint8_t> info{};
+  std::span<const uint8_t> private_data{};
 };
 
 enum class EventKind : uint8_t {
@@ -179,19 +179,19 @@ enum class EventKind : uint8_t {
 // What is not said to be of a kind is in all. Spans end with the call.
 struct Event {
   EventKind kind = EventKind::kUnreachable;
-  CommId id;
-  uint64_t context = 0;   // of connect(), sidr_request() or set_context(); 0 for a new request
-  wire::Gid source;       // our end
-  wire::Gid destination;  // the peer's
-  std::span<const uint8_t> private_data;  // without AddressHeader; padded to the message's room
+  CommId id{};
+  uint64_t context = 0;     // of connect(), sidr_request() or set_context(); 0 for a new request
+  wire::Gid source{};       // our end
+  wire::Gid destination{};  // the peer's
+  std::span<const uint8_t> private_data{};  // without AddressHeader; padded to the message's room
   // Requests: who asked for them, and what for.
-  ListenerId listener;
+  ListenerId listener{};
   uint64_t listener_context = 0;
   uint64_t service_id = 0;
-  std::optional<AddressHeader> addresses;
+  std::optional<AddressHeader> addresses{};
   // kConnectRequest and kConnectResponse: the peer's queue pair, and (requests) the path it wants.
   QpKind qp_kind = QpKind::kRc;
-  QpFacts qp;
+  QpFacts qp{};
   uint8_t retry_count = 0;
   uint8_t mtu = 0;
   uint8_t traffic_class = 0;
@@ -203,7 +203,7 @@ struct Event {
   uint8_t target_ack_delay = 0;   // responses: a code
   // kRejected, and kDisconnected when a REJ ended it; a number that has no name here is possible.
   RejectReason reason{};
-  std::span<const uint8_t> info;
+  std::span<const uint8_t> info{};
   // kSidrResponse
   SidrStatus status = SidrStatus::kSuccess;
 };
