@@ -10,21 +10,22 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <span>
 
 #include "base/random.h"
 #include "base/result.h"
 #include "base/time.h"
+#include "base/timer_heap.h"
+#include "cm/connection.h"
+#include "cm/connection_table.h"
 #include "cm/counters.h"
+#include "cm/listeners.h"
+#include "cm/mad.h"
 #include "cm/types.h"
 #include "wire/gid.h"
 
 namespace verbena::cm {
-
-inline constexpr size_t kMadBytes = 256;
-using MadBytes = std::span<const uint8_t, kMadBytes>;
 
 class MadSink {
  public:
@@ -55,25 +56,9 @@ struct Config {
   uint8_t mra_timeout = 24;  // a code, 69 s: what we ask for while the program thinks
 };
 
-enum class State : uint8_t {
-  kReqSent,
-  kReqReceived,  // the program is asked
-  kRepSent,
-  kRepReceived,  // the program is asked
-  kEstablished,
-  kDreqSent,
-  kTimewait,
-  kRefused,  // we sent a REJ, and do so again if the request comes again
-  kSidrReqSent,
-  kSidrReqReceived,
-  kSidrReplied,  // and do so again if the request comes again
-};
-[[nodiscard]] const char* to_string(State state);
-
 class Manager {
  public:
   Manager(const Config& config, MadSink& mads, EventSink& events, RandomSource& random);
-  ~Manager();
   Manager(const Manager&) = delete;
   Manager& operator=(const Manager&) = delete;
 
@@ -120,7 +105,7 @@ class Manager {
   void on_mad(const wire::Gid& our, const wire::Gid& peer, std::span<const uint8_t> bytes,
               Time now);
   // When on_timer() is due; possibly early, never late.
-  [[nodiscard]] Time next_timer() const;
+  [[nodiscard]] Time next_timer() const { return timers_.next(); }
   void on_timer(Time now);
 
   // ---- what one can ask
@@ -128,14 +113,78 @@ class Manager {
   [[nodiscard]] std::optional<State> state(CommId id) const;
   // What events of this connection shall carry from now on.
   Result<void, Error> set_context(CommId id, uint64_t context);
-  [[nodiscard]] const Counters& counters() const;
+  [[nodiscard]] const Counters& counters() const { return counters_; }
   // Entries of the table: connections, and what rests or lingers after them.
-  [[nodiscard]] size_t size() const;
-  [[nodiscard]] size_t half_open() const;
+  [[nodiscard]] size_t size() const { return table_.size(); }
+  [[nodiscard]] size_t half_open() const { return half_open_; }
 
  private:
-  class Machine;
-  std::unique_ptr<Machine> machine_;
+  // What one message says, with where it came from.
+  struct From {
+    const wire::Gid& our;
+    const wire::Gid& peer;
+    const MadHeader& header;
+    Time now;
+  };
+
+  // manager.cc
+  [[nodiscard]] Connection* held(CommId id) const;  // by the program
+  void set_state(Connection& c, State state);
+  void count(const Connection& c, bool added);
+  void erase(Connection& c);
+  void emit(const Connection& c, Event event);
+  void finish(Connection& c, const Event& event);  // erases it, then tells
+  void put(const wire::Gid& source, const wire::Gid& destination, const MadBuffer& mad);
+  template <typename M>
+  void send(Connection& c, const M& message);  // kept as c.last
+  void send_last(Connection& c);
+  void wait_for_answer(Connection& c, Duration patience, Time now);
+  void enter_timewait(Connection& c, Time now);
+  void linger(Connection& c, State state, Time now);
+  void on_timer_of(Connection& c, Time now);
+  void give_up(Connection& c, Time now);
+
+  // manager_end.cc
+  void send_rej(Connection& c, const RejectParams& params);
+  void send_timeout_rej(Connection& c);
+  void send_dreq(Connection& c, std::span<const uint8_t> private_data, Time now);
+  void lose(Connection& c, RejectReason reason, Time now);
+  void send_mra(Connection& c, About about, uint8_t service_timeout);
+
+  // manager_receive.cc
+  [[nodiscard]] Connection* addressed(const From& from, uint32_t our_id, uint32_t peer_id);
+  void refuse(const From& from, uint32_t peer_id, RejectReason reason, About about);
+  void on(const From& from, const Rep& m);
+  void on(const From& from, const Rtu& m);
+  void on(const From& from, const Mra& m);
+  void on(const From& from, const Rej& m);
+  void on(const From& from, const Dreq& m);
+  void on(const From& from, const Drep& m);
+  void on_rep_again(const From& from, Connection& c, const Rep& m);
+
+  // manager_request.cc
+  void on(const From& from, const Req& m);
+  void on_req_again(const From& from, Connection& c);
+  [[nodiscard]] std::optional<RejectReason> objection(const From& from, const Req& m) const;
+  [[nodiscard]] bool has_room(const Listener& listener);
+  void ask_program(const From& from, const Req& m, Listener& listener,
+                   const std::optional<AddressHeader>& addresses);
+
+  // manager_sidr.cc
+  void on(const From& from, const SidrReq& m);
+  void on(const From& from, const SidrRep& m);
+  void send_sidr_rep(Connection& c, const SidrReplyParams& params, Time now);
+
+  const Config config_;
+  MadSink& mads_;
+  EventSink& events_;
+  RandomSource& random_;
+  ConnectionTable table_;
+  Listeners listeners_;
+  TimerHeap<Connection> timers_;
+  Counters counters_;
+  size_t half_open_ = 0;
+  size_t lingering_ = 0;
 };
 
 }  // namespace verbena::cm

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Enumerators in words, for logs and failing tests.
-#include "cm/manager.h"
+#include "cm/connection.h"
 #include "cm/types.h"
 
 namespace verbena::cm {

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// The connections, found by our id, by the peer's id, and by the peer's queue pair. It owns them.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <unordered_map>
+
+#include "base/random.h"
+#include "cm/comm_ids.h"
+#include "cm/connection.h"
+
+namespace verbena::cm {
+
+class ConnectionTable {
+ public:
+  // Numbers of a peer's that lead to a connection, each in a space of its own.
+  enum class Space : uint8_t { kCommId, kSidrRequest, kQpn };
+
+  ConnectionTable(uint8_t slot, uint32_t max_entries, RandomSource& random)
+      : ids_(slot, random), max_entries_(max_entries), remote_(0, RemoteHash{random.next()}) {}
+
+  [[nodiscard]] bool full() const { return by_id_.size() >= max_entries_; }
+  [[nodiscard]] size_t size() const { return by_id_.size(); }
+
+  // A new one with an id of its own. Only when not full.
+  [[nodiscard]] Connection& add();
+  [[nodiscard]] Connection* find(uint32_t id) const;
+  [[nodiscard]] Connection* find_remote(Space space, const wire::Gid& peer, uint32_t number) const;
+  // Makes it known by the ids and numbers of the peer's that it has; those that another has first
+  // stay with that.
+  void index_remote(Connection& connection);
+  void erase(Connection& connection);
+
+  // Some entry, to empty the table; nullptr when it is empty.
+  [[nodiscard]] Connection* any() const {
+    return by_id_.empty() ? nullptr : by_id_.begin()->second.get();
+  }
+
+ private:
+  struct RemoteKey {
+    wire::Gid peer;
+    uint32_t number;
+    Space space;
+    friend bool operator==(const RemoteKey&, const RemoteKey&) = default;
+  };
+  // The peer chooses what is hashed; without the seed it cannot choose what collides.
+  struct RemoteHash {
+    uint64_t seed;
+    size_t operator()(const RemoteKey& key) const {
+      const auto words = key.peer.words();
+      uint64_t z = seed;
+      for (const uint64_t word :
+           {words[0], words[1], (uint64_t{static_cast<uint8_t>(key.space)} << 32) | key.number}) {
+        z = (z ^ word) * 0xbf58476d1ce4e5b9;
+        z ^= z >> 29;
+        z = z * 0x94d049bb133111eb + seed;
+        z ^= z >> 32;
+      }
+      return z;
+    }
+  };
+  template <typename F>
+  static void for_each_key(const Connection& connection, F&& visit);
+
+  CommIdSequence ids_;
+  uint32_t max_entries_;
+  std::unordered_map<uint32_t, std::unique_ptr<Connection>> by_id_;
+  std::unordered_map<RemoteKey, Connection*, RemoteHash> remote_;
+};
+
+}  // namespace verbena::cm

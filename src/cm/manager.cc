@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+// What all exchanges share: the table, states, sending again, timers, telling the program.
+#include "cm/manager.h"
+
+#include <algorithm>
+
+#include "cm/manager_send.h"
+
+namespace verbena::cm {
+
+Manager::Manager(const Config& config, MadSink& mads, EventSink& events, RandomSource& random)
+    : config_(config),
+      mads_(mads),
+      events_(events),
+      random_(random),
+      table_(config.slot, config.max_connections, random) {}
+
+Result<ListenerId, Error> Manager::listen(const ListenParams& params) {
+  return listeners_.add(params);
+}
+
+Result<void, Error> Manager::unlisten(ListenerId id) {
+  if (!listeners_.remove(id)) return fail(Error::kGone);
+  return {};
+}
+
+std::optional<State> Manager::state(CommId id) const {
+  const Connection* const c = held(id);
+  if (c == nullptr) return {};
+  return c->state;
+}
+
+Result<void, Error> Manager::set_context(CommId id, uint64_t context) {
+  Connection* const c = held(id);
+  if (c == nullptr) return fail(Error::kGone);
+  c->context = context;
+  return {};
+}
+
+Connection* Manager::held(CommId id) const {
+  Connection* const c = table_.find(id.value);
+  return c == nullptr || c->released ? nullptr : c;
+}
+
+void Manager::count(const Connection& c, bool added) {
+  const auto adjust = [added](auto& counter) { added ? ++counter : --counter; };
+  if (c.is_half_open()) adjust(half_open_);
+  if (c.lingers()) adjust(lingering_);
+  if (!c.waits_for_program()) return;
+  if (Listener* const listener = listeners_.find(c.listener)) adjust(listener->waiting);
+}
+
+void Manager::set_state(Connection& c, State state) {
+  count(c, false);
+  c.state = state;
+  count(c, true);
+}
+
+void Manager::erase(Connection& c) {
+  count(c, false);
+  timers_.remove(c);
+  table_.erase(c);
+}
+
+void Manager::emit(const Connection& c, Event event) {
+  if (c.released) return;
+  event.id = c.id;
+  event.context = c.context;
+  event.source = c.source;
+  event.destination = c.destination;
+  events_.on_event(event);
+}
+
+void Manager::finish(Connection& c, const Event& event) {
+  const auto told = c;  // the entry must be gone before the program can ask for it
+  erase(c);
+  emit(told, event);
+}
+
+void Manager::put(const wire::Gid& source, const wire::Gid& destination, const MadBuffer& mad) {
+  counters_.add(Counter::kMadsSent);
+  mads_.send_mad(source, destination, mad);
+}
+
+void Manager::send_last(Connection& c) { put(c.source, c.destination, c.last); }
+
+void Manager::wait_for_answer(Connection& c, Duration patience, Time now) {
+  // A peer that claims to answer within microseconds would otherwise be sent all tries at once.
+  c.response_time = std::max(c.response_time, config_.first_resend);
+  c.resend_after = config_.first_resend;
+  c.mra_honoured = false;
+  c.give_up = now + std::min(c.response_time * (c.max_cm_retries + 1), patience);
+  timers_.set(c, std::min(now + c.resend_after, c.give_up));
+}
+
+void Manager::enter_timewait(Connection& c, Time now) {
+  set_state(c, State::kTimewait);
+  timers_.set(c, now + std::min(c.timewait, config_.max_timewait));
+}
+
+void Manager::linger(Connection& c, State state, Time now) {
+  c.released = true;
+  set_state(c, state);
+  if (lingering_ > config_.max_half_open) {
+    erase(c);
+  } else {
+    timers_.set(c, now + std::min(c.linger, config_.max_timewait));
+  }
+}
+
+void Manager::on_timer(Time now) {
+  while (Connection* const c = timers_.pop_due(now)) on_timer_of(*c, now);
+}
+
+void Manager::on_timer_of(Connection& c, Time now) {
+  switch (c.state) {
+    case State::kReqSent:
+    case State::kRepSent:
+    case State::kDreqSent:
+    case State::kSidrReqSent:
+      if (now >= c.give_up) {
+        give_up(c, now);
+        return;
+      }
+      counters_.add(Counter::kMadsSentAgain);
+      send_last(c);
+      c.resend_after = std::min(c.resend_after * 2, c.response_time);
+      timers_.set(c, std::min(now + c.resend_after, c.give_up));
+      return;
+    case State::kTimewait:        finish(c, {.kind = EventKind::kTimewaitExit}); return;
+    case State::kRefused:
+    case State::kSidrReplied:     erase(c); return;
+    case State::kReqReceived:
+    case State::kRepReceived:
+    case State::kEstablished:
+    case State::kSidrReqReceived: return;  // a timer of the state before
+  }
+}
+
+void Manager::give_up(Connection& c, Time now) {
+  counters_.add(Counter::kGaveUp);
+  if (c.state == State::kDreqSent) {
+    enter_timewait(c, now);
+    emit(c, {.kind = EventKind::kDisconnected});
+    return;
+  }
+  if (c.state != State::kSidrReqSent) send_timeout_rej(c);
+  finish(c, {.kind = EventKind::kUnreachable});
+}
+
+void Manager::on_mad(const wire::Gid& our, const wire::Gid& peer, std::span<const uint8_t> bytes,
+                     Time now) {
+  counters_.add(Counter::kMadsReceived);
+  const auto mad = decode(bytes);
+  if (!mad) {
+    counters_.add(Counter::kMalformed);
+    return;
+  }
+  std::visit([&](const auto& message) { on({our, peer, mad->header, now}, message); },
+             mad->message);
+}
+
+}  // namespace verbena::cm
