@@ -13,15 +13,19 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
+#include "cm/mad.h"
+#include "cm/route.h"
 #include "link/clock.h"
 #include "link/host_state.h"
 #include "link/joining.h"
 #include "link/steering.h"
+#include "wire/headers.h"
 
 namespace verbena::link {
 namespace {
 
 constexpr Duration kJoinLockBound = 5 * kSecond;
+constexpr Duration kPortLockBound = 500 * kMillisecond;
 constexpr Duration kLeaveLockBound = 200 * kMillisecond;
 constexpr int kBacklog = 128;
 
@@ -194,6 +198,7 @@ Host::~Host() {
   // With the order as it is, us included, nothing of others comes here any more; what has come by
   // an older one is passed on.
   if (roster.needs_steering()) s.steer(roster);
+  Ports(s.table(), s.self).clear();
   roster.leave(s.self, monotonic_now());
   pass_on_rest();
   for (UdpSockets& sockets : s.udp) sockets.receive.reset();
@@ -243,6 +248,25 @@ void Host::abandon_in_child() {
     sockets.send.reset();
   }
   s.mapping.abandon();
+}
+
+int Host::add_port(const Port& port, Ports::Kind kind) {
+  State& s = *state_;
+  const auto lock = GroupLock::take(s.names, kPortLockBound);
+  return lock ? Ports(s.table(), s.self).add(port, kind) : ETIMEDOUT;
+}
+
+// Without the lock: a moment's confusion is better than a port that nobody can have.
+void Host::remove_port(const Port& port, Ports::Kind kind) {
+  State& s = *state_;
+  const auto lock = GroupLock::take(s.names, kPortLockBound);
+  Ports(s.table(), s.self).remove(port, kind);
+}
+
+uint32_t Host::incarnation_of(const wire::Gid& address, Qpn qpn) {
+  state_->look();
+  const auto slot = static_cast<uint8_t>(qpn.value >> 16);
+  return state_->local_receiver(address, slot) ? state_->incarnation[slot] : 0;
 }
 
 int Host::join_group(const wire::Gid& group) {
@@ -423,6 +447,7 @@ bool Host::pass_on(const Datagram& datagram) {
   const uint8_t slot = datagram.bytes[kSlotByte];
   if (slot == kProbeSlot) return s.on_probe(datagram);
   s.look();
+  if (slot == kGsiSlot) return pass_on_mad(datagram);
   if (!s.is_member(slot)) {  // an old packet, or nobody's: no reason to doubt the steering
     ++s.counters.unclaimed;
     return true;
@@ -437,11 +462,49 @@ bool Host::pass_on(const Datagram& datagram) {
   return true;
 }
 
+// A courtesy of few peers; where there are many members it is not worth its price.
+void Host::tell_others(const Datagram& datagram) {
+  constexpr uint32_t kMostMembers = 16;
+  State& s = *state_;
+  if (s.member_count > kMostMembers) return;
+  for (uint32_t slot = kFirstSlot; slot <= kLastSlot; ++slot) {
+    if (slot != s.self && s.is_member(static_cast<uint8_t>(slot))) {
+      (void)s.peers->forward(static_cast<uint8_t>(slot), datagram);
+    }
+  }
+}
+
+// Of QP1: an answer goes to the member whose connection it is about, a request to who listens. For
+// one of nobody's, any member can say so.
+bool Host::pass_on_mad(const Datagram& datagram) {
+  State& s = *state_;
+  constexpr size_t kMadAt = wire::Bth::kBytes + wire::Deth::kBytes;
+  constexpr size_t kBytes = kMadAt + cm::kMadBytes + wire::kIcrcBytes;
+  if (s.taking_over || datagram.bytes.size() != kBytes) return false;
+  const cm::Route route = cm::route(datagram.bytes.subspan(kMadAt, cm::kMadBytes));
+  uint8_t slot = s.self;
+  if (route.kind == cm::Route::Kind::kEveryone) tell_others(datagram);
+  if (route.kind == cm::Route::Kind::kSlot) slot = route.slot;
+  if (route.kind == cm::Route::Kind::kService) {
+    const Ports ports(s.table(), s.self);
+    slot = ports.listener(route.service_id, route.address.value_or(datagram.destination))
+               .value_or(s.self);
+  }
+  if (slot == s.self || slot == kGsiSlot || slot == kProbeSlot || !s.is_member(slot)) return false;
+  ++(s.peers->forward(slot, datagram) ? s.counters.forwarded : s.counters.forward_failed);
+  return true;
+}
+
 void Host::State::on_forwarded(const Datagram& datagram) {
-  if (datagram.bytes.size() <= kSlotByte || datagram.bytes[kSlotByte] != self) return;
+  if (datagram.bytes.size() <= kSlotByte) return;
+  const uint8_t slot = datagram.bytes[kSlotByte];
+  if (slot != self && slot != kGsiSlot) return;
   ++counters.taken_over;
   if (handler == nullptr) return;
+  taking_over = true;
   handler->on_datagram(datagram);
+  taking_over = false;
+  if (slot == kGsiSlot) return;  // nobody pays for those
   const auto bytes = static_cast<uint32_t>(datagram.bytes.size());
   handler->on_consumed(datagram.source, datagram.source_port, datagram_cost(bytes, bytes));
 }

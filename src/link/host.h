@@ -7,7 +7,7 @@
 //    top byte of its destination queue pair number, the member's *slot*.
 //  - What members must agree on lies in a memfd (SharedTable): slots and the order of sockets in
 //  the group,
-//    credits, and room for connection-manager and SRQ names. Any member hands the memfd
+//    credits, and the ports of the connection manager. Any member hands the memfd
 //    to a newcomer over an abstract unix socket; when the last is gone, so is it.
 //  - A member that dies shifts the group's socket order. Its neighbours notice (a unix connection
 //  each), or whoever
@@ -26,6 +26,7 @@
 #include "base/random.h"
 #include "base/result.h"
 #include "base/time.h"
+#include "link/ports.h"
 #include "link/udp_receiver.h"
 #include "link/udp_socket.h"
 #include "link/udp_transmitter.h"
@@ -95,12 +96,16 @@ class Host final : public Credits {
   void on_ready(DatagramHandler& handler);
 
   // Each datagram first goes through here, before it is parsed or filtered. True: ours (our slot,
-  // QP1, the multicast QPN, too short to tell). False: it was another member's and is on its way
-  // there, or a word among members.
+  // the multicast QPN, of QP1 what is for our connections and listeners or for nobody's, too short
+  // to tell). False: it was another member's and is on its way there, or a word among members.
   [[nodiscard]] bool route(const Datagram& datagram) {
-    return datagram.bytes.size() < 12 || datagram.bytes[5] == slot_ || datagram.bytes[5] == 0 ||
-           !pass_on(datagram);
+    return datagram.bytes.size() < 12 || datagram.bytes[5] == slot_ || !pass_on(datagram);
   }
+
+  // --- Ports of the connection manager, among all members. 0 or errno: EADDRINUSE, ENOSPC,
+  // ETIMEDOUT when a stopped member holds the lock.
+  [[nodiscard]] int add_port(const Port& port, Ports::Kind kind);
+  void remove_port(const Port& port, Ports::Kind kind);
 
   // --- Credits: how much of a local member's receive buffer we may fill
   // A yes reserves: any number of senders that ask stay within the budget together. After a no,
@@ -131,6 +136,10 @@ class Host final : public Credits {
   // false, ask once more before sleeping.
   void set_polling(bool polling);
 
+  // Which incarnation of a member this queue pair number belongs to, at an address of this host; 0:
+  // none of a member that is alive.
+  [[nodiscard]] uint32_t incarnation_of(const wire::Gid& address, Qpn qpn);
+
   // --- Multicast: what is sent to a group comes through the sockets from here on, once more for
   // each join. 0 or errno.
   [[nodiscard]] int join_group(const wire::Gid& group);
@@ -152,6 +161,8 @@ class Host final : public Credits {
       const HostOptions& options, RandomSource& random);
   // Whether it was for somebody else.
   [[nodiscard]] bool pass_on(const Datagram& datagram);
+  [[nodiscard]] bool pass_on_mad(const Datagram& datagram);
+  void tell_others(const Datagram& datagram);
   void pass_on_rest();
   [[nodiscard]] bool deaf_now(uint8_t slot);
   void hears_again(uint8_t slot);

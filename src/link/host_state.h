@@ -77,6 +77,7 @@ struct Host::State final : PeerEvents {
   Memberships memberships;
   HostCounters counters;
   DatagramHandler* handler = nullptr;  // during on_ready()
+  bool taking_over = false;            // what another member forwarded is ours, whatever it is
   bool abandoned = false;
   std::string this_host_only;  // why
 

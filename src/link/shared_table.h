@@ -21,6 +21,7 @@
 #include "base/result.h"
 #include "base/time.h"
 #include "base/unique_fd.h"
+#include "link/ports.h"
 #include "link/udp_socket.h"
 
 namespace verbena::link {
@@ -74,26 +75,9 @@ struct CreditPair {
   alignas(kCacheLine) std::atomic<uint64_t> consumed;  // by the receiver
 };
 
-// Room for what comes later; unused entries are zero.
-struct ServiceEntry {  // CM: who listens
-  std::atomic<uint64_t> service_id;
-  std::atomic<uint64_t> mask;
-  std::atomic<uint32_t> slot;
-  std::atomic<uint32_t> incarnation;
-};
-struct CommunicationEntry {  // CM: whose a local communication id is (its top byte may say it
-                             // already)
-  std::atomic<uint32_t> communication_id;
-  std::atomic<uint32_t> slot;
-};
-struct SrqEntry {  // XRC: whose a shared receive queue number is
-  std::atomic<uint32_t> srq_number;
-  std::atomic<uint32_t> slot;
-};
-
 struct SharedTable {
   static constexpr uint64_t kMagic = 0x56657262656e6131;  // "Verbena1"
-  static constexpr uint32_t kVersion = 1;
+  static constexpr uint32_t kVersion = 2;
 
   uint64_t magic;
   uint32_t version;
@@ -113,9 +97,7 @@ struct SharedTable {
   std::array<std::array<CreditPair, kSlots>, kSlots>
       credits;  // [receiver][sender]; pages come with use
 
-  std::array<ServiceEntry, 1024> services;
-  std::array<CommunicationEntry, 4096> communications;
-  std::array<SrqEntry, 1024> srqs;
+  PortTable ports;
 };
 
 static_assert(std::atomic<uint64_t>::is_always_lock_free &&

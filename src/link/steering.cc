@@ -2,10 +2,12 @@
 #include "link/steering.h"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 
 #include <sys/socket.h>
 
+#include "cm/mad.h"
 #include "link/shared_table.h"
 
 namespace verbena::link {
@@ -44,6 +46,25 @@ void add_tree(std::vector<sock_filter>& program, std::span<const Leaf> leaves) {
   add_tree(program, leaves.subspan(half));
 }
 
+// Either answers, or leaves a slot where the tree expects it.
+void add_gsi(std::vector<sock_filter>& program, size_t members) {
+  const std::array<sock_filter, 12> gsi{{
+      jump(BPF_JEQ, kGsiSlot, 0, 11),
+      BPF_STMT(BPF_LD | BPF_H | BPF_ABS, kAttributeAt),
+      jump(BPF_JEQ, static_cast<uint32_t>(cm::Attribute::kReq), 6, 0),
+      jump(BPF_JEQ, static_cast<uint32_t>(cm::Attribute::kSidrReq), 5, 0),
+      jump(BPF_JEQ, static_cast<uint32_t>(cm::Attribute::kSidrRep), 2, 0),
+      load_byte(kRemoteIdByte),
+      jump(BPF_JA, 5, 0, 0),
+      load_byte(kOwnIdByte),
+      jump(BPF_JA, 3, 0, 0),
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, kRandomWord),
+      BPF_STMT(BPF_ALU | BPF_MOD | BPF_K, static_cast<uint32_t>(std::max<size_t>(members, 1))),
+      BPF_STMT(BPF_RET | BPF_A, 0),
+  }};
+  program.insert(program.end(), gsi.begin(), gsi.end());
+}
+
 }  // namespace
 
 std::vector<sock_filter> steering_program(std::span<const uint8_t> order) {
@@ -55,6 +76,7 @@ std::vector<sock_filter> steering_program(std::span<const uint8_t> order) {
   program.push_back(jump(BPF_JEQ, kProbeSlot, 0, 2));
   program.push_back(load_byte(kProbeIndexByte));
   program.push_back(BPF_STMT(BPF_RET | BPF_A, 0));
+  add_gsi(program, order.size());
   add_tree(program, leaves);
   return program;
 }

@@ -5,7 +5,12 @@
 //
 //   byte 5    top byte of BTH's destination queue pair number: the slot
 //   byte 6    for slot 255 the index itself: how members find out where they really are
-//   (host_steering.cc)
+//   (host_repair.cc)
+//
+// For slot 0, which is QP1's, the message of the connection manager says whose it is: the top byte
+// of the communication id that its receiver gave. One that is for a service goes to any member,
+// another one each time, lest one that is stopped keeps it for ever; whoever gets it knows to whom
+// it belongs (ports.h).
 #pragma once
 
 #include <cstdint>
@@ -18,6 +23,11 @@ namespace verbena::link {
 
 inline constexpr uint32_t kSlotByte = 5;
 inline constexpr uint32_t kProbeIndexByte = 6;
+inline constexpr uint32_t kAttributeAt = 12 + 8 + 16;      // BTH, DETH, in the MAD's header
+inline constexpr uint32_t kOwnIdByte = 12 + 8 + 24;        // SIDR_REP: of the request it answers
+inline constexpr uint32_t kRemoteIdByte = kOwnIdByte + 4;  // all others that answer
+// Where the kernel keeps a random number for such programs.
+inline constexpr uint32_t kRandomWord = static_cast<uint32_t>(SKF_AD_OFF + SKF_AD_RANDOM);
 inline constexpr uint32_t kAnySocket = 0xffffffff;
 
 // `order[i]` is the slot whose socket has index i. A search tree: 8 comparisons for 254 members.

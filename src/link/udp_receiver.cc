@@ -7,6 +7,8 @@
 #include <netinet/in.h>
 #include <netinet/udp.h>
 
+#include "link/shared_table.h"
+#include "link/steering.h"
 #include "link/udp_transmitter.h"
 
 namespace verbena::link {
@@ -19,6 +21,12 @@ template <typename T>
   T value;
   std::memcpy(&value, CMSG_DATA(item), sizeof value);
   return value;
+}
+
+// Not what goes to groups, or to QP1.
+[[nodiscard]] bool is_paid_for(const Datagram& datagram) {
+  return !datagram.destination.is_multicast() && datagram.bytes.size() > kSlotByte &&
+         datagram.bytes[kSlotByte] != kGsiSlot;
 }
 
 }  // namespace
@@ -97,13 +105,12 @@ void UdpReceiver::dispatch(const mmsghdr& header, Family family, DatagramHandler
   }
   ++counters_.datagrams;
   if ((msg.msg_flags & MSG_TRUNC) != 0) ++counters_.truncated;
-  // Nobody pays for what goes to groups.
-  if (!datagram.destination.is_multicast()) {
+  datagram.bytes = {static_cast<const uint8_t*>(msg.msg_iov->iov_base), header.msg_len};
+  if (is_paid_for(datagram)) {
     handler.on_consumed(datagram.source, datagram.source_port,
                         datagram_cost(header.msg_len, std::min(segment, header.msg_len)));
   }
   large_ = header.msg_len >= kLarge;
-  datagram.bytes = {static_cast<const uint8_t*>(msg.msg_iov->iov_base), header.msg_len};
   counters_.packets += (header.msg_len + segment - 1) / segment;
   if (header.msg_len <= segment) {
     if (header.msg_len != 0) handler.on_datagram(datagram);
