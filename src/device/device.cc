@@ -76,7 +76,7 @@ void flush_at_exit() {
     const std::unique_lock lock(process.mutex, std::try_to_lock);
     if (lock.owns_lock()) device = process.device.lock();
   }
-  if (device != nullptr) device->engine().send_held_acks();
+  if (device != nullptr) device->engine().say_farewell();
 }
 
 }  // namespace
@@ -183,6 +183,15 @@ void Device::on_addresses_changed() {
   for (Context* const context : contexts_) {
     context->events().raise({EventType::kGidChange, nullptr});
   }
+}
+
+transport::Path Device::path_between(const wire::Gid& source, const wire::Gid& destination) {
+  if (const auto index = gids_.find(source)) {
+    if (const auto path = resolve({.destination = destination, .source_index = *index})) {
+      return *path;
+    }
+  }
+  return {.source = source, .destination = destination};
 }
 
 void Device::on_cq_overflow(CompletionQueue& cq) {

@@ -171,6 +171,8 @@ class Device final : public EventRouter {
   void on_srq_event(transport::Event event, SrqId srq) override;
   void on_cq_overflow(CompletionQueue& cq) override;
   void on_addresses_changed() override;
+  [[nodiscard]] transport::Path path_between(const wire::Gid& source,
+                                             const wire::Gid& destination) override;
 
   DeviceLimits limits_;
   GidTable gids_;

@@ -77,6 +77,8 @@ Result<std::unique_ptr<Engine>, link::HostError> Engine::start(const EngineOptio
   engine->endpoint_ =
       std::make_unique<transport::Endpoint>(*engine->memory_, *engine->transmitter_, *engine,
                                             *engine->random_, options.limits, options.tuning);
+  engine->connections_ = std::make_unique<Connections>(
+      *engine, Connections::Parts{*engine->endpoint_, member, *engine->random_}, options.node_guid);
   engine->wake_.reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   engine->epoll_all_.reset(::epoll_create1(EPOLL_CLOEXEC));
   engine->epoll_control_.reset(::epoll_create1(EPOLL_CLOEXEC));
@@ -105,6 +107,7 @@ void Engine::abandon_in_child() {
   // The thread does not exist here; its handle must not be joined, nor destroyed while joinable.
   if (helper_.joinable()) helper_.detach();
   if (host_ != nullptr) host_->abandon_in_child();
+  if (connections_ != nullptr) connections_->abandon();
   wake_.reset();
   epoll_all_.reset();
   epoll_control_.reset();
@@ -183,6 +186,9 @@ void Engine::accept(const link::Datagram& datagram) {
     ++counters_.bad_icrc;
     return;
   }
+  if (view->bth.dest_qp == kGsiQpn) {
+    return connections_->receive(datagram.destination, datagram.source, *view, batch_time_);
+  }
   endpoint_->receive(
       {*view, datagram.source, datagram.destination, datagram.traffic_class, datagram.hop_limit},
       batch_time_);
@@ -227,6 +233,7 @@ void Engine::settle(Time now, Acks acks) {
   } else {
     endpoint_->finish_but_acks(now);
   }
+  if (connections_->next_timer() <= now) connections_->on_timer(now);
   // One pass for timers and queue pairs with more to send; what is left comes with the next.
   if (endpoint_->next_deadline() <= now) endpoint_->advance(now);
   stalled_ = endpoint_->next_deadline() == 0 && transmitter_->counters().packets == sent_before;
@@ -284,9 +291,35 @@ void Engine::armed() {
   }
 }
 
-void Engine::send_held_acks() {
-  const std::unique_lock lock(mutex_, std::try_to_lock);
-  if (lock.owns_lock() && endpoint_->owes_acks()) settle(clock());
+// Another thread may have been in there when it was decided to exit, and never come out.
+void Engine::say_farewell() {
+  constexpr int kAttempts = 1000;
+  std::unique_lock lock(mutex_, std::try_to_lock);
+  for (int i = 0; i < kAttempts && !lock.owns_lock(); ++i) {
+    ::sched_yield();
+    (void)lock.try_lock();
+  }
+  if (!lock.owns_lock()) return;
+  const Time now = clock();
+  connections_->leave(now);
+  settle(now);
+}
+
+void Engine::send_management(const wire::Gid& source, const wire::Gid& destination, uint32_t qkey,
+                             std::span<const uint8_t> payload) {
+  const transport::Path path = router_.path_between(source, destination);
+  std::array<uint8_t, wire::Bth::kBytes + wire::Deth::kBytes> headers;
+  wire::Bth bth;
+  bth.opcode = wire::opcode_byte(wire::Service::kUd, wire::Op::kSendOnly);
+  bth.dest_qp = kGsiQpn;
+  bth.psn = management_psn_ = management_psn_.next();
+  bth.write(headers.data());
+  wire::Deth{qkey, 0, kGsiQpn}.write(headers.data() + wire::Bth::kBytes);
+  transmitter_->send({.path = &path,
+                      .headers = headers,
+                      .payload = {&payload, 1},
+                      .payload_bytes = static_cast<uint32_t>(payload.size()),
+                      .copy_first = true});
 }
 
 void Engine::still_polling() {
@@ -295,7 +328,8 @@ void Engine::still_polling() {
 
 bool Engine::has_work(Time now) {
   const bool blocked = stalled_ && !host_->room_again();
-  return (blocked ? std::min(endpoint_->next_timer(), filter_due_) : next_deadline()) <= now;
+  return (blocked ? std::min({endpoint_->next_timer(), connections_->next_timer(), filter_due_})
+                  : next_deadline()) <= now;
 }
 
 void Engine::poll() {

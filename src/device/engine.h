@@ -33,6 +33,7 @@
 #include "base/time.h"
 #include "device/completion_channel.h"
 #include "device/completion_queue.h"
+#include "device/connections.h"
 #include "device/epoll_sleep.h"
 #include "device/event_queue.h"
 #include "device/gid_table.h"
@@ -54,6 +55,7 @@ struct EngineOptions {
   transport::Tuning tuning;
   memory::Domain::Options memory;
   GidOptions gids;
+  uint64_t node_guid = 0;  // as peers know the device
 };
 
 struct EngineCounters {
@@ -74,6 +76,9 @@ class EventRouter {
   virtual void on_cq_overflow(CompletionQueue& cq) = 0;
   // The host's addresses or interfaces may have changed.
   virtual void on_addresses_changed() = 0;
+  // How packets of the device's own leave. Under the engine's lock.
+  [[nodiscard]] virtual transport::Path path_between(const wire::Gid& source,
+                                                     const wire::Gid& destination) = 0;
 };
 
 class Engine final : public transport::EventSink,
@@ -125,10 +130,17 @@ class Engine final : public transport::EventSink,
   [[nodiscard]] int wait(CompletionChannel& channel, CompletionQueue*& cq);
   // A completion queue was armed: its program is about to sleep and needs the helper.
   void armed();
-  // The process exits. Does not wait: whoever holds the lock sees to them.
-  void send_held_acks();
+  // The process exits: what was completed is acknowledged, and peers of connections are told. Does
+  // not wait long.
+  void say_farewell();
   // A completion queue is destroyed. Under the lock.
   void forget(CompletionQueue& cq) { std::erase(to_publish_, &cq); }
+
+  // The connection manager.
+  [[nodiscard]] Connections& connections() { return *connections_; }
+  // A datagram between the QP1s of two addresses. Under the lock; leaves at its end.
+  void send_management(const wire::Gid& source, const wire::Gid& destination, uint32_t qkey,
+                       std::span<const uint8_t> payload);
 
   // A queue pair number that belongs to this process: its slot and 16 random bits.
   [[nodiscard]] Qpn draw_qpn();
@@ -182,7 +194,7 @@ class Engine final : public transport::EventSink,
     Engine& engine_;
   };
   [[nodiscard]] Time next_deadline() const {
-    return std::min(endpoint_->next_deadline(), filter_due_);
+    return std::min({endpoint_->next_deadline(), connections_->next_timer(), filter_due_});
   }
 
   // Reads one batch from the sockets; gives the number of datagrams. Under the lock.
@@ -233,6 +245,7 @@ class Engine final : public transport::EventSink,
   std::unique_ptr<memory::Domain> memory_;
   std::unique_ptr<link::UdpTransmitter> transmitter_;
   std::unique_ptr<transport::Endpoint> endpoint_;
+  std::unique_ptr<Connections> connections_;
   link::UdpReceiver receiver_;
   wire::IcrcSeries icrcs_;  // of what arrives
   link::ReceiveFilter* filter_ = nullptr;
@@ -247,7 +260,8 @@ class Engine final : public transport::EventSink,
   bool use_ipv6_ = false;
   uint32_t poll_round_ = 0;
   uint32_t last_qpn_ = 0;
-  uint32_t qpn_step_ = 0;         // 0: not drawn yet
+  uint32_t qpn_step_ = 0;  // 0: not drawn yet
+  wire::Psn management_psn_;
   uint32_t batches_unacked_ = 0;  // of bulk, that put their ACKs off for the next
 
   // Between pollers and the helper; relaxed: hints that the next pass corrects.

@@ -47,6 +47,7 @@ namespace verbena::transport {
   X(kRepair, "repairs: the missing sent again, the rest being held")             \
   X(kPeerHolds, "peers found to hold early packets")                             \
   X(kTailProbe, "tail probes")                                                   \
+  X(kPing, "idle peers asked whether they are there")                            \
   X(kTimeout, "acknowledgement timeouts")                                        \
   X(kRetryExceeded, "retries exhausted")                                         \
   X(kRnrRetryExceeded, "RNR retries exhausted")                                  \

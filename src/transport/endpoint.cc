@@ -153,6 +153,19 @@ Result<void, Error> Endpoint::destroy_srq(SrqId id) {
   return {};
 }
 
+Time Endpoint::heard(Qpn qpn) const {
+  const QueuePair* const qp = find(qpn);
+  return qp != nullptr ? qp->heard_at : kNever;
+}
+
+bool Endpoint::ping(Qpn qpn) {
+  const QueuePair* const qp = find(qpn);
+  if (qp == nullptr || qp->type != QpType::kRc || qp->state() != QpState::kRts) return false;
+  if (qp->send.una != qp->send.assign) return false;
+  recovery::ping(core_, *qp);
+  return true;
+}
+
 Result<void, Error> Endpoint::attach(Qpn qpn, const wire::Gid& group) {
   QueuePair* const qp = find(qpn);
   if (qp == nullptr) return fail(Error::kNoSuchQp);
@@ -217,6 +230,7 @@ void Endpoint::receive(const InPacket& packet, Time now) {
   if (packet.source != qp->attr.path.destination || packet.destination != qp->attr.path.source) {
     return counters_.add(Counter::kDropWrongPeer);
   }
+  qp->heard_at = now;
   if (info.is_response()) return completer::on_response(core_, *qp, packet, now);
   if (qp->state() == QpState::kRtr && !qp->recv.established) {
     qp->recv.established = true;
@@ -261,6 +275,7 @@ void Endpoint::accept_run(const wire::Run& run, QueuePair& qp, uint32_t packets,
                           Time now) {
   counters_.add(Counter::kPacketsReceived, packets);
   counters_.add(Counter::kRunsReceived);
+  qp.heard_at = now;
   if (run.first.info->is_response()) {
     completer::on_run(core_, qp, packets, now);
   } else {

@@ -61,6 +61,14 @@ class Endpoint {
   [[nodiscard]] Result<void, Error> arm_srq_limit(SrqId srq, uint32_t limit);
   [[nodiscard]] Result<void, Error> destroy_srq(SrqId srq);
 
+  // --- whether the peer of a connected queue pair is there
+  // When it was last heard; kNever for a number that is none.
+  [[nodiscard]] Time heard(Qpn qpn) const;
+  // Makes a peer that is there answer, whatever it runs: sends a copy of the last request packet
+  // that it acknowledged, which changes nothing. False when that is no use: requests are under way
+  // (their timers do it), or the queue pair is not a reliable one that can send.
+  bool ping(Qpn qpn);
+
   // --- multicast: a datagram queue pair receives what is sent to the group. It cannot be destroyed
   // meanwhile.
   [[nodiscard]] Result<void, Error> attach(Qpn qpn, const wire::Gid& group);

@@ -196,6 +196,7 @@ struct QueuePair {
   RecvSide recv;
 
   TimerHook timer;
+  Time heard_at = 0;      // when a packet of the peer's last came
   bool served = false;    // sent something in this round of turns
   bool runnable = false;  // in the endpoint's list of queue pairs with something to send
 

@@ -5,6 +5,7 @@
 #include <cstdlib>
 
 #include "transport/completer.h"
+#include "transport/packet_writer.h"
 #include "transport/requester.h"
 
 namespace verbena::transport::recovery {
@@ -355,6 +356,13 @@ void on_rnr(Core& core, QueuePair& qp, Duration wait, Time now) {
   send.timeout_at = kNever;
   send.probe_at = kNever;
   arm(core, qp, now);
+}
+
+void ping(Core& core, const QueuePair& qp) {
+  core.count(Counter::kPing);
+  PacketWriter writer(qp, wire::Service::kRc, wire::Op::kSendOnly, qp.send.una.previous());
+  writer.bth().ack_request = true;
+  writer.send(core, qp.attr.path);
 }
 
 }  // namespace verbena::transport::recovery

@@ -45,4 +45,8 @@ void on_rnr(Core& core, QueuePair& qp, Duration wait, Time now);
 
 void place_cursor_at_una(QueuePair& qp);
 
+// While nothing is under way: a copy of what was acknowledged last, or of what would have been
+// before the first. Its payload does not matter, for duplicates are acknowledged unseen.
+void ping(Core& core, const QueuePair& qp);
+
 }  // namespace verbena::transport::recovery

@@ -84,6 +84,8 @@ void RcPair::finish(uint32_t more) {
 
 void RcPair::tick(uint32_t end) {
   if (state_ == State::kRunning && !failed_[0] && !failed_[1]) {
+    // Whether the other is there can be asked at any time, and changes nothing.
+    (void)world_.node(ends_[end].host).endpoint().ping(ends_[end].qpn);
     const uint64_t burst = world_.draw(1, 4);
     for (uint64_t i = 0; i < burst && budget_[end] > 0; ++i) {
       if (lanes_[end]->post_random()) --budget_[end];

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "device/connections.h"
+
+#include <algorithm>
+#include <cerrno>
+
+#include "device/engine.h"
+
+namespace verbena::device {
+namespace {
+
+constexpr uint32_t kGsiQkey = 0x80010000;
+
+[[nodiscard]] link::Port port_of(uint64_t service_id, const std::optional<wire::Gid>& address) {
+  return {.service_id = service_id, .address = address.value_or(wire::Gid())};
+}
+
+[[nodiscard]] link::Ports::Kind kind_of(const cm::PortClaim& claim) {
+  return claim.shared ? link::Ports::Kind::kShared : link::Ports::Kind::kBound;
+}
+
+}  // namespace
+
+Connections::Connections(Engine& engine, const Parts& parts, uint64_t node_guid)
+    : engine_(engine),
+      host_(parts.host),
+      watch_(parts.endpoint, parts.host),
+      manager_({.slot = parts.host.slot(), .ca_guid = node_guid}, *this, *this, parts.random) {}
+
+void Connections::receive(const wire::Gid& our, const wire::Gid& peer, const wire::PacketView& view,
+                          Time now) {
+  const bool datagram = view.info->service == wire::Service::kUd && view.info->has(wire::kDeth) &&
+                        !view.info->has(wire::kImmDt);
+  if (!datagram || our.is_multicast() || view.deth().qkey != kGsiQkey) {
+    ++counters_.not_for_gsi;
+    return;
+  }
+  manager_.on_mad(our, peer, view.payload, now);
+}
+
+Time Connections::next_timer() const { return std::min(manager_.next_timer(), watch_.next_tick()); }
+
+void Connections::on_timer(Time now) {
+  if (manager_.next_timer() <= now) manager_.on_timer(now);
+  if (watch_.next_tick() > now) return;
+  for (const cm::CommId id : watch_.tick(now)) {
+    ++counters_.peers_lost;
+    (void)manager_.connection_lost(id, now);
+  }
+}
+
+void Connections::send_mad(const wire::Gid& source, const wire::Gid& destination,
+                           cm::MadBytes mad) {
+  engine_.send_management(source, destination, kGsiQkey, mad);
+}
+
+void Connections::on_event(const cm::Event& event) {
+  if (event.kind == cm::EventKind::kDisconnected ||
+      event.kind == cm::EventKind::kDisconnectRequested) {
+    watch_.remove(event.id);
+  }
+  if (sink_ != nullptr) sink_->on_event(event);
+}
+
+void Connections::set_sink(cm::EventSink* sink) {
+  const Engine::Quiet locked(engine_);
+  sink_ = sink;
+}
+
+int Connections::claim(const cm::PortClaim& claim) {
+  const Engine::Quiet locked(engine_);
+  return host_.add_port(port_of(claim.service_id, claim.address), kind_of(claim));
+}
+
+void Connections::give_back(const cm::PortClaim& claim) {
+  const Engine::Quiet locked(engine_);
+  host_.remove_port(port_of(claim.service_id, claim.address), kind_of(claim));
+}
+
+Result<cm::ListenerId, cm::Error> Connections::listen(const cm::ListenParams& params) {
+  const Engine::Quiet locked(engine_);
+  const link::Port port = port_of(params.service_id, params.address);
+  if (const int error = host_.add_port(port, link::Ports::Kind::kListening); error != 0) {
+    return fail(error == EADDRINUSE ? cm::Error::kInUse : cm::Error::kTooMany);
+  }
+  const auto id = manager_.listen(params);
+  if (!id) {
+    host_.remove_port(port, link::Ports::Kind::kListening);
+    return fail(id.error());
+  }
+  listening_.emplace(id->value, port);
+  engine_.note_family(true);
+  engine_.note_family(false);
+  return *id;
+}
+
+void Connections::unlisten(cm::ListenerId id) {
+  const Engine::Locked locked(engine_);
+  const auto place = listening_.find(id.value);
+  if (place == listening_.end()) return;
+  host_.remove_port(place->second, link::Ports::Kind::kListening);
+  listening_.erase(place);
+  (void)manager_.unlisten(id);
+}
+
+Result<cm::CommId, cm::Error> Connections::connect(const cm::ConnectParams& params) {
+  const Engine::Locked locked(engine_);
+  engine_.note_family(params.destination.is_ipv4());
+  return manager_.connect(params, locked.now());
+}
+
+Result<void, cm::Error> Connections::accept(cm::CommId id, const cm::AcceptParams& params) {
+  const Engine::Locked locked(engine_);
+  return manager_.accept(id, params, locked.now());
+}
+
+Result<void, cm::Error> Connections::establish(cm::CommId id,
+                                               std::span<const uint8_t> private_data) {
+  const Engine::Locked locked(engine_);
+  return manager_.establish(id, private_data, locked.now());
+}
+
+Result<void, cm::Error> Connections::reject(cm::CommId id, const cm::RejectParams& params) {
+  const Engine::Locked locked(engine_);
+  return manager_.reject(id, params, locked.now());
+}
+
+Result<void, cm::Error> Connections::disconnect(cm::CommId id,
+                                                std::span<const uint8_t> private_data) {
+  const Engine::Locked locked(engine_);
+  watch_.remove(id);
+  return manager_.disconnect(id, private_data, locked.now());
+}
+
+Result<void, cm::Error> Connections::data_arrived(cm::CommId id) {
+  const Engine::Locked locked(engine_);
+  return manager_.data_arrived(id, locked.now());
+}
+
+Result<void, cm::Error> Connections::set_context(cm::CommId id, uint64_t context) {
+  const Engine::Quiet locked(engine_);
+  return manager_.set_context(id, context);
+}
+
+void Connections::release(cm::CommId id) {
+  const Engine::Locked locked(engine_);
+  watch_.remove(id);
+  manager_.release(id, locked.now());
+}
+
+Result<cm::CommId, cm::Error> Connections::sidr_request(const cm::SidrRequestParams& params) {
+  const Engine::Locked locked(engine_);
+  engine_.note_family(params.destination.is_ipv4());
+  return manager_.sidr_request(params, locked.now());
+}
+
+Result<void, cm::Error> Connections::sidr_reply(cm::CommId id, const cm::SidrReplyParams& params) {
+  const Engine::Locked locked(engine_);
+  return manager_.sidr_reply(id, params, locked.now());
+}
+
+void Connections::watch(cm::CommId id, Qpn qpn) {
+  const Engine::Locked locked(engine_);
+  watch_.add(id, qpn, locked.now());
+}
+
+wire::Psn Connections::draw_psn() { return engine_.draw_psn(); }
+
+}  // namespace verbena::device

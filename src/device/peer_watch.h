@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whether the peers of idle connections are still there. A kernel that ends a process disconnects
+// for it; nobody does so for ours. A peer on this host is looked up in the shared table. One
+// elsewhere is asked, when nothing was heard of it for a while: its queue pair answers, whatever
+// its program does, unless it was stopped; so patience is long.
+//
+// Under the engine's lock.
+#pragma once
+
+#include <cstdint>
+#include <unordered_map>
+#include <vector>
+
+#include "base/ids.h"
+#include "base/time.h"
+#include "cm/types.h"
+#include "link/host.h"
+#include "transport/endpoint.h"
+
+namespace verbena::device {
+
+class PeerWatch {
+ public:
+  static constexpr Duration kTick = kSecond;
+  static constexpr Duration kIdle = 10 * kSecond;      // until it is asked,
+  static constexpr Duration kPatience = 60 * kSecond;  // every tick, for so long
+
+  PeerWatch(transport::Endpoint& endpoint, link::Host& host) : endpoint_(endpoint), host_(host) {}
+
+  void add(cm::CommId id, Qpn qpn, Time now);
+  void remove(cm::CommId id);
+  [[nodiscard]] Time next_tick() const { return watched_.empty() ? kNever : tick_at_; }
+  // Those that are gone; they are not watched any more.
+  [[nodiscard]] std::vector<cm::CommId> tick(Time now);
+
+ private:
+  struct Watched {
+    Qpn qpn;
+    uint32_t incarnation = 0;  // of the member that the peer is; 0: it is elsewhere
+    Time since = 0;
+  };
+  [[nodiscard]] bool is_gone(const Watched& watched, const transport::QpAttr& attr, Time now);
+
+  transport::Endpoint& endpoint_;
+  link::Host& host_;
+  std::unordered_map<uint32_t, Watched> watched_;
+  Time tick_at_ = kNever;
+};
+
+}  // namespace verbena::device
