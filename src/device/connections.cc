@@ -4,12 +4,16 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "cm/route.h"
 #include "device/engine.h"
+#include "link/steering.h"
 
 namespace verbena::device {
 namespace {
 
 constexpr uint32_t kGsiQkey = 0x80010000;
+// Where the steering looks for the receiver of a request on this host.
+constexpr size_t kHintAt = link::kHintByte - wire::Bth::kBytes - wire::Deth::kBytes;
 
 [[nodiscard]] link::Port port_of(uint64_t service_id, const std::optional<wire::Gid>& address) {
   return {.service_id = service_id, .address = address.value_or(wire::Gid())};
@@ -51,7 +55,17 @@ void Connections::on_timer(Time now) {
 
 void Connections::send_mad(const wire::Gid& source, const wire::Gid& destination,
                            cm::MadBytes mad) {
-  engine_.send_management(source, destination, kGsiQkey, mad);
+  const cm::Route route = cm::route(mad);
+  const uint8_t listener =
+      route.kind != cm::Route::Kind::kService
+          ? 0
+          : host_.listener_at(destination,
+                              port_of(route.service_id, route.address.value_or(destination)));
+  if (listener == 0) return engine_.send_management(source, destination, kGsiQkey, mad);
+  cm::MadBuffer hinted;
+  std::ranges::copy(mad, hinted.begin());
+  hinted[kHintAt] = listener;
+  engine_.send_management(source, destination, kGsiQkey, hinted);
 }
 
 void Connections::on_event(const cm::Event& event) {

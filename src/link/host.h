@@ -106,6 +106,8 @@ class Host final : public Credits {
   // ETIMEDOUT when a stopped member holds the lock.
   [[nodiscard]] int add_port(const Port& port, Ports::Kind kind);
   void remove_port(const Port& port, Ports::Kind kind);
+  // The slot of who listens for this at an address of this host; 0: nobody, or it is elsewhere.
+  [[nodiscard]] uint8_t listener_at(const wire::Gid& destination, const Port& port);
 
   // --- Credits: how much of a local member's receive buffer we may fill
   // A yes reserves: any number of senders that ask stay within the budget together. After a no,

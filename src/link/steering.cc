@@ -48,15 +48,18 @@ void add_tree(std::vector<sock_filter>& program, std::span<const Leaf> leaves) {
 
 // Either answers, or leaves a slot where the tree expects it.
 void add_gsi(std::vector<sock_filter>& program, size_t members) {
-  const std::array<sock_filter, 12> gsi{{
-      jump(BPF_JEQ, kGsiSlot, 0, 11),
+  const std::array<sock_filter, 15> gsi{{
+      jump(BPF_JEQ, kGsiSlot, 0, 14),
       BPF_STMT(BPF_LD | BPF_H | BPF_ABS, kAttributeAt),
       jump(BPF_JEQ, static_cast<uint32_t>(cm::Attribute::kReq), 6, 0),
       jump(BPF_JEQ, static_cast<uint32_t>(cm::Attribute::kSidrReq), 5, 0),
       jump(BPF_JEQ, static_cast<uint32_t>(cm::Attribute::kSidrRep), 2, 0),
       load_byte(kRemoteIdByte),
-      jump(BPF_JA, 5, 0, 0),
+      jump(BPF_JA, 8, 0, 0),
       load_byte(kOwnIdByte),
+      jump(BPF_JA, 6, 0, 0),
+      load_byte(kHintByte),
+      jump(BPF_JEQ, 0, 1, 0),
       jump(BPF_JA, 3, 0, 0),
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, kRandomWord),
       BPF_STMT(BPF_ALU | BPF_MOD | BPF_K, static_cast<uint32_t>(std::max<size_t>(members, 1))),

@@ -8,9 +8,10 @@
 //   (host_repair.cc)
 //
 // For slot 0, which is QP1's, the message of the connection manager says whose it is: the top byte
-// of the communication id that its receiver gave. One that is for a service goes to any member,
-// another one each time, lest one that is stopped keeps it for ever; whoever gets it knows to whom
-// it belongs (ports.h).
+// of the communication id that its receiver gave. One that is for a service goes to the member that
+// a sender on this host has found in the table of ports (ports.h) and named in a field that has no
+// meaning here. From elsewhere it goes to any, another one each time, lest one that is stopped
+// keeps it for ever; whoever gets it looks into the table.
 #pragma once
 
 #include <cstdint>
@@ -24,6 +25,7 @@ namespace verbena::link {
 inline constexpr uint32_t kSlotByte = 5;
 inline constexpr uint32_t kProbeIndexByte = 6;
 inline constexpr uint32_t kAttributeAt = 12 + 8 + 16;      // BTH, DETH, in the MAD's header
+inline constexpr uint32_t kHintByte = 12 + 8 + 6;          // "class specific" in the MAD's header
 inline constexpr uint32_t kOwnIdByte = 12 + 8 + 24;        // SIDR_REP: of the request it answers
 inline constexpr uint32_t kRemoteIdByte = kOwnIdByte + 4;  // all others that answer
 // Where the kernel keeps a random number for such programs.

@@ -86,6 +86,11 @@ TEST(Steering, MessagesOfTheConnectionManagerByTheIdOfTheirReceiver) {
     for (uint32_t random = 0; random < 9; ++random) {
       EXPECT_EQ(run(program, mad(attribute, 9, 5), random), random % 3);
     }
+    auto hinted = mad(attribute, 9, 5);
+    hinted[kHintByte] = 200;
+    EXPECT_EQ(run(program, hinted, 1), 2u);
+    hinted[kHintByte] = 77;
+    EXPECT_EQ(run(program, hinted, 1), kAnySocket);
   }
 }
 
@@ -102,9 +107,9 @@ TEST(Steering, EachSlotToItsIndex) {
 TEST(Steering, DepthIsLogarithmic) {
   std::vector<uint8_t> all(kLastSlot);
   std::iota(all.begin(), all.end(), kFirstSlot);
-  // 254 leaves of three, 253 nodes of two, four and QP1's twelve before: the kernel's default
+  // 254 leaves of three, 253 nodes of two, four and QP1's fifteen before: the kernel's default
   // option memory (20 KiB) holds it.
-  EXPECT_EQ(steering_program(all).size(), 254U * 3 + 253 * 2 + 16);
+  EXPECT_EQ(steering_program(all).size(), 254U * 3 + 253 * 2 + 19);
 }
 
 }  // namespace

@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0
+// The connection manager among processes that share an address: requests reach the one that listens
+// and answers the one that asked, whoever else is there, stopped or killed; a port is one
+// process's; and who dies is missed.
+#include <cerrno>
+#include <condition_variable>
+#include <cstring>
+#include <deque>
+#include <mutex>
+#include <stdexcept>
+#include <string>
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include "cm/service.h"
+#include "processes/actor.h"
+#include "processes/crowd.h"
+
+namespace verbena::processes {
+namespace {
+
+const wire::Gid kLoopback = wire::Gid::from_ipv4(127, 0, 0, 1);
+constexpr uint16_t kPort = 7471;
+constexpr uint64_t kService = cm::service_id(cm::PortSpace::kTcp, kPort);
+constexpr uint32_t kConnections = 200;
+
+void need(bool condition, const std::string& what) {
+  if (!condition) throw std::runtime_error(what);
+}
+
+struct Told {
+  cm::EventKind kind{};
+  cm::CommId id;
+  cm::RejectReason reason{};
+  Qpn qpn;
+};
+
+// A process's connections: its events are kept until they are asked for.
+class Desk final : public cm::EventSink {
+ public:
+  explicit Desk(Party& party) : service_(party.context().device().engine().connections()) {
+    service_.set_sink(this);
+  }
+  ~Desk() override { service_.set_sink(nullptr); }
+  Desk(const Desk&) = delete;
+  Desk& operator=(const Desk&) = delete;
+
+  [[nodiscard]] cm::Service& service() { return service_; }
+  void on_event(const cm::Event& event) override {
+    const std::lock_guard lock(mutex_);
+    events_.push_back({event.kind, event.id, event.reason, event.qp.qpn});
+    changed_.notify_one();
+  }
+  [[nodiscard]] Told next() {
+    std::unique_lock lock(mutex_);
+    need(changed_.wait_for(lock, std::chrono::nanoseconds(kPatience),
+                           [this] { return !events_.empty(); }),
+         "no event");
+    const Told told = events_.front();
+    events_.pop_front();
+    return told;
+  }
+  void expect(cm::EventKind kind) {
+    const Told told = next();
+    need(told.kind == kind, std::string("not ") + to_string(kind) + " but " + to_string(told.kind));
+  }
+  [[nodiscard]] Result<cm::CommId, cm::Error> ask(Qpn qpn, uint64_t service_id = kService) {
+    cm::ConnectParams params;
+    params.source = params.destination = kLoopback;
+    params.service_id = service_id;
+    params.addresses = cm::AddressHeader{1, kLoopback, kLoopback};
+    params.qp.qpn = qpn;
+    return service_.connect(params);
+  }
+  void listen() {
+    need(service_.claim({.service_id = kService, .address = std::nullopt}) == 0,
+         "the port is taken");
+    need(service_.listen({.service_id = kService, .address = std::nullopt}).has_value(),
+         "no listener");
+  }
+  // Accepts so many, each with the number that it came with.
+  void serve(uint32_t count) {
+    for (uint32_t established = 0; established < count;) {
+      const Told told = next();
+      if (told.kind == cm::EventKind::kEstablished) ++established;
+      if (told.kind != cm::EventKind::kConnectRequest) continue;
+      cm::AcceptParams params;
+      params.qp.qpn = told.qpn;
+      need(service_.accept(told.id, params).has_value(), "not accepted");
+    }
+  }
+  // Connects so many, one after the other.
+  void call(uint32_t count, uint32_t first) {
+    for (uint32_t i = 0; i < count; ++i) {
+      const auto id = ask(Qpn(first + i));
+      need(id.has_value(), "no connection");
+      const Told told = next();
+      need(told.kind == cm::EventKind::kConnectResponse && told.id == *id,
+           std::string("answered with ") + to_string(told.kind));
+      need(told.qpn == Qpn(first + i), "somebody else's answer");
+      need(service_.establish(*id, {}).has_value(), "not established");
+    }
+  }
+
+ private:
+  cm::Service& service_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<Told> events_;
+};
+
+class Connecting : public ::testing::Test {
+ protected:
+  Connecting() : stage_(make_stage()) { options_.engine = own_engine_options(); }
+  ~Connecting() override { drop_stage(stage_); }
+
+  // Is there, and does nothing, until the test says so.
+  std::function<void(Stage&)> bystander() {
+    return [this](Stage& stage) {
+      Party party(options_);
+      ++stage.steps[3];
+      need(wait_until([&] { return stage.numbers[7] != 0; }), "was forgotten");
+    };
+  }
+  std::function<void(Stage&)> server(uint32_t connections) {
+    return [this, connections](Stage& stage) {
+      Party party(options_);
+      Desk desk(party);
+      desk.listen();
+      stage.steps[0] = 1;
+      desk.serve(connections);
+      stage.steps[0] = 2;
+      need(wait_until([&] { return stage.numbers[6] != 0; }), "was forgotten");
+    };
+  }
+  void end_of(Actor& actor) { EXPECT_EQ(actor.join(), 0) << stage_->words.data(); }
+
+  PartyOptions options_;
+  Stage* stage_;
+};
+
+TEST_F(Connecting, RequestsReachWhoListensAndAnswersWhoAsked) {
+  Actor first(*stage_, bystander());
+  Actor second(*stage_, bystander());
+  Actor listening(*stage_, server(2 * kConnections));
+  ASSERT_TRUE(wait_until([&] { return stage_->steps[3] == 2 && stage_->steps[0] == 1; }));
+  const auto client = [&](uint32_t first_number) {
+    return [this, first_number](Stage&) {
+      Party party(options_);
+      Desk desk(party);
+      desk.call(kConnections, first_number);
+    };
+  };
+  Actor one(*stage_, client(0x1000));
+  Actor other(*stage_, client(0x2000));
+  end_of(one);
+  end_of(other);
+  ASSERT_TRUE(wait_until([&] { return stage_->steps[0] == 2; }));
+  stage_->numbers[6] = stage_->numbers[7] = 1;
+  for (Actor* const actor : {&listening, &first, &second}) end_of(*actor);
+  EXPECT_EQ(leftovers(options_.engine.host), "");
+}
+
+TEST_F(Connecting, AStoppedProcessKeepsNothingFromTheOthers) {
+  Actor stopped(*stage_, bystander());
+  ASSERT_TRUE(wait_until([&] { return stage_->steps[3] == 1; }));
+  Actor listening(*stage_, server(20));
+  ASSERT_TRUE(wait_until([&] { return stage_->steps[0] == 1; }));
+  stopped.signal(SIGSTOP);
+  Actor client(*stage_, [this](Stage&) {
+    Party party(options_);
+    Desk desk(party);
+    desk.call(20, 0x1000);
+  });
+  end_of(client);
+  stage_->numbers[6] = stage_->numbers[7] = 1;
+  end_of(listening);
+  stopped.signal(SIGCONT);
+  end_of(stopped);
+}
+
+TEST_F(Connecting, NobodyThereIsSaidAtOnceAndAPortIsOneProcesss) {
+  Actor listening(*stage_, server(0));
+  ASSERT_TRUE(wait_until([&] { return stage_->steps[0] == 2; }));
+  Actor client(*stage_, [this](Stage& stage) {
+    Party party(options_);
+    Desk desk(party);
+    need(desk.ask(Qpn(7), kService + 1).has_value(), "no connection");
+    const Told told = desk.next();
+    need(
+        told.kind == cm::EventKind::kRejected && told.reason == cm::RejectReason::kInvalidServiceId,
+        "not refused");
+    const cm::PortClaim same{.service_id = kService, .address = std::nullopt};
+    need(desk.service().claim(same) == EADDRINUSE, "two have one port");
+    need(desk.service().claim({.service_id = kService, .address = kLoopback}) == EADDRINUSE,
+         "two have one port on one address");
+    stage.numbers[0] = 1;
+    need(wait_until([&] { return desk.service().claim(same) == 0; }), "not free after the death");
+  });
+  ASSERT_TRUE(wait_until([&] { return stage_->numbers[0] == 1; }));
+  listening.signal(SIGKILL);
+  (void)listening.join();
+  end_of(client);
+  EXPECT_EQ(leftovers(options_.engine.host), "");
+}
+
+// One end of an idle connection is killed, or exits without a word.
+class Vanishing : public Connecting {
+ protected:
+  void run(bool killed) {
+    Actor vanishing(*stage_, [this](Stage& stage) {
+      Party party(options_);
+      Desk desk(party);
+      desk.listen();
+      stage.cards[0] = party.card();
+      stage.steps[0] = 1;
+      need(wait_until([&] { return stage.steps[1] >= 1; }), "no client");
+      party.connect(stage.cards[1], kLoopback);
+      desk.serve(1);
+      stage.steps[0] = 2;
+      need(wait_until([&] { return stage.numbers[6] != 0; }), "was forgotten");
+      std::exit(0);  // NOLINT: destructors of objects are not run
+    });
+    Actor left(*stage_, [this](Stage& stage) {
+      Party party(options_);
+      Desk desk(party);
+      stage.cards[1] = party.card();
+      stage.steps[1] = 1;
+      need(wait_until([&] { return stage.steps[0] >= 1; }), "no server");
+      party.connect(stage.cards[0], kLoopback);
+      const auto id = desk.ask(Qpn(stage.cards[1].qpns[0]));
+      desk.expect(cm::EventKind::kConnectResponse);
+      need(desk.service().establish(*id, {}).has_value(), "not established");
+      desk.service().watch(*id, Qpn(stage.cards[1].qpns[0]));
+      stage.steps[1] = 2;
+      const Told told = desk.next();
+      need(told.kind == cm::EventKind::kDisconnected ||
+               told.kind == cm::EventKind::kDisconnectRequested,
+           std::string("told ") + to_string(told.kind));
+    });
+    ASSERT_TRUE(wait_until([&] { return stage_->steps[0] == 2 && stage_->steps[1] == 2; }));
+    if (killed) vanishing.signal(SIGKILL);
+    stage_->numbers[6] = 1;
+    (void)vanishing.join();
+    end_of(left);
+  }
+};
+
+TEST_F(Vanishing, Killed) { run(true); }
+TEST_F(Vanishing, Exited) { run(false); }
+
+}  // namespace
+}  // namespace verbena::processes
