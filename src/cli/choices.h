@@ -24,6 +24,7 @@ struct Choices {
   std::vector<std::string> addresses;
   std::string mtu;
   bool verbose = false;
+  std::string counters;
 };
 
 using Environment = std::map<std::string, std::string, std::less<>>;

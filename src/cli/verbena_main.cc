@@ -104,6 +104,10 @@ void add_choices(CLI::App& to, Choices& choices) {
       ->type_name("BYTES");
   to.add_flag("--verbose", choices.verbose,
               "the libraries may say on the standard error what is wrong");
+  to.add_option("--counters", choices.counters,
+                "a file that gets a line of JSON when a process ends that used the\n"
+                "device: packets, bytes, and what went wrong")
+      ->type_name("FILE");
 }
 
 [[nodiscard]] int usage(const char* command, const std::string& what, int status) {

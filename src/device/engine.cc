@@ -12,6 +12,7 @@
 
 #include "base/check.h"
 #include "base/relax.h"
+#include "device/counter_report.h"
 #include "link/clock.h"
 #include "wire/icrc.h"
 
@@ -91,6 +92,7 @@ Result<std::unique_ptr<Engine>, link::HostError> Engine::start(const EngineOptio
   }
   if (member.ipv4() != nullptr) watch(engine->epoll_all_.get(), member.ipv4()->receive.get());
   if (member.ipv6() != nullptr) watch(engine->epoll_all_.get(), member.ipv6()->receive.get());
+  engine->counters_file_ = options.counters_file;
   engine->helper_ = std::thread([raw = engine.get()] { raw->helper_main(); });
   return engine;
 }
@@ -100,7 +102,15 @@ Engine::~Engine() {
     stopping_.store(true);
     wake_helper();
     helper_.join();
+    report_counters();
   }
+}
+
+// Once.
+void Engine::report_counters() {
+  if (counters_file_.empty()) return;
+  append_line(counters_file_, counter_line(*this));
+  counters_file_.clear();
 }
 
 void Engine::abandon_in_child() {
@@ -303,6 +313,7 @@ void Engine::say_farewell() {
   const Time now = clock();
   connections_->leave(now);
   settle(now);
+  report_counters();
 }
 
 void Engine::send_management(const wire::Gid& source, const wire::Gid& destination, uint32_t qkey,

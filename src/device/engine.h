@@ -55,7 +55,8 @@ struct EngineOptions {
   transport::Tuning tuning;
   memory::Domain::Options memory;
   GidOptions gids;
-  uint64_t node_guid = 0;  // as peers know the device
+  uint64_t node_guid = 0;     // as peers know the device
+  std::string counters_file;  // gets a line of them at the end; empty: none
 };
 
 struct EngineCounters {
@@ -158,6 +159,12 @@ class Engine final : public transport::EventSink,
   [[nodiscard]] const link::ReceiveCounters& receive_counters() const {
     return receiver_.counters();
   }
+  [[nodiscard]] const transport::Counters& transport_counters() const {
+    return endpoint_->counters();
+  }
+  [[nodiscard]] const cm::Counters& manager_counters() const {
+    return connections_->manager_counters();
+  }
   [[nodiscard]] const link::Host& host() const { return *host_; }
   // Captures and faults; nullptr: none. They outlive the engine, or are taken out first.
   void set_taps(link::TransmitTap* transmit, link::ReceiveFilter* receive);
@@ -210,6 +217,7 @@ class Engine final : public transport::EventSink,
   // settle() after packets were received for a thread of the program's.
   void settle_received(Time now);
   void finish();
+  void report_counters();
   void wake_helper();
   // The helper looks by then, or somebody else does first.
   void have_helper_by(Time deadline);
@@ -262,6 +270,7 @@ class Engine final : public transport::EventSink,
   uint32_t last_qpn_ = 0;
   uint32_t qpn_step_ = 0;  // 0: not drawn yet
   wire::Psn management_psn_;
+  std::string counters_file_;
   uint32_t batches_unacked_ = 0;  // of bulk, that put their ACKs off for the next
 
   // Between pollers and the helper; relaxed: hints that the next pass corrects.

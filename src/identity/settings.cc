@@ -78,6 +78,7 @@ Reading read_settings(const Lookup& value_of) {
 
   const auto verbose = given(kVerboseVariable);
   settings.verbose = !verbose.empty() && verbose != "0";
+  settings.counters_file = given(kCountersVariable);
   return reading;
 }
 

@@ -17,8 +17,9 @@ inline constexpr const char* kIdentityVariable = "VERBENA_IDENTITY";
 inline constexpr const char* kAddressesVariable = "VERBENA_ADDRESSES";
 inline constexpr const char* kMtuVariable = "VERBENA_MTU";
 inline constexpr const char* kVerboseVariable = "VERBENA_VERBOSE";
+inline constexpr const char* kCountersVariable = "VERBENA_COUNTERS";
 inline constexpr std::array kVariables{kDeviceVariable, kIdentityVariable, kAddressesVariable,
-                                       kMtuVariable, kVerboseVariable};
+                                       kMtuVariable,    kVerboseVariable,  kCountersVariable};
 
 enum class Kind : uint8_t { kVerbena, kConnectX };
 
@@ -26,7 +27,8 @@ struct Settings {
   Kind kind = Kind::kVerbena;
   std::string device_name;
   device::GidOptions gids;
-  bool verbose = false;  // the libraries may write to the standard error
+  bool verbose = false;       // the libraries may write to the standard error
+  std::string counters_file;  // gets a line of the device's counters when the process ends
 };
 
 struct Reading {

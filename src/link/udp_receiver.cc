@@ -104,6 +104,7 @@ void UdpReceiver::dispatch(const mmsghdr& header, Family family, DatagramHandler
     datagram.source_port = ntohs(from.sin6_port);
   }
   ++counters_.datagrams;
+  counters_.bytes += header.msg_len;
   if ((msg.msg_flags & MSG_TRUNC) != 0) ++counters_.truncated;
   datagram.bytes = {static_cast<const uint8_t*>(msg.msg_iov->iov_base), header.msg_len};
   if (is_paid_for(datagram)) {

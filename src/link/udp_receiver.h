@@ -44,6 +44,7 @@ class DatagramHandler {
 struct ReceiveCounters {
   uint64_t datagrams = 0;  // as the kernel delivered them
   uint64_t packets = 0;
+  uint64_t bytes = 0;
   uint64_t syscalls = 0;
   uint32_t overflow = 0;  // SO_RXQ_OVFL: dropped by the kernel for want of buffer, of both families
   uint64_t truncated = 0;

@@ -66,6 +66,7 @@ ibv_context* open_context(std::shared_ptr<Session> session, int cmd_fd) {
   const identity::Settings& settings = identity::settings();
   device::EngineOptions options;
   options.gids = settings.gids;
+  options.counters_file = settings.counters_file;
   options.node_guid = be64toh(identity::node_guid());
   auto acquired = device::Device::acquire(options);
   if (!acquired) {

@@ -165,6 +165,16 @@ class Options(unittest.TestCase):
         self.assertEqual((quiet.returncode, quiet.stderr), (0, ""))
         self.assertIn("VERBENA_MTU is '7'", call(["ibv_devinfo"], env={**env, "VERBENA_VERBOSE": "1"}).stderr)
 
+    def test_counters_are_added_to_a_file_when_a_process_ends(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for _ in range(2):
+                done = verbena("run", "--counters", "counters", "--", "sh", "-c", "cd / && ibv_devinfo", cwd=folder)
+                self.assertEqual((done.returncode, done.stderr), (0, ""))
+            with open(os.path.join(folder, "counters"), encoding="utf-8") as lines:
+                seen = [json.loads(line) for line in lines]
+        self.assertEqual([line["program"] for line in seen], ["ibv_devinfo"] * 2)
+        self.assertEqual({line["sent"]["bytes"] for line in seen}, {0})
+
     def test_help_and_version(self):
         for arguments in (["--help"], ["run", "--help"], ["env", "--help"], ["devices", "--help"], ["--version"]):
             done = verbena(*arguments)
