@@ -1,0 +1,132 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The libraries that most RDMA programs are written to, from the distribution's packages, on the device.
+
+fabrics.py VERBENA-COMMAND [--all] [--repeat N] [WORDS...]
+
+libfabric's verbs provider (fi_info, fi_pingpong), UCX's verbs transports (ucx_info, ucx_perftest) and Open MPI over
+UCX. Each runs with its other transports forbidden, and the device's own counters show that the payload went
+through it.
+"""
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(os.path.dirname(HERE), "verbs"))
+from pairs import Pair, SECONDS, run_cases  # noqa: E402
+
+NEEDED = ("fi_info", "fi_pingpong", "ucx_info", "ucx_perftest", "mpirun", "mpicc")
+# RC alone does not connect: UCX finds the way by datagrams.
+UCX = {"rc": "rc_verbs,ud_verbs:aux", "ud": "ud_verbs"}
+
+
+class Counted:
+    """A command under `verbena run`, whose counters can be read when it has ended."""
+
+    def __init__(self, verbena, **variables):
+        self.file = tempfile.NamedTemporaryFile(prefix="verbena-counters-")
+        self.prefix = [verbena, "run", "--counters", self.file.name, "--"]
+        self.env = {**os.environ, **variables}
+
+    def sent(self):
+        with open(self.file.name, encoding="utf-8") as lines:
+            return [json.loads(line)["sent"]["bytes"] for line in lines]
+
+    def lacks(self, payload):
+        """What is wrong if that much did not go through the device; else None."""
+        if sum(self.sent()) >= payload:
+            return None
+        return f"of {payload} bytes of payload the device sent only {self.sent()}"
+
+
+def alone(verbena, command, wanted, **variables):
+    counted = Counted(verbena, **variables)
+    done = subprocess.run(counted.prefix + command, env=counted.env, stdin=subprocess.DEVNULL, capture_output=True,
+                          text=True, timeout=SECONDS)
+    missing = [word for word in wanted if word not in done.stdout]
+    if done.returncode or missing:
+        return f"exit status {done.returncode}, without {missing}:\n{done.stdout}{done.stderr}"
+    return None
+
+
+def pair(verbena, server, client, payload, wanted="", **variables):
+    """A server and a client; PORT in their arguments is the port of their TCP connection."""
+    counted = Counted(verbena, **variables)
+    with Pair_with(counted, server, client) as ends:
+        return ends.problem(wanted) or counted.lacks(payload)
+
+
+class Pair_with(Pair):
+    def __init__(self, counted, server, client):
+        super().__init__([], counted.env)
+        self.commands = [counted.prefix + [word.replace("PORT", str(self.port)) for word in command]
+                         for command in (server, client)]
+
+
+def fi_pingpong(verbena, provider, endpoint):
+    common = ["fi_pingpong", "-p", provider, "-e", endpoint, "-I", "20", "-S", "all"]
+    # All sizes up to 1 MiB (dgram: to its MTU), both ways.
+    payload = 20 * 2 * (1 << 20) if endpoint != "dgram" else 20 * 1024
+    return pair(verbena, common + ["-B", "PORT"], common + ["-P", "PORT", "127.0.0.1"], payload)
+
+
+def ucx_perftest(verbena, transport, test, size, count):
+    common = ["ucx_perftest", "-p", "PORT"]
+    client = ["ucx_perftest", "127.0.0.1", "-p", "PORT", "-t", test, "-s", str(size), "-n", str(count)]
+    if not test.startswith(("tag", "ucp")):  # one transport, without UCX's protocols
+        client += ["-d", "verbena0:1", "-x", f"{transport}_verbs"]
+    return pair(verbena, common, client, size * count, "Final:", UCX_TLS=UCX[transport], UCX_NET_DEVICES="verbena0:1")
+
+
+def mpi(verbena, program, ranks):
+    counted = Counted(verbena, UCX_TLS=UCX["rc"] + ",self", UCX_NET_DEVICES="verbena0:1")
+    command = ["mpirun", "--oversubscribe", "-np", str(ranks), "--mca", "pml", "ucx", "--mca", "osc", "ucx", "--mca", "btl", "self"]
+    if os.geteuid() == 0:
+        command.append("--allow-run-as-root")
+    done = subprocess.run(counted.prefix + command + [program], env=counted.env, stdin=subprocess.DEVNULL,
+                          capture_output=True, text=True, timeout=SECONDS)
+    payload = [int(line.split()[1]) for line in done.stdout.splitlines() if line.startswith("payload ")]
+    if done.returncode or len(payload) != ranks or "latency" not in done.stdout:
+        return f"exit status {done.returncode}:\n{done.stdout}{done.stderr}"
+    return counted.lacks(sum(payload))
+
+
+def cases(verbena, program):
+    listing = ["provider: verbs", "FI_EP_MSG", "FI_EP_DGRAM", "verbena0"]
+    yield "fi_info", lambda: alone(verbena, ["fi_info", "-p", "verbs"], listing)
+    for provider, endpoint in (("verbs", "msg"), ("verbs", "dgram"), ("verbs;ofi_rxm", "rdm")):
+        yield f"fi_pingpong {endpoint}", lambda p=provider, e=endpoint: fi_pingpong(verbena, p, e)
+    yield "ucx_info", lambda: alone(verbena, ["ucx_info", "-d"], ["rc_verbs", "ud_verbs", "verbena0:1"])
+    for transport in UCX:
+        for test, size, count in (("tag_lat", 8, 500), ("tag_bw", 65536, 300), ("ucp_put_bw", 65536, 300),
+                                  ("ucp_get", 65536, 100), ("ucp_am_bw", 4096, 500), ("am_lat", 8, 500)):
+            yield (f"ucx_perftest {transport} {test}",
+                   lambda t=transport, test=test, s=size, n=count: ucx_perftest(verbena, t, test, s, n))
+    for ranks in (2, 4):
+        yield f"mpi {ranks}", lambda n=ranks: mpi(verbena, program, n)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("verbena", help="the verbena command")
+    parser.add_argument("words", nargs="*", help="only the cases whose names have all of them")
+    parser.add_argument("--all", action="store_true", help="(there are no others)")
+    parser.add_argument("--repeat", type=int, default=1, metavar="N", help="run each case N times")
+    arguments = parser.parse_args()
+    missing = [name for name in NEEDED if shutil.which(name) is None]
+    if missing:
+        print(f"skipped: not installed: {', '.join(missing)}", file=sys.stderr)
+        return 77
+    with tempfile.TemporaryDirectory(prefix="verbena-fabrics-") as directory:
+        program = os.path.join(directory, "mpi_check")
+        subprocess.run(["mpicc", "-O2", "-o", program, os.path.join(HERE, "mpi_check.c")], check=True)
+        return run_cases(list(cases(os.path.abspath(arguments.verbena), program)), arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
