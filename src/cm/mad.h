@@ -56,6 +56,7 @@ enum class MadError : uint8_t {
   kAttribute,  // a message we do not know (LAP and APR are for alternate paths, which RoCE has not)
   kCount,
 };
+[[nodiscard]] const char* to_string(MadError error);
 
 [[nodiscard]] Result<Mad, MadError> decode(std::span<const uint8_t> bytes);
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Enumerators in words, for logs and failing tests.
 #include "cm/connection.h"
+#include "cm/mad.h"
 #include "cm/types.h"
 
 namespace verbena::cm {
@@ -34,6 +35,17 @@ const char* to_string(State state) {
     case State::kSidrReqSent:     return "SIDR_REQ sent";
     case State::kSidrReqReceived: return "SIDR_REQ received";
     case State::kSidrReplied:     return "SIDR_REP sent";
+  }
+  return "?";
+}
+
+const char* to_string(MadError error) {
+  switch (error) {
+    case MadError::kLength: return "not 256 bytes";
+    case MadError::kClass: return "not of connection management, version 2";
+    case MadError::kMethod: return "method is not Send";
+    case MadError::kAttribute: return "no such message";
+    case MadError::kCount: break;
   }
   return "?";
 }

@@ -19,6 +19,7 @@ struct Report {
   size_t corrupt = 0;        // refused, as they should be
   size_t conversations = 0;  // in which our responder took the place of the capture's
   size_t answers = 0;        // of the capture's responders, compared with ours
+  size_t mads = 0;           // messages of connection management
   size_t failures = 0;
 
   // Prints "FAIL capture frame N: what" and counts; frame 0 is the capture as a whole.
@@ -29,5 +30,7 @@ using Check = void (*)(const Capture&, Report&);
 
 // decode_check.cc: every RoCE frame decodes, encodes to the same bytes, has the right ICRC.
 void check_decode(const Capture& capture, Report& report);
+// cm_check.cc: every message of connection management encodes to the same bytes.
+void check_cm(const Capture& capture, Report& report);
 
 }  // namespace verbena::golden

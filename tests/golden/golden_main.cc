@@ -23,7 +23,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr Check kChecks[] = {check_decode, check_responder};
+constexpr Check kChecks[] = {check_decode, check_responder, check_cm};
 
 constexpr const char* kHelp =
     "verbena_golden [--packets] DIR\n"
@@ -32,7 +32,8 @@ constexpr const char* kHelp =
     "to\n"
     "the same bytes, and has the right ICRC; our responder, given a conversation's requests, "
     "answers\n"
-    "as the capture's did. The last line counts captures, frames and conversations.\n"
+    "as the capture's did; each message of connection management encodes to the same bytes. The "
+    "last line counts captures, frames and conversations.\n"
     "\n"
     "  --packets   describe every packet on the way\n"
     "\n"
@@ -75,9 +76,10 @@ int run(const fs::path& directory, bool show_packets) {
   std::printf(
       "%zu captures, %zu frames, %zu of other protocols, %zu deliberately corrupt; %zu "
       "conversations "
-      "with our responder, %zu answers compared; %zu failures\n",
+      "with our responder, %zu answers compared; %zu messages of connection management; %zu "
+      "failures\n",
       report.captures, report.frames, report.other_frames, report.corrupt, report.conversations,
-      report.answers, report.failures);
+      report.answers, report.mads, report.failures);
   return report.failures == 0 ? 0 : 1;
 }
 
