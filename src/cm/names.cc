@@ -41,11 +41,11 @@ const char* to_string(State state) {
 
 const char* to_string(MadError error) {
   switch (error) {
-    case MadError::kLength: return "not 256 bytes";
-    case MadError::kClass: return "not of connection management, version 2";
-    case MadError::kMethod: return "method is not Send";
+    case MadError::kLength:    return "not 256 bytes";
+    case MadError::kClass:     return "not of connection management, version 2";
+    case MadError::kMethod:    return "method is not Send";
     case MadError::kAttribute: return "no such message";
-    case MadError::kCount: break;
+    case MadError::kCount:     break;
   }
   return "?";
 }
