@@ -35,6 +35,7 @@ struct Connection {
   State state = State::kReqSent;
   bool passive = false;       // the peer made the request
   bool released = false;      // the program has let go of it: no events
+  bool told_end = false;      // of what ended before its DREQ was answered
   bool mra_honoured = false;  // a peer gets more time once for each message, as from Linux
   QpKind kind = QpKind::kRc;
   uint64_t context = 0;

@@ -51,7 +51,7 @@ inline constexpr std::array<const char*, kCounters> kCounterText = {
 
 class Counters {
  public:
-  void add(Counter counter) { ++values_[static_cast<size_t>(counter)]; }
+  void add(Counter counter, uint64_t n = 1) { values_[static_cast<size_t>(counter)] += n; }
   [[nodiscard]] uint64_t operator[](Counter counter) const {
     return values_[static_cast<size_t>(counter)];
   }

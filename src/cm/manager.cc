@@ -98,6 +98,11 @@ void Manager::enter_timewait(Connection& c, Time now) {
   timers_.set(c, now + std::min(c.timewait, config_.max_timewait));
 }
 
+void Manager::end(Connection& c, const Event& event, Time now) {
+  enter_timewait(c, now);
+  if (!c.told_end) emit(c, event);
+}
+
 void Manager::linger(Connection& c, State state, Time now) {
   c.released = true;
   set_state(c, state);
@@ -140,8 +145,7 @@ void Manager::on_timer_of(Connection& c, Time now) {
 void Manager::give_up(Connection& c, Time now) {
   counters_.add(Counter::kGaveUp);
   if (c.state == State::kDreqSent) {
-    enter_timewait(c, now);
-    emit(c, {.kind = EventKind::kDisconnected});
+    end(c, {.kind = EventKind::kDisconnected}, now);
     return;
   }
   if (c.state != State::kSidrReqSent) send_timeout_rej(c);

@@ -51,6 +51,9 @@ struct Config {
   Duration first_resend = 250 * kMillisecond;
   // However long the peer's fields say. What Linux asks for (16 times 6.4 s) stays below.
   Duration max_patience = 128 * kSecond;
+  // A DREQ goes again every second at the latest: nobody has to think before the answer, and if all
+  // are lost the peer learns nothing.
+  Duration max_disconnect_resend = kSecond;
   Duration max_disconnect_patience = 16 * kSecond;
   Duration max_timewait = 8 * kSecond;
   uint8_t mra_timeout = 24;  // a code, 69 s: what we ask for while the program thinks
@@ -86,8 +89,8 @@ class Manager {
   // DREQ, sent until DREP comes or max_disconnect_patience is over: kDisconnected. Where the end is
   // already on its way (kDreqSent, kTimewait) it does nothing and succeeds.
   Result<void, Error> disconnect(CommId id, std::span<const uint8_t> private_data, Time now);
-  // The queue pair found that the peer is not there any more: kDisconnected, then timewait. One
-  // DREQ goes out in case it is.
+  // The queue pair found that the peer is not there any more: kDisconnected at once. It
+  // is sent DREQ all the same, in case it is.
   Result<void, Error> connection_lost(CommId id, Time now);
   // The program has no more use for it (rdma_destroy_id): what the peer is owed in this state is
   // sent (REJ, DREQ, a SIDR refusal), and no event of it comes any more. The id is gone.
@@ -140,6 +143,7 @@ class Manager {
   void send_last(Connection& c);
   void wait_for_answer(Connection& c, Duration patience, Time now);
   void enter_timewait(Connection& c, Time now);
+  void end(Connection& c, const Event& event, Time now);  // timewait, and tells
   void linger(Connection& c, State state, Time now);
   void on_timer_of(Connection& c, Time now);
   void give_up(Connection& c, Time now);

@@ -11,6 +11,8 @@
 namespace verbena::cm {
 namespace {
 
+constexpr uint8_t kMaxRetries = 15;
+
 About about(State state) {
   if (state == State::kReqReceived) return About::kReq;
   if (state == State::kRepReceived) return About::kRep;
@@ -52,14 +54,17 @@ void Manager::send_dreq(Connection& c, std::span<const uint8_t> private_data, Ti
   Dreq m{.local_id = c.id.value, .remote_id = c.remote_id, .remote_qpn = c.remote_qpn};
   std::ranges::copy(private_data, m.private_data.begin());
   c.transaction = (random_.next() << 32) | c.id.value;
+  c.max_cm_retries = kMaxRetries;
+  c.response_time = config_.max_disconnect_resend;
   set_state(c, State::kDreqSent);
   send(c, m);
   wait_for_answer(c, config_.max_disconnect_patience, now);
 }
 
 void Manager::lose(Connection& c, RejectReason reason, Time now) {
+  if (c.told_end) return;
   if (c.state == State::kEstablished) send_dreq(c, {}, now);
-  enter_timewait(c, now);
+  c.told_end = true;
   emit(c, {.kind = EventKind::kDisconnected, .reason = reason});
 }
 

@@ -137,11 +137,25 @@ TEST_F(End, ConnectionLost) {
   ASSERT_TRUE(manager.connection_lost(id, now).has_value());
   said<Dreq>();
   happened(EventKind::kDisconnected);
-  EXPECT_TRUE(manager.connection_lost(id, now).has_value());
+  EXPECT_TRUE(manager.connection_lost(id, now).has_value());  // twice is once
+  EXPECT_TRUE(manager.disconnect(id, {}, now).has_value());
+  said_again<Dreq>(250 * kMillisecond);
   receive(drep(id));  // it was there after all
+  EXPECT_EQ(manager.state(id), State::kTimewait);
   pass(from_code(19));
   happened(EventKind::kTimewaitExit);
   EXPECT_EQ(manager.connection_lost(id, now).error(), Error::kGone);
+}
+
+TEST_F(End, ConnectionLostAndNobodyThere) {
+  const CommId id = established_active();
+  ASSERT_TRUE(manager.connection_lost(id, now).has_value());
+  happened(EventKind::kDisconnected);
+  pass(config.max_disconnect_patience);
+  while (!mads.all.empty()) said<Dreq>();
+  EXPECT_EQ(manager.state(id), State::kTimewait);
+  pass(from_code(19));
+  happened(EventKind::kTimewaitExit);
 }
 
 TEST_F(End, ConnectionLostWhileDisconnecting) {

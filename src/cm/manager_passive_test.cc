@@ -387,6 +387,7 @@ TEST_F(Passive, StaleConnectionIsTornDown) {
   EXPECT_EQ(said<Dreq>().remote_id, kPeerId);
   EXPECT_EQ(happened(EventKind::kDisconnected).id, id);
   EXPECT_EQ(counter(Counter::kStaleConnection), 1u);
+  receive(drep(id));
   EXPECT_EQ(manager.state(id), State::kTimewait);
   // Until its time is over; then the number is free again.
   receive(req(kPeerId + 1));

@@ -178,8 +178,7 @@ void Manager::on(const From& from, const Rej& m) {
     case State::kDreqSent:    {
       Event lost = rejected;
       lost.kind = EventKind::kDisconnected;
-      enter_timewait(*c, from.now);
-      emit(*c, lost);
+      end(*c, lost, from.now);
       return;
     }
     default: counters_.add(Counter::kWrongState); return;
@@ -216,12 +215,11 @@ void Manager::on(const From& from, const Dreq& m) {
     counters_.add(Counter::kDuplicateDreq);
     return;
   }
-  enter_timewait(*c, from.now);
   // Its RTU was lost, or this was faster; the peer had the connection all the same.
   if (state == State::kRepSent) emit(*c, {.kind = EventKind::kEstablished});
-  emit(*c, {.kind = state == State::kDreqSent ? EventKind::kDisconnected
-                                              : EventKind::kDisconnectRequested,
-            .private_data = m.private_data});
+  const EventKind kind =
+      state == State::kDreqSent ? EventKind::kDisconnected : EventKind::kDisconnectRequested;
+  end(*c, {.kind = kind, .private_data = m.private_data}, from.now);
 }
 
 void Manager::on(const From& from, const Drep& m) {
@@ -231,8 +229,7 @@ void Manager::on(const From& from, const Drep& m) {
     counters_.add(Counter::kWrongState);
     return;
   }
-  enter_timewait(*c, from.now);
-  emit(*c, {.kind = EventKind::kDisconnected, .private_data = m.private_data});
+  end(*c, {.kind = EventKind::kDisconnected, .private_data = m.private_data}, from.now);
 }
 
 }  // namespace verbena::cm
