@@ -168,8 +168,10 @@ void Engine::on_datagram(const link::Datagram& datagram) {
 }
 
 uint32_t Engine::on_joined(const link::Datagram& rest, uint32_t segment) {
+  if (this_host_only_ && !host_->is_local(rest.source)) return 0;
+  if (rest.bytes.size() < wire::Bth::kBytes) return 0;
+  if (rest.bytes[5] != host_->slot()) return host_->route_joined(rest, segment);
   if (filter_ != nullptr || this_host_only_) return 0;
-  if (rest.bytes.size() < wire::Bth::kBytes || rest.bytes[5] != host_->slot()) return 0;
   icrcs_.aim(flow_of(rest), segment);
   return endpoint_->receive_run(
       rest.bytes, segment, rest.source, rest.destination, batch_time_,

@@ -56,6 +56,14 @@ void add_to_epoll(int epoll, int fd, uint32_t tag) {
              : 0;
 }
 
+[[nodiscard]] uint32_t bytes_of(const Datagram& datagram) {
+  return static_cast<uint32_t>(datagram.bytes.size());
+}
+
+[[nodiscard]] uint32_t packets_in(const Datagram& joined, uint32_t segment) {
+  return static_cast<uint32_t>((joined.bytes.size() + segment - 1) / segment);
+}
+
 struct Seat {
   uint8_t slot;
   UniqueFd listener;
@@ -212,9 +220,11 @@ void Host::pass_on_rest() {
   struct Rest final : DatagramHandler {
     explicit Rest(Host& from) : host(from) {}
     void on_datagram(const Datagram& datagram) override {
-      if (datagram.bytes.size() <= kSlotByte) return;
-      const uint8_t slot = datagram.bytes[kSlotByte];
-      if (slot != host.slot_ && slot != kProbeSlot) (void)host.pass_on(datagram);
+      if (datagram.bytes.size() <= kSlotByte || datagram.bytes[kSlotByte] == kProbeSlot) return;
+      (void)host.route(datagram);
+    }
+    [[nodiscard]] uint32_t on_joined(const Datagram& rest, uint32_t segment) override {
+      return host.route_joined(rest, segment);
     }
     void on_consumed(const wire::Gid&, uint16_t, uint32_t) override {}
     Host& host;
@@ -448,21 +458,22 @@ void Host::State::wake_refused() {
   ledger->to_wake().clear();
 }
 
-bool Host::pass_on(const Datagram& datagram) {
+bool Host::pass_on(const Datagram& joined, uint32_t segment) {
   State& s = *state_;
-  const uint8_t slot = datagram.bytes[kSlotByte];
-  if (slot == kProbeSlot) return s.on_probe(datagram);
+  const uint8_t slot = joined.bytes[kSlotByte];
+  if (slot == kProbeSlot) return s.on_probe(joined);
+  const uint32_t packets = packets_in(joined, segment);
   s.look();
-  if (slot == kGsiSlot) return pass_on_mad(datagram);
+  if (slot == kGsiSlot) return pass_on_mad(joined);
   if (!s.is_member(slot)) {  // an old packet, or nobody's: no reason to doubt the steering
-    ++s.counters.unclaimed;
+    s.counters.unclaimed += packets;
     return true;
   }
-  if (s.peers->forward(slot, datagram)) {
-    ++s.counters.forwarded;
+  if (s.peers->forward(slot, joined, segment)) {
+    s.counters.forwarded += packets;
     s.doubt_order();
   } else {
-    ++s.counters.forward_failed;
+    s.counters.forward_failed += packets;
     s.suspect(0);
   }
   return true;
@@ -475,7 +486,7 @@ void Host::tell_others(const Datagram& datagram) {
   if (s.member_count > kMostMembers) return;
   for (uint32_t slot = kFirstSlot; slot <= kLastSlot; ++slot) {
     if (slot != s.self && s.is_member(static_cast<uint8_t>(slot))) {
-      (void)s.peers->forward(static_cast<uint8_t>(slot), datagram);
+      (void)s.peers->forward(static_cast<uint8_t>(slot), datagram, bytes_of(datagram));
     }
   }
 }
@@ -497,22 +508,43 @@ bool Host::pass_on_mad(const Datagram& datagram) {
                .value_or(s.self);
   }
   if (slot == s.self || slot == kGsiSlot || slot == kProbeSlot || !s.is_member(slot)) return false;
-  ++(s.peers->forward(slot, datagram) ? s.counters.forwarded : s.counters.forward_failed);
+  ++(s.peers->forward(slot, datagram, bytes_of(datagram)) ? s.counters.forwarded
+                                                          : s.counters.forward_failed);
   return true;
 }
 
-void Host::State::on_forwarded(const Datagram& datagram) {
-  if (datagram.bytes.size() <= kSlotByte) return;
-  const uint8_t slot = datagram.bytes[kSlotByte];
+// Together they cost the connection no more than they cost the receive buffer that they went to.
+uint32_t Host::route_joined(const Datagram& rest, uint32_t segment) {
+  if (segment < kShortestSteered) return 0;
+  const auto slot_at = [&](size_t at) { return rest.bytes[at + kSlotByte]; };
+  const size_t bytes = rest.bytes.size();
+  const uint8_t slot = bytes < kShortestSteered ? slot_ : slot_at(0);
+  if (slot == slot_ || slot == kGsiSlot || slot == kProbeSlot) return 0;
+  size_t end = 0;
+  while (end + kShortestSteered <= bytes && slot_at(end) == slot) end += segment;
+  Datagram same = rest;
+  same.bytes = rest.bytes.first(std::min(end, bytes));
+  (void)pass_on(same, segment);
+  return packets_in(same, segment);
+}
+
+void Host::State::on_forwarded(const Datagram& joined, uint32_t segment) {
+  if (joined.bytes.size() <= kSlotByte) return;
+  const uint8_t slot = joined.bytes[kSlotByte];
   if (slot != self && slot != kGsiSlot) return;
-  ++counters.taken_over;
+  counters.taken_over += packets_in(joined, segment);
   if (handler == nullptr) return;
+  const auto bytes = static_cast<uint32_t>(joined.bytes.size());
   taking_over = true;
-  handler->on_datagram(datagram);
+  if (bytes <= segment) {
+    handler->on_datagram(joined);
+  } else {
+    split(joined, segment, *handler);
+  }
   taking_over = false;
   if (slot == kGsiSlot) return;  // nobody pays for those
-  const auto bytes = static_cast<uint32_t>(datagram.bytes.size());
-  handler->on_consumed(datagram.source, datagram.source_port, datagram_cost(bytes, bytes));
+  handler->on_consumed(joined.source, joined.source_port,
+                       datagram_cost(bytes, std::min(segment, bytes)));
 }
 
 void Host::on_ready(DatagramHandler& handler) {

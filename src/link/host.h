@@ -99,8 +99,12 @@ class Host final : public Credits {
   // the multicast QPN, of QP1 what is for our connections and listeners or for nobody's, too short
   // to tell). False: it was another member's and is on its way there, or a word among members.
   [[nodiscard]] bool route(const Datagram& datagram) {
-    return datagram.bytes.size() < 12 || datagram.bytes[5] == slot_ || !pass_on(datagram);
+    return datagram.bytes.size() < kShortestSteered || datagram.bytes[5] == slot_ ||
+           !pass_on(datagram, static_cast<uint32_t>(datagram.bytes.size()));
   }
+  // Of several that the kernel had joined, whose first is not ours: how many of the first went to
+  // their member together. 0: none, they go one by one.
+  [[nodiscard]] uint32_t route_joined(const Datagram& rest, uint32_t segment);
 
   // --- Ports of the connection manager, among all members. 0 or errno: EADDRINUSE, ENOSPC,
   // ETIMEDOUT when a stopped member holds the lock.
@@ -157,12 +161,14 @@ class Host final : public Credits {
   void abandon_in_child();
 
  private:
+  static constexpr size_t kShortestSteered = 12;  // a transport header
+
   struct State;
   explicit Host(std::unique_ptr<State> state);
   [[nodiscard]] static Result<std::unique_ptr<Host>, HostError> join_on_port(
       const HostOptions& options, RandomSource& random);
-  // Whether it was for somebody else.
-  [[nodiscard]] bool pass_on(const Datagram& datagram);
+  // One, or several of `segment` bytes to the same slot. Whether it was for somebody else.
+  [[nodiscard]] bool pass_on(const Datagram& joined, uint32_t segment);
   [[nodiscard]] bool pass_on_mad(const Datagram& datagram);
   void tell_others(const Datagram& datagram);
   void pass_on_rest();

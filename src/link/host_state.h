@@ -48,7 +48,7 @@ struct Host::State final : PeerEvents {
            addresses.contains(destination);
   }
   void wake_refused();
-  void on_forwarded(const Datagram& datagram) override;
+  void on_forwarded(const Datagram& joined, uint32_t segment) override;
 
   // --- host_repair.cc
   void on_peer_gone(uint8_t slot) override;

@@ -17,6 +17,7 @@
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
+#include <netinet/udp.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -35,6 +36,7 @@
 namespace verbena::link::testing {
 
 inline constexpr size_t kMaxIds = 1 << 16;
+inline constexpr int kUdpSegment = 103;  // not in every libc's headers
 inline constexpr int kPatienceMs = 60'000;
 
 // What one member tells the test.
@@ -84,6 +86,11 @@ class Server final : public DatagramHandler {
       ++shared_.copies[id];
       shared_.seen[id] = slot;  // last: the test waits for it
     }
+  }
+  [[nodiscard]] uint32_t on_joined(const Datagram& rest, uint32_t segment) override {
+    const uint32_t others = host_.route_joined(rest, segment);
+    report_.misdelivered += others;
+    return others;
   }
   void on_consumed(const wire::Gid& source, uint16_t port, uint32_t cost) override {
     host_.consumed(source, port, cost);
@@ -237,6 +244,28 @@ class HostTest : public ::testing::Test {
     uint32_t id;
     uint8_t slot;
   };
+  // So many packets of `bytes` in one datagram, as the kernel joins them.
+  [[nodiscard]] std::vector<Sent> send_joined(uint8_t slot, uint32_t count, size_t bytes) {
+    std::vector<Sent> sent;
+    std::vector<uint8_t> all(count * bytes);
+    for (uint32_t i = 0; i < count; ++i) {
+      const uint32_t id = next_id_++ % kMaxIds;
+      all[i * bytes + 5] = slot;
+      store_be32(all.data() + i * bytes + 8, id);
+      sent.push_back({id, slot});
+    }
+    const UniqueFd fd(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    const int segment = static_cast<int>(bytes);
+    EXPECT_EQ(::setsockopt(fd.get(), SOL_UDP, kUdpSegment, &segment, sizeof segment), 0);
+    sockaddr_in in{};
+    in.sin_family = AF_INET;
+    in.sin_port = htons(options_.udp.port);
+    in.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    EXPECT_EQ(::sendto(fd.get(), all.data(), all.size(), 0, reinterpret_cast<const sockaddr*>(&in),
+                       sizeof in),
+              static_cast<ssize_t>(all.size()));
+    return sent;
+  }
   // One packet per family to each.
   [[nodiscard]] std::vector<Sent> send_round(const std::vector<Member>& members) {
     std::vector<Sent> sent;

@@ -74,7 +74,8 @@ Peers::Peers(const GroupNames& names, uint8_t self, UniqueFd listener, int table
       listener_(std::move(listener)),
       table_fd_(table_fd),
       epoll_(epoll),
-      tag_(tag) {
+      tag_(tag),
+      record_(kMaxRecord) {
   connections_.reserve(kMaxConnections);
   // Edge-triggered: without descriptors a newcomer cannot be let in, and nobody spins over it.
   epoll_event event{
@@ -144,6 +145,9 @@ Peers::Connection* Peers::connect(uint8_t slot) {
       !send_message(fd->get(), {PeerMessage::Kind::kHello, self_})) {
     return nullptr;
   }
+  // As much as lies in a receive buffer.
+  constexpr int kBytes = UdpOptions{}.receive_buffer_bytes;
+  (void)::setsockopt(fd->get(), SOL_SOCKET, SO_SNDBUF, &kBytes, sizeof kBytes);
   make_room();
   return add(std::move(*fd), slot, true);
 }
@@ -156,16 +160,15 @@ bool Peers::watch(uint8_t slot) {
   return true;
 }
 
-bool Peers::forward(uint8_t slot, const Datagram& datagram) {
-  if (datagram.bytes.size() > kMaxPacket - sizeof(PeerMessage) - sizeof(PacketHead)) return false;
+bool Peers::forward(uint8_t slot, const Datagram& joined, uint32_t segment) {
   const Connection* const connection = connect(slot);
   if (connection == nullptr) return false;
   const PeerMessage message{PeerMessage::Kind::kPacket, self_};
-  const PacketHead head{datagram.source.bytes, datagram.destination.bytes, datagram.source_port,
-                        datagram.traffic_class, datagram.hop_limit};
+  const PacketHead head{joined.source.bytes,  joined.destination.bytes, joined.source_port,
+                        joined.traffic_class, joined.hop_limit,         segment};
   std::array<iovec, 3> pieces{
       piece(message), piece(head),
-      iovec{const_cast<uint8_t*>(datagram.bytes.data()), datagram.bytes.size()}};
+      iovec{const_cast<uint8_t*>(joined.bytes.data()), joined.bytes.size()}};
   return send_pieces(connection->fd.get(), pieces);
 }
 
@@ -200,7 +203,8 @@ bool Peers::handle(Connection& connection, std::span<const uint8_t> record, Peer
                            .destination = {head.destination},
                            .source_port = head.source_port,
                            .traffic_class = head.traffic_class,
-                           .hop_limit = head.hop_limit});
+                           .hop_limit = head.hop_limit},
+                          std::max<uint32_t>(head.segment, 1));
       return true;
     }
     case PeerMessage::Kind::kRoom:  // being woken was all
@@ -212,15 +216,14 @@ bool Peers::handle(Connection& connection, std::span<const uint8_t> record, Peer
 }
 
 void Peers::read(int fd, PeerEvents& events) {
-  std::array<uint8_t, kMaxPacket> record;
   for (size_t count = 0; count < kMaxRecords; ++count) {
     // Looked up each time: what an event causes may move or close connections.
     const auto it =
         std::ranges::find_if(connections_, [fd](const Connection& c) { return c.fd.get() == fd; });
     if (it == connections_.end()) return;
-    const ssize_t got = ::recv(fd, record.data(), record.size(), MSG_DONTWAIT);
+    const ssize_t got = ::recv(fd, record_.data(), record_.size(), MSG_DONTWAIT);
     if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
-    if (got > 0 && handle(*it, {record.data(), static_cast<size_t>(got)}, events)) continue;
+    if (got > 0 && handle(*it, {record_.data(), static_cast<size_t>(got)}, events)) continue;
     const auto again =
         std::ranges::find_if(connections_, [fd](const Connection& c) { return c.fd.get() == fd; });
     const uint8_t slot = again == connections_.end() ? uint8_t{0} : again->slot;

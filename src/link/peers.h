@@ -3,8 +3,9 @@
 // through the sockets on the RoCE port: the table for newcomers, packets that reached the wrong
 // member, word that there is room again. And their end is how a member's death is noticed.
 //
-// Nothing here blocks: what a stopped or slow member does not take is dropped, and the transport
-// recovers.
+// Nothing here blocks. What members may have on the way to one of them (its budget, credits.h) fits
+// into one connection should all of it go astray; beyond that, what a stopped or slow member does
+// not take is dropped, and the transport recovers.
 #pragma once
 
 #include <array>
@@ -42,6 +43,7 @@ struct PacketHead {
   uint16_t source_port = 0;
   uint8_t traffic_class = 0;
   uint8_t hop_limit = 0;
+  uint32_t segment = 0;  // several of one length (the last may be shorter), or all of one
 };
 
 [[nodiscard]] bool send_message(int fd, const PeerMessage& message, int passed_fd = -1);
@@ -53,7 +55,8 @@ class PeerEvents {
   virtual ~PeerEvents() = default;
   // A connection with this member ended without a kBye.
   virtual void on_peer_gone(uint8_t slot) = 0;
-  virtual void on_forwarded(const Datagram& datagram) = 0;
+  // One or several of `segment` bytes.
+  virtual void on_forwarded(const Datagram& joined, uint32_t segment) = 0;
 };
 
 class Peers {
@@ -68,8 +71,8 @@ class Peers {
 
   // Holds a connection with this member, so that its end is noticed. False if it cannot be had.
   bool watch(uint8_t slot);
-  // False: dropped.
-  bool forward(uint8_t slot, const Datagram& datagram);
+  // One packet, or several of `segment` bytes for the same member. False: dropped.
+  bool forward(uint8_t slot, const Datagram& joined, uint32_t segment);
   void wake(uint8_t slot);
 
   void abandon();
@@ -77,7 +80,8 @@ class Peers {
  private:
   static constexpr size_t kMaxConnections = 320;  // of them up to 254 watch
   static constexpr size_t kMaxOutgoing = 48;      // more are opened at the price of the oldest
-  static constexpr size_t kMaxPacket = 8192;
+  // As much as a datagram, and what goes before it.
+  static constexpr size_t kMaxRecord = 65'536 + sizeof(PeerMessage) + sizeof(PacketHead);
   static constexpr size_t kMaxRecords =
       64;  // read from one connection before the others have their turn
 
@@ -107,6 +111,7 @@ class Peers {
   int epoll_;
   uint32_t tag_;
   std::vector<Connection> connections_;
+  std::vector<uint8_t> record_;  // that is being read
   uint64_t clock_ = 0;
 };
 

@@ -31,11 +31,11 @@ template <typename T>
 
 }  // namespace
 
-void UdpReceiver::split(Datagram joined, uint32_t segment, DatagramHandler& handler) {
+void split(Datagram joined, uint32_t segment, DatagramHandler& handler) {
   for (std::span<const uint8_t> rest = joined.bytes; !rest.empty();) {
     joined.bytes = rest;
     if (const uint32_t taken = handler.on_joined(joined, segment); taken != 0) {
-      rest = rest.subspan(size_t{taken} * segment);
+      rest = rest.subspan(std::min(size_t{taken} * segment, rest.size()));
       joined.index = static_cast<uint16_t>(joined.index + taken);
       continue;
     }

@@ -50,6 +50,10 @@ struct ReceiveCounters {
   uint64_t truncated = 0;
 };
 
+// Hands packets that the kernel had joined to `handler`: each is `segment` bytes of joined.bytes,
+// the last may be shorter.
+void split(Datagram joined, uint32_t segment, DatagramHandler& handler);
+
 class UdpReceiver {
  public:
   UdpReceiver();
@@ -69,7 +73,6 @@ class UdpReceiver {
   static constexpr size_t kBufferBytes = 65'536;
   static constexpr size_t kControlBytes = 256;
 
-  static void split(Datagram joined, uint32_t segment, DatagramHandler& handler);
   void dispatch(const mmsghdr& header, Family family, DatagramHandler& handler);
 
   std::vector<uint8_t> buffers_;
