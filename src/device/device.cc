@@ -97,8 +97,10 @@ Result<std::shared_ptr<Device>, StartError> Device::acquire(const EngineOptions&
                         .max_sge = limits.max_sge,
                         .max_inline = limits.max_inline,
                         .max_rd_atomic = static_cast<uint8_t>(limits.max_rd_atomic)};
-  with_limits.memory.limits = {
-      .max_pds = limits.max_pd, .max_keys = limits.max_mr, .max_region_bytes = limits.max_mr_bytes};
+  with_limits.memory.limits = {.max_pds = limits.max_pd,
+                               .max_regions = limits.max_mr,
+                               .max_windows = limits.max_mw,
+                               .max_region_bytes = limits.max_mr_bytes};
   auto engine = Engine::start(with_limits, *device);
   if (!engine) return fail(engine.error());
   device->engine_ = std::move(*engine);

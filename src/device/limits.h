@@ -19,7 +19,8 @@ struct DeviceLimits {
   uint32_t max_cq = 65'536;
   uint32_t max_cqe = 4'194'304;
   uint32_t max_pd = 65'536;
-  uint32_t max_mr = 131'072;  // regions and windows together
+  uint32_t max_mr = 131'072;
+  uint32_t max_mw = 65'536;
   uint64_t max_mr_bytes = uint64_t{1} << 46;
   uint32_t max_srq = 16'384;
   uint32_t max_rd_atomic = 128;

@@ -77,7 +77,8 @@ enum class AtomicOp : uint8_t { kCompareSwap, kFetchAdd };
 
 struct Limits {
   uint32_t max_pds = 1 << 16;
-  uint32_t max_keys = 1 << 17;  // regions and windows together
+  uint32_t max_regions = 1 << 17;
+  uint32_t max_windows = 1 << 16;
   uint64_t max_region_bytes = uint64_t{1} << 46;
 };
 

@@ -4,6 +4,7 @@
 // code with the real one beyond the types of its interface.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <list>
 #include <map>
@@ -69,7 +70,8 @@ class DomainModel {
     }
     return false;
   }
-  bool full() const { return things.size() >= limits_.max_keys; }
+  bool regions_full() const { return of_kind(false) >= limits_.max_regions; }
+  bool windows_full() const { return of_kind(true) >= limits_.max_windows; }
   bool strict() const { return strict_; }
 
   static bool within(uint64_t addr, uint64_t length, uint64_t start, uint64_t total) {
@@ -131,6 +133,10 @@ class DomainModel {
   }
 
  private:
+  size_t of_kind(bool window) const {
+    return static_cast<size_t>(std::ranges::count_if(
+        things, [&](const Thing& thing) { return (thing.window != 0) == window; }));
+  }
   Limits limits_;
   bool strict_;
 };

@@ -14,7 +14,8 @@ namespace {
 using Thing = DomainModel::Thing;
 
 constexpr size_t kArenaBytes = 2048;
-constexpr Limits kLimits{.max_pds = 3, .max_keys = 12, .max_region_bytes = 1024};
+constexpr Limits kLimits{
+    .max_pds = 3, .max_regions = 8, .max_windows = 6, .max_region_bytes = 1024};
 
 // Which verdicts the histories led to, so that none of them is untested by accident.
 std::set<Fault> faults_met;
@@ -167,7 +168,7 @@ class History {
     const PdId pd = any_pd();
     const RegionSpec spec = any_spec();
     std::optional<Error> expected = model_.refuses(pd, spec);
-    if (!expected && model_.full()) expected = Error::kTooMany;
+    if (!expected && model_.regions_full()) expected = Error::kTooMany;
     const auto keys = domain_.register_region(pd, spec);
     if (agree(keys, expected)) fill(model_.things.emplace_back(), pd, spec, *keys);
   }
@@ -209,7 +210,7 @@ class History {
       std::optional<Error> expected;
       if (!model_.pds.contains(pd.value)) {
         expected = Error::kNoSuchPd;
-      } else if (model_.full()) {
+      } else if (model_.windows_full()) {
         expected = Error::kTooMany;
       }
       const auto rkey = domain_.allocate_window(pd, static_cast<WindowType>(type));

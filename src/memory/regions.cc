@@ -66,7 +66,7 @@ Result<RegionKeys, Error> Domain::register_region(PdId pd, const RegionSpec& spe
   if (const auto valid = validate(spec, tables_->options.limits); !valid) {
     return fail(valid.error());
   }
-  if (tables_->keys.full()) return fail(Error::kTooMany);
+  if (tables_->regions >= tables_->options.limits.max_regions) return fail(Error::kTooMany);
   Entry& entry = tables_->keys.create();
   entry.pd = pd;
   tables_->join_pd(pd);

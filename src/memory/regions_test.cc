@@ -39,7 +39,7 @@ TEST_F(RegionsTest, EveryErrorAndFaultHasAName) {
 }
 
 TEST_F(RegionsTest, PdsAreCountedLimitedAndBusyWithMembers) {
-  Domain small(random_, {.limits = {.max_pds = 2, .max_keys = 4}});
+  Domain small(random_, {.limits = {.max_pds = 2, .max_regions = 4, .max_windows = 4}});
   const PdId first = small.allocate_pd().value();
   const PdId second = small.allocate_pd().value();
   EXPECT_NE(first, second);
@@ -85,15 +85,17 @@ TEST_F(RegionsTest, ContradictionsAreInvalid) {
 }
 
 TEST_F(RegionsTest, LimitsAreTooMany) {
-  Domain small(random_, {.limits = {.max_keys = 2, .max_region_bytes = 100}});
+  Domain small(random_, {.limits = {.max_regions = 2, .max_windows = 1, .max_region_bytes = 100}});
   const PdId pd = small.allocate_pd().value();
   EXPECT_EQ(reason(small.register_region(pd, {.base = arena_, .length = 101})), Error::kTooMany);
+  // Each by itself: all regions and all windows.
   ASSERT_TRUE(small.register_region(pd, spec(0)));
   ASSERT_TRUE(small.allocate_window(pd, WindowType::kType2));
+  EXPECT_EQ(reason(small.allocate_window(pd, WindowType::kType1)), Error::kTooMany);
+  ASSERT_TRUE(small.register_region(pd, spec(0)));
   EXPECT_EQ(reason(small.register_region(pd, spec(0))), Error::kTooMany);
-  EXPECT_EQ(reason(small.allocate_window(pd, WindowType::kType2)), Error::kTooMany);
   const auto usage = small.usage();
-  EXPECT_EQ(usage.regions, 1u);
+  EXPECT_EQ(usage.regions, 2u);
   EXPECT_EQ(usage.windows, 1u);
 }
 
@@ -138,7 +140,7 @@ TEST_F(RegionsTest, KeysAreEqualUnlessStrict) {
 }
 
 TEST_F(RegionsTest, StrictKeysFillTheTableToItsLimit) {
-  Domain strict(random_, {.limits = {.max_keys = 50}, .strict_keys = true});
+  Domain strict(random_, {.limits = {.max_regions = 50, .max_windows = 0}, .strict_keys = true});
   const PdId pd = strict.allocate_pd().value();
   LKey lkey;
   for (int i = 0; i < 50; ++i) lkey = strict.register_region(pd, spec(kRemoteRead)).value().lkey;

@@ -12,7 +12,8 @@ namespace verbena::memory {
 
 struct Domain::Tables {
   Tables(RandomSource& random, const Options& with)
-      : options(with), keys(random, with.limits.max_keys, with.strict_keys ? 2 : 1) {}
+      : options(with),
+        keys(random, with.limits.max_regions + with.limits.max_windows, with.strict_keys ? 2 : 1) {}
 
   [[nodiscard]] bool has_pd(PdId pd) const { return pd_members.contains(pd.value); }
   void join_pd(PdId pd) { ++pd_members.at(pd.value); }

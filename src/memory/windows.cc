@@ -42,7 +42,7 @@ Result<Entry*, Fault> find_bound(const KeyTable& keys, RKey rkey, PdId pd) {
 
 Result<RKey, Error> Domain::allocate_window(PdId pd, WindowType type) {
   if (!tables_->has_pd(pd)) return fail(Error::kNoSuchPd);
-  if (tables_->keys.full()) return fail(Error::kTooMany);
+  if (tables_->windows >= tables_->options.limits.max_windows) return fail(Error::kTooMany);
   Entry& entry = tables_->keys.create();
   entry.kind = type == WindowType::kType1 ? Kind::kWindow1 : Kind::kWindow2;
   entry.pd = pd;

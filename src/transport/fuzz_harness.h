@@ -438,7 +438,7 @@ class Harness {
 
   SeededRandom random_{1};
   // Small tables: a fuzzer makes them anew for each input.
-  memory::Domain domain_{random_, {.limits = {.max_pds = 1, .max_keys = 8}}};
+  memory::Domain domain_{random_, {.limits = {.max_pds = 1, .max_regions = 8, .max_windows = 8}}};
   testing::RecordingLink link_;
   testing::RecordingEvents events_;
   CountingQueue sends_;

@@ -49,7 +49,7 @@ void describe(const device::DeviceLimits& limits, ibv_device_attr& attr) {
   attr.max_res_rd_atom = static_cast<int>(limits.max_rd_atomic * limits.max_qp);
   attr.max_qp_init_rd_atom = static_cast<int>(limits.max_rd_atomic);
   attr.atomic_cap = IBV_ATOMIC_HCA;
-  attr.max_mw = static_cast<int>(limits.max_mr);
+  attr.max_mw = static_cast<int>(limits.max_mw);
   attr.max_ah = 1 << 20;
   attr.max_srq = static_cast<int>(limits.max_srq);
   attr.max_srq_wr = static_cast<int>(limits.max_qp_wr);

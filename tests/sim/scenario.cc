@@ -69,7 +69,7 @@ void make_hosts(World& world) {
     options.limits.max_qps = 64;
     options.limits.max_srqs = 8;
     options.tuning = draw_tuning(world);
-    options.memory.limits = {.max_pds = 16, .max_keys = 1024};
+    options.memory.limits = {.max_pds = 16, .max_regions = 1024, .max_windows = 1024};
     options.memory.strict_keys = world.chance(30);
     options.max_poll_delay = static_cast<Duration>(world.chance(30) ? 0 : world.draw(100, 30'000));
     options.max_batch = static_cast<uint32_t>(world.chance(30) ? 1 : world.draw(2, 64));
