@@ -34,7 +34,10 @@ Context::~Context() {
   }
   std::erase_if(device_->cqs_, [this](const auto& entry) { return entry.second == this; });
   std::unordered_set<uint32_t> pds;
-  for (const Pd* const pd : pds_) pds.insert(pd->id.value);
+  for (Pd* const pd : pds_) {
+    pds.insert(pd->id.value);
+    pd->abandoned = true;
+  }
   if (!pds.empty()) locked.memory().abandon_pds(pds);
 }
 

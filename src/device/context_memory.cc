@@ -21,7 +21,9 @@ Outcome<std::unique_ptr<Pd>> Context::alloc_pd() {
   const Engine::Quiet locked(device_->engine());
   const auto id = locked.memory().allocate_pd();
   if (!id) return fail(errno_of(id.error()));
-  auto pd = std::make_unique<Pd>(Pd{this, *id});
+  auto pd = std::make_unique<Pd>();
+  pd->context = this;
+  pd->id = *id;
   pds_.insert(pd.get());
   return pd;
 }
@@ -31,7 +33,7 @@ int Context::dealloc_pd(Pd& pd) {
   if (pd.users != 0) return EBUSY;
   const auto done = locked.memory().deallocate_pd(pd.id);
   if (!done) return errno_of(done.error());
-  pds_.erase(&pd);
+  pd.context->pds_.erase(&pd);  // not always ours: another context may have imported it
   return 0;
 }
 

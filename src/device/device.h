@@ -6,6 +6,7 @@
 // is using is the caller's mistake.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -40,6 +41,9 @@ struct Pd {
   Context* context = nullptr;
   PdId id;
   uint32_t users = 0;  // queue pairs and SRQs; regions and windows are counted by the domain
+  // Its context was closed: nothing can be made in it any more. Under the engine's lock; read
+  // without.
+  std::atomic<bool> abandoned{false};
 };
 
 struct Mr {

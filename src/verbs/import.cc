@@ -72,7 +72,7 @@ VERBENA_EXPORT ibv_pd* ibv_import_pd(ibv_context* context, uint32_t handle) {
   return guarded([=]() -> ibv_pd* {
     if (!is_alive(context)) return none(EINVAL);
     auto found = of(context).session->pds.find(handle);
-    if (found == nullptr) return none(ENOENT);
+    if (found == nullptr || found->abandoned) return none(ENOENT);
     auto pd = std::make_unique<PdObject>();
     static_cast<ibv_pd&>(*pd) = {.context = context, .handle = handle};
     pd->pd = std::move(found);
@@ -81,7 +81,8 @@ VERBENA_EXPORT ibv_pd* ibv_import_pd(ibv_context* context, uint32_t handle) {
 }
 
 VERBENA_EXPORT void ibv_unimport_pd(ibv_pd* pd) {
-  if (is_alive(pd)) (void)destroy(of(pd), [] { return 0; });
+  // Also when what it stands for is gone.
+  if (pd != nullptr) (void)destroy(of(pd), [] { return 0; });
 }
 
 VERBENA_EXPORT ibv_mr* ibv_import_mr(ibv_pd* pd, uint32_t handle) {

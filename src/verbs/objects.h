@@ -174,6 +174,10 @@ struct AhObject : ibv_ah, Handle<AhObject> {
 [[nodiscard]] inline bool is_alive(ibv_context* context) {
   return context != nullptr && of(context).is_alive();
 }
+// An imported one may outlive the context that it was made in.
+[[nodiscard]] inline bool is_alive(ibv_pd* pd) {
+  return pd != nullptr && of(pd).is_alive() && of(pd->context).is_alive() && !of(pd).pd->abandoned;
+}
 template <typename Shown>
 [[nodiscard]] bool is_alive(Shown* shown) {
   return shown != nullptr && of(shown).is_alive() && of(shown->context).is_alive();

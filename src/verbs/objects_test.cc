@@ -71,6 +71,53 @@ TEST_F(VerbsObjects, AContextIsImportedByItsDescriptorAndSharesWhatIsInIt) {
   EXPECT_EQ(errno, EBADF);
 }
 
+TEST_F(VerbsObjects, AnImportedDomainEndsWithTheContextItWasMadeIn) {
+  const Leak leak;  // a domain that its context took along
+  ibv_context* const maker = ibv_open_device(devices_[0]);
+  ibv_context* const user = ibv_import_device(::dup(maker->cmd_fd));
+  ASSERT_NE(user, nullptr);
+  const uint32_t handle = ibv_alloc_pd(maker)->handle;
+  ibv_pd* const pd = ibv_import_pd(user, handle);
+  ASSERT_NE(pd, nullptr);
+  ibv_cq* const cq = ibv_create_cq(user, 4, nullptr, nullptr, 0);
+  EXPECT_EQ(ibv_close_device(maker), 0);
+
+  const auto expect_refused = [](const void* made) {
+    EXPECT_EQ(made, nullptr);
+    EXPECT_EQ(errno, EINVAL);
+  };
+  ibv_qp_init_attr qp{};
+  qp.send_cq = qp.recv_cq = cq;
+  qp.cap = {.max_send_wr = 1,
+            .max_recv_wr = 1,
+            .max_send_sge = 1,
+            .max_recv_sge = 1,
+            .max_inline_data = 0};
+  qp.qp_type = IBV_QPT_RC;
+  expect_refused(ibv_create_qp(pd, &qp));
+  ibv_srq_init_attr srq{};
+  srq.attr = {.max_wr = 4, .max_sge = 1, .srq_limit = 0};
+  expect_refused(ibv_create_srq(pd, &srq));
+  expect_refused(ibv_reg_mr(pd, near_.data(), 8, 0));
+  expect_refused(ibv_alloc_mw(pd, IBV_MW_TYPE_2));
+  EXPECT_EQ(ibv_dealloc_pd(pd), EINVAL);
+  EXPECT_EQ(ibv_import_pd(user, handle), nullptr);
+  EXPECT_EQ(errno, ENOENT);
+  ibv_unimport_pd(pd);
+  EXPECT_EQ(ibv_destroy_cq(cq), 0);
+  EXPECT_EQ(ibv_close_device(user), 0);
+}
+
+TEST_F(VerbsObjects, AnImportedDomainIsDeallocatedByEither) {
+  const Leak leak;  // the handle of the other
+  ibv_context* const user = ibv_import_device(::dup(context_->cmd_fd));
+  ASSERT_NE(user, nullptr);
+  ibv_pd* const own = ibv_alloc_pd(context_);
+  EXPECT_EQ(ibv_dealloc_pd(ibv_import_pd(user, own->handle)), 0);
+  EXPECT_EQ(ibv_dealloc_pd(own), EINVAL);
+  EXPECT_EQ(ibv_close_device(user), 0);
+}
+
 TEST_F(VerbsObjects, RequestsArePostedTogetherOrNotAtAll) {
   // Towards nobody, so that what is posted stays.
   ibv_qp* const qp = make_qp(4, IBV_QP_EX_WITH_SEND);
