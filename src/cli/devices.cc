@@ -15,6 +15,7 @@
 #include <net/if.h>
 
 #include "cli/installation.h"
+#include "device/device.h"
 #include "identity/identity.h"
 
 #undef ibv_query_port
@@ -29,6 +30,12 @@ struct Gid {
   std::string address;
   std::string type;
   std::string interface;
+};
+
+// Who can be reached: the same for all processes of a user, and nothing that verbs can say.
+struct Reach {
+  uint16_t udp_port = 0;
+  std::string notice;  // why only this host can; empty: all can
 };
 
 struct Device {
@@ -117,13 +124,14 @@ class Library {
 
 [[nodiscard]] int mtu_bytes(ibv_mtu mtu) { return 128 << mtu; }
 
-void print_text(const Library& library, const Device& device) {
+void print_text(const Library& library, const Device& device, const Reach& reach) {
   std::printf("%s\n", device.name.c_str());
   std::printf("  node GUID  %s\n", device.guid.c_str());
   std::printf("  vendor     0x%04x, part %u, firmware %s\n", device.attr.vendor_id,
               device.attr.vendor_part_id, device.attr.fw_ver);
-  std::printf("  port 1     %s, Ethernet (RoCE v2, UDP port 4791), MTU %d of at most %d\n",
-              CALL(ibv_port_state_str)(device.port.state), mtu_bytes(device.port.active_mtu),
+  std::printf("  port 1     %s, Ethernet (RoCE v2, UDP port %u%s), MTU %d of at most %d\n",
+              CALL(ibv_port_state_str)(device.port.state), unsigned{reach.udp_port},
+              reach.notice.empty() ? "" : ", this host only", mtu_bytes(device.port.active_mtu),
               mtu_bytes(device.port.max_mtu));
   if (device.gids.empty()) {
     std::printf("  no address of this host is offered: see --address\n");
@@ -136,7 +144,8 @@ void print_text(const Library& library, const Device& device) {
   }
 }
 
-[[nodiscard]] nlohmann::ordered_json json_of(const Library& library, const Device& device) {
+[[nodiscard]] nlohmann::ordered_json json_of(const Library& library, const Device& device,
+                                             const Reach& reach) {
   nlohmann::ordered_json gids = nlohmann::ordered_json::array();
   for (const Gid& gid : device.gids) {
     gids.push_back({{"index", gid.index},
@@ -153,6 +162,9 @@ void print_text(const Library& library, const Device& device) {
            {{{"port", kPort},
              {"state", CALL(ibv_port_state_str)(device.port.state)},
              {"link_layer", "Ethernet"},
+             {"udp_port", reach.udp_port},
+             {"this_host_only", !reach.notice.empty()},
+             {"notice", reach.notice},
              {"active_mtu", mtu_bytes(device.port.active_mtu)},
              {"max_mtu", mtu_bytes(device.port.max_mtu)},
              {"gids", gids}}}}};
@@ -174,6 +186,11 @@ int show_devices(const Environment& environment, bool json) {
   }
   // What limits the device here (another holds its port, say) is for this reader.
   ::setenv(identity::kVerboseVariable, "1", 1);
+  // A member of the host beside the library's device, which comes to the same port while this one
+  // is there.
+  const auto member = device::Device::acquire({});
+  if (!member) return say(member.error().what);
+  const Reach reach{(*member)->engine().host().port(), (*member)->notice()};
   Library library;
   if (const auto loaded = library.load(*libraries + '/' + kVerbsLibrary); !loaded) {
     return say(loaded.error());
@@ -182,10 +199,10 @@ int show_devices(const Environment& environment, bool json) {
   if (!devices) return say(devices.error());
   if (json) {
     auto list = nlohmann::ordered_json::array();
-    for (const Device& device : *devices) list.push_back(json_of(library, device));
+    for (const Device& device : *devices) list.push_back(json_of(library, device, reach));
     std::printf("%s\n", nlohmann::ordered_json{{"devices", list}}.dump(2).c_str());
   } else {
-    for (const Device& device : *devices) print_text(library, device);
+    for (const Device& device : *devices) print_text(library, device, reach);
   }
   return std::fflush(stdout) == 0 ? 0 : say("cannot write: " + std::string(std::strerror(errno)));
 }

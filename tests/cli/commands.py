@@ -11,6 +11,7 @@ import shutil
 import signal
 import stat
 import subprocess
+import sys
 import tempfile
 import unittest
 
@@ -195,6 +196,27 @@ class Devices(unittest.TestCase):
         port = device["ports"][0]
         self.assertEqual((port["state"], port["active_mtu"], port["max_mtu"]), ("active", 2048, 4096))
         self.assertIn({"index": 0, "type": "RoCE v2", "interface": "lo", "address": "127.0.0.1"}, port["gids"])
+
+    def test_say_which_port_they_have(self):
+        words = ["unshare", *([] if os.geteuid() == 0 else ["--map-root-user"]), "--net", "--"]
+        if call([*words, "true"]).returncode != 0:
+            self.skipTest("this user may not make network namespaces")
+        alone = call([*words, support.VERBENA, "devices", "--json"])
+        port = json.loads(alone.stdout)["devices"][0]["ports"][0]
+        self.assertEqual((port["udp_port"], port["this_host_only"], port["notice"]), (4791, False, ""))
+
+        taken = ("import os, socket, sys\n"
+                 "taken = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\n"
+                 "taken.bind(('0.0.0.0', 4791))\n"
+                 "taken.set_inheritable(True)\n"
+                 "os.execv(sys.argv[1], sys.argv[1:])\n")
+        words += [sys.executable, "-c", taken, support.VERBENA, "devices"]
+        self.assertIn("UDP port 14791, this host only", call(words).stdout)
+        done = call([*words, "--json"])
+        port = json.loads(done.stdout)["devices"][0]["ports"][0]
+        self.assertEqual((port["udp_port"], port["this_host_only"]), (14791, True))
+        self.assertIn("UDP port 4791 is held by", port["notice"])
+        self.assertIn(port["notice"], done.stderr)
 
     def test_of_which_nothing_is_offered(self):
         self.assertIn("no address", verbena("devices", "--address", "no-such-if").stdout)
