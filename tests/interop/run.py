@@ -5,6 +5,7 @@
 run.py AGENT LIBRARIES [--all | WORDS...]   The verbena_agent to test, and the folder of the drop-in libraries. Runs
                                             the quick set of groups; with --all, all; with words, those of all
                                             whose names have every word.
+run.py --names [--all | WORDS...]           Prints the groups that this would run. Needs no guest.
 """
 import itertools
 import socket
@@ -68,20 +69,31 @@ def run(name, check):
     return problem is None
 
 
-def main():
-    if len(sys.argv) < 3:
-        sys.exit(__doc__)
-    words = [word.lower() for word in sys.argv[3:]]
+def choose(libraries, words):
+    """(name, check) of each group that the words ask for, which there must be."""
     everything = bool(words)
     if words == ["--all"]:
         words = []
+    words = [word.lower() for word in words]
     chosen = [
         (name, check)
-        for name, check, quick in itertools.chain(checks.groups(), programs.groups(sys.argv[2]))
+        for name, check, quick in itertools.chain(checks.groups(), programs.groups(libraries))
         if (quick or everything) and all(word in name.lower() for word in words)
     ]
     if not chosen:
-        sys.exit(f"There is no group whose name has: {' '.join(words)}")
+        print(f"There is no group whose name has: {' '.join(words)}", file=sys.stderr)
+        sys.exit(2)
+    return chosen
+
+
+def main():
+    if sys.argv[1:2] == ["--names"]:
+        for name, _ in choose("", sys.argv[2:]):
+            print(name)
+        return 0
+    if len(sys.argv) < 3:
+        sys.exit(__doc__)
+    chosen = choose(sys.argv[2], sys.argv[3:])
     if not guest_is_up():
         sys.exit("There is no guest here to test against. ./dev interop boots one.")
     agent = start_agent(sys.argv[1])
