@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+// Events, and the channels on which programs wait for them.
+//
+// One mutex, the mailbox's, guards the queues of all channels, what is counted of each id's events,
+// and which channel is an id's. The device's threads take it while they hold the device's lock (see
+// sink.h): who has it calls neither libibverbs nor the connection service.
+#pragma once
+
+#include <array>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <initializer_list>
+#include <memory>
+#include <mutex>
+#include <span>
+
+#include <rdma/rdma_cma.h>
+
+#include "base/unique_fd.h"
+#include "cm/types.h"
+
+namespace verbena::rdmacm {
+
+struct CmId;
+struct Membership;
+
+// What the other end has said of itself and of the path.
+struct Peer {
+  cm::QpFacts qp{};
+  uint8_t retry_count = 0;
+  uint8_t mtu = 0;
+  uint8_t traffic_class = 0;
+  uint8_t hop_limit = 0;
+  uint8_t local_ack_timeout = 0;
+};
+
+// As the program sees it, with what rdma_get_cm_event() needs to make it true before.
+struct Event : rdma_cm_event {
+  Event() : rdma_cm_event{} {}
+  void set_private_data(std::span<const uint8_t> bytes);
+
+  CmId* counted = nullptr;  // waits for the acknowledgement: the id, or for a request its listener
+  Membership* membership = nullptr;
+  cm::CommId comm{};
+  Peer peer{};
+  uint8_t private_length = 0;
+  std::array<uint8_t, cm::kRtuPrivateBytes> private_bytes;
+};
+
+struct Mailbox {
+  std::mutex mutex;
+  std::condition_variable changed;  // an acknowledgement
+};
+// Outlives every thread's last call.
+[[nodiscard]] Mailbox& mailbox();
+
+// The descriptor can be read as long as there are events; nobody but this class reads it.
+class Channel : public rdma_event_channel {
+ public:
+  // nullptr and errno.
+  [[nodiscard]] static Channel* create();
+  // Who waits on it goes on waiting, as with librdmacm: programs end with a thread in there, which
+  // must not run into an error first. The memory stays until the last id and thread have left.
+  void close();
+
+  // 0 and an event, counted as reported; EAGAIN, EINTR, or EBADF after close(). Waits unless the
+  // program has said O_NONBLOCK.
+  [[nodiscard]] int take(std::unique_ptr<Event>& event);
+
+  // ---- with the mailbox's mutex held
+  void join() { ++users_; }
+  void leave();
+  [[nodiscard]] bool is_closed() const { return closed_; }
+  // Nothing comes into one that is closed.
+  void push(std::unique_ptr<Event> event);
+  // Those that `matches`, in their order.
+  template <typename Matches>
+  [[nodiscard]] std::deque<std::unique_ptr<Event>> remove(Matches matches);
+
+ private:
+  explicit Channel(UniqueFd descriptor);
+  void show();
+  void end_if_unused();
+
+  UniqueFd fd_;
+  std::deque<std::unique_ptr<Event>> queue_;
+  bool shown_ = false;  // the descriptor can be read
+  bool closed_ = false;
+  uint32_t waiting_ = 0;  // threads in take()
+  uint32_t users_ = 0;
+};
+
+template <typename Matches>
+std::deque<std::unique_ptr<Event>> Channel::remove(Matches matches) {
+  std::deque<std::unique_ptr<Event>> removed;
+  std::deque<std::unique_ptr<Event>> kept;
+  for (auto& event : queue_) (matches(*event) ? removed : kept).push_back(std::move(event));
+  queue_ = std::move(kept);
+  show();
+  return removed;
+}
+
+// Gives an event of the library's own making to an id's channel.
+void post(std::unique_ptr<Event> event);
+// For an id that has no channel of the program's: waits for its next event, which is then id->event.
+// 0 if it is one of those wanted; else the reason. Does nothing for others.
+[[nodiscard]] int complete(CmId& id, std::initializer_list<rdma_cm_event_type> wanted);
+// Acknowledges id->event, if there is one.
+void drop_event(CmId& id);
+
+}  // namespace verbena::rdmacm

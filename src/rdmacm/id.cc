@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rdmacm/id.h"
+
+#include <cerrno>
+
+#include "base/c_interface.h"
+#include "rdmacm/device.h"
+#include "rdmacm/failure.h"
+#include "rdmacm/multicast.h"
+#include "rdmacm/sink.h"
+
+namespace verbena::rdmacm {
+
+wire::Gid CmId::source() const {
+  return std::bit_cast<wire::Gid>(route.addr.addr.ibaddr.sgid.raw);
+}
+wire::Gid CmId::destination() const {
+  return std::bit_cast<wire::Gid>(route.addr.addr.ibaddr.dgid.raw);
+}
+
+CmId* make_id(Channel* channel, void* context, rdma_port_space space, ibv_qp_type type) {
+  auto id = std::make_unique<CmId>();
+  id->alone = channel == nullptr;
+  if (channel == nullptr) channel = Channel::create();
+  if (channel == nullptr) return nullptr;
+  id->context = context;
+  id->ps = space;
+  id->qp_type = type;
+  id->channel = id->home = channel;
+  const std::lock_guard lock(mailbox().mutex);
+  channel->join();
+  return id.release();
+}
+
+int attach_device(CmId& id) {
+  if (id.verbs != nullptr) return 0;
+  Device* const device = Device::open();
+  if (device == nullptr) return errno;
+  id.device = device;
+  id.verbs = device->context();
+  id.pd = device->pd();
+  id.port_num = kPort;
+  id.route.addr.addr.ibaddr.pkey = htons(kPkey);
+  return 0;
+}
+
+void move_home(CmId& id, Channel& to) {
+  Channel& from = *id.home;
+  // A request in the queue is its listener's.
+  for (auto& event : from.remove([&](const Event& e) { return e.counted == &id; })) {
+    to.push(std::move(event));
+  }
+  to.join();
+  id.channel = id.home = &to;
+  from.leave();
+}
+
+namespace {
+
+// With the mutex held: until all that the program was told of is acknowledged.
+void await_acknowledgements(CmId& id, std::unique_lock<std::mutex>& lock) {
+  mailbox().changed.wait(lock, [&] { return id.acknowledged == id.reported; });
+}
+
+// The service tells nothing more of it once this is done.
+void end_exchange(CmId& id) {
+  if (id.listener != cm::ListenerId{}) id.device->service().unlisten(id.listener);
+  if (id.comm != cm::CommId{}) {
+    id.device->service().release(id.comm);
+    forget_request(id.comm, id);
+  }
+  if (id.claim) id.device->service().give_back(*id.claim);
+}
+
+// The mutex is not held. Gives the requests that nobody will answer.
+[[nodiscard]] std::vector<CmId*> take_back_events(CmId& id) {
+  std::vector<CmId*> requests;
+  const std::lock_guard lock(mailbox().mutex);
+  for (const auto& event : id.home->remove([&](const Event& e) { return e.counted == &id; })) {
+    if (event->event == RDMA_CM_EVENT_CONNECT_REQUEST) requests.push_back(&of(event->id));
+  }
+  return requests;
+}
+
+}  // namespace
+
+void discard_request(CmId& id) {
+  id.device = Device::open();  // is open: it told of the request
+  if (id.device != nullptr) end_exchange(id);
+  (void)take_back_events(id);
+  {
+    const std::lock_guard lock(mailbox().mutex);
+    id.home->leave();
+  }
+  delete &id;
+}
+
+void destroy_id(CmId& id) {
+  if (id.device != nullptr) end_exchange(id);
+  detach_all(id);
+  for (CmId* const request : take_back_events(id)) discard_request(*request);
+  drop_event(id);
+  Channel* own = nullptr;
+  {
+    std::unique_lock lock(mailbox().mutex);
+    await_acknowledgements(id, lock);
+    if (id.alone) own = id.home;
+    id.home->leave();
+  }
+  if (own != nullptr) own->close();
+  delete &id;
+}
+
+namespace {
+
+[[nodiscard]] int migrate(CmId& id, Channel* channel) {
+  const bool alone = channel == nullptr;
+  if (alone && id.alone) return EINVAL;
+  if (alone) channel = Channel::create();
+  if (channel == nullptr) return errno;
+  drop_event(id);
+  Channel* own = nullptr;
+  {
+    std::unique_lock lock(mailbox().mutex);
+    if (id.alone) own = id.home;
+    move_home(id, *channel);
+    id.alone = alone;
+    await_acknowledgements(id, lock);
+  }
+  if (own != nullptr) own->close();
+  return 0;
+}
+
+}  // namespace
+
+}  // namespace verbena::rdmacm
+
+using namespace verbena::rdmacm;
+
+VERBENA_EXPORT int rdma_create_id(rdma_event_channel* channel, rdma_cm_id** id, void* context,
+                                  rdma_port_space space) {
+  return guarded([=] {
+    if (id == nullptr) return EINVAL;
+    ibv_qp_type type = IBV_QPT_RC;
+    switch (space) {
+      case RDMA_PS_TCP:
+      case RDMA_PS_IB:    break;
+      case RDMA_PS_UDP:
+      case RDMA_PS_IPOIB: type = IBV_QPT_UD; break;
+      default:            return EINVAL;
+    }
+    CmId* const made = make_id(static_cast<Channel*>(channel), context, space, type);
+    if (made == nullptr) return errno;
+    *id = made;
+    return 0;
+  });
+}
+
+VERBENA_EXPORT int rdma_destroy_id(rdma_cm_id* id) {
+  return guarded([=] {
+    if (id == nullptr) return EINVAL;
+    destroy_id(of(id));
+    return 0;
+  });
+}
+
+VERBENA_EXPORT int rdma_migrate_id(rdma_cm_id* id, rdma_event_channel* channel) {
+  return guarded([=] {
+    if (id == nullptr) return EINVAL;
+    return migrate(of(id), static_cast<Channel*>(channel));
+  });
+}

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+// A communication identifier: what programs see of it, and what is behind. As with librdmacm, one
+// thread at a time makes calls on an id, beside the one that gets its events.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include <rdma/rdma_cma.h>
+
+#include "cm/service.h"
+#include "rdmacm/address.h"
+#include "rdmacm/channel.h"
+#include "wire/psn.h"
+
+namespace verbena::rdmacm {
+
+class Device;
+
+// How far an id has come; what is not for it now is EINVAL.
+enum class State : uint8_t {
+  kIdle,
+  kBound,
+  kAddressResolved,
+  kRouteResolved,
+  kListening,
+  kConnecting,  // asked the peer
+  kAnswered,    // the peer accepted, and waits for rdma_establish()
+  kAsked,       // by the peer; rdma_accept() or rdma_reject() is next
+  kAccepting,   // said yes
+  kConnected,
+  kEnded,
+};
+
+// A group that an id has joined.
+struct Membership {
+  Address address;
+  ibv_gid group{};
+  void* context = nullptr;
+  bool send_only = false;
+  ibv_qp* attached = nullptr;
+  uint32_t reported = 0;      // under the mailbox's mutex
+  uint32_t acknowledged = 0;  // likewise
+};
+
+struct CmId : rdma_cm_id {
+  CmId() : rdma_cm_id{} {}
+
+  [[nodiscard]] bool is_datagram() const { return qp_type == IBV_QPT_UD; }
+  [[nodiscard]] wire::Gid source() const;
+  [[nodiscard]] wire::Gid destination() const;
+  void set_source(const Address& address) { address.write(route.addr.src_storage); }
+  void set_destination(const Address& address) { address.write(route.addr.dst_storage); }
+  [[nodiscard]] std::optional<Address> source_address() const {
+    return Address::read(&route.addr.src_addr);
+  }
+  [[nodiscard]] std::optional<Address> destination_address() const {
+    return Address::read(&route.addr.dst_addr);
+  }
+  // From the one state to the other, if it is in that.
+  [[nodiscard]] bool advance(State from, State to) {
+    return state.compare_exchange_strong(from, to);
+  }
+
+  std::atomic<State> state{State::kIdle};  // the sink ends it
+  Device* device = nullptr;                // is asked about ports; bound to it by `verbs`
+  cm::CommId comm{};
+  cm::ListenerId listener{};
+  std::optional<cm::PortClaim> claim;
+  uint8_t gid_index = 0;
+  uint8_t mtu = 0;
+  wire::Psn psn{};   // our first
+  uint32_t qpn = 0;  // as the peer was told
+  Peer peer{};
+  uint8_t responder_resources = 0;
+  uint8_t initiator_depth = 0;
+  uint8_t retry_count = 7;
+  // Options
+  uint8_t service_type = 0;
+  std::optional<uint8_t> ack_timeout;
+  bool shares_port = false;
+  bool one_family = false;
+  // Endpoints: what queue pairs of requests shall be like, and what goes before private data.
+  std::unique_ptr<ibv_qp_init_attr> qp_init;
+  std::vector<uint8_t> connect_data;
+  std::vector<std::unique_ptr<Membership>> memberships;
+  ibv_sa_path_rec path{};
+  bool failed = false;           // by us, after the peer had accepted: what it says now is no news
+  bool disconnect_told = false;  // the event was got
+
+  // Under the mailbox's mutex
+  Channel* home = nullptr;  // as `channel`
+  bool alone = false;       // the channel is its own: calls wait
+  uint32_t reported = 0;
+  uint32_t acknowledged = 0;
+};
+
+[[nodiscard]] inline CmId& of(rdma_cm_id* id) { return *static_cast<CmId*>(id); }
+
+// A new one, on this channel or on its own. nullptr and errno.
+[[nodiscard]] CmId* make_id(Channel* channel, void* context, rdma_port_space space,
+                            ibv_qp_type type);
+// Ends what it has begun, waits until its events are acknowledged.
+void destroy_id(CmId& id);
+// Of a request whose event was never got.
+void discard_request(CmId& id);
+// The id uses the device from here on: 0 or an error number.
+[[nodiscard]] int attach_device(CmId& id);
+// Moves it, with its events, to `to`. With the mailbox's mutex held.
+void move_home(CmId& id, Channel& to);
+
+}  // namespace verbena::rdmacm
