@@ -81,7 +81,7 @@ enum class SidrStatus : uint8_t {
 // One end's queue pair as the exchange describes it.
 struct QpFacts {
   Qpn qpn{};
-  wire::Psn psn{};  // of the first request that queue pair sends
+  wire::Psn psn{};  // of the first request that it expects: its sender chooses for the other
   uint32_t qkey = 0;
   // Reads and atomics: how many that end answers at once, and how many it wants to have out.
   // Seen from the end that sends the message. In an event they are turned round, as rdma_cm_event

@@ -72,7 +72,7 @@ struct CmId : rdma_cm_id {
   std::optional<cm::PortClaim> claim;
   uint8_t gid_index = 0;
   uint8_t mtu = 0;
-  wire::Psn psn{};   // our first
+  wire::Psn psn{};   // the peer's first, which we choose
   uint32_t qpn = 0;  // as the peer was told
   Peer peer{};
   uint8_t responder_resources = 0;

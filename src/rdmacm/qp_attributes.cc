@@ -56,7 +56,7 @@ namespace {
   attr.ah_attr = describe_way(id, id.route.addr.addr.ibaddr.dgid);
   attr.path_mtu = static_cast<ibv_mtu>(id.mtu);
   attr.dest_qp_num = id.peer.qp.qpn.value;
-  attr.rq_psn = id.peer.qp.psn.value();
+  attr.rq_psn = id.psn.value();
   const int mask = IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
   if (!answers_reads(id.qp_type)) return mask;
   attr.max_dest_rd_atomic = id.responder_resources;
@@ -65,7 +65,7 @@ namespace {
 }
 
 [[nodiscard]] int to_send(const CmId& id, ibv_qp_attr& attr) {
-  attr.sq_psn = id.psn.value();
+  attr.sq_psn = id.peer.qp.psn.value();
   int mask = IBV_QP_SQ_PSN;
   if (retries(id.qp_type) || id.qp_type == IBV_QPT_XRC_RECV) {
     attr.timeout = id.ack_timeout.value_or(id.path.packet_life_time + 1);
