@@ -49,11 +49,18 @@ void ConnectionTable::index_remote(Connection& connection) {
   for_each_key(connection, [&](const RemoteKey& key) { remote_.try_emplace(key, &connection); });
 }
 
+void ConnectionTable::drop(const RemoteKey& key, const Connection& connection) {
+  const auto found = remote_.find(key);
+  if (found != remote_.end() && found->second == &connection) remote_.erase(found);
+}
+
+void ConnectionTable::forget_qpn(Connection& connection) {
+  drop({connection.destination, connection.remote_qpn.value, Space::kQpn}, connection);
+  connection.remote_qpn = Qpn(0);
+}
+
 void ConnectionTable::erase(Connection& connection) {
-  for_each_key(connection, [&](const RemoteKey& key) {
-    const auto found = remote_.find(key);
-    if (found != remote_.end() && found->second == &connection) remote_.erase(found);
-  });
+  for_each_key(connection, [&](const RemoteKey& key) { drop(key, connection); });
   const uint32_t id = connection.id.value;
   VERBENA_CHECK(by_id_.erase(id) == 1);
 }

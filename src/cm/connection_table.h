@@ -30,6 +30,8 @@ class ConnectionTable {
   // Makes it known by the ids and numbers of the peer's that it has; those that another has first
   // stay with that.
   void index_remote(Connection& connection);
+  // Its peer's queue pair is free for another connection.
+  void forget_qpn(Connection& connection);
   void erase(Connection& connection);
 
   // Some entry, to empty the table; nullptr when it is empty.
@@ -62,6 +64,7 @@ class ConnectionTable {
   };
   template <typename F>
   static void for_each_key(const Connection& connection, F&& visit);
+  void drop(const RemoteKey& key, const Connection& connection);
 
   CommIdSequence ids_;
   uint32_t max_entries_;

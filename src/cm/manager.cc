@@ -106,6 +106,7 @@ void Manager::end(Connection& c, const Event& event, Time now) {
 void Manager::linger(Connection& c, State state, Time now) {
   c.released = true;
   set_state(c, state);
+  table_.forget_qpn(c);  // the peer may well try again with it
   if (lingering_ > config_.max_half_open) {
     erase(c);
   } else {

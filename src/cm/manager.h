@@ -81,7 +81,7 @@ class Manager {
                                               Time now);
 
   // ---- both
-  // After kConnectRequest or kConnectResponse: REJ. The id is gone.
+  // After kConnectRequest, accept() or kConnectResponse: REJ. The id is gone.
   Result<void, Error> reject(CommId id, const RejectParams& params, Time now);
   // Asks the peer for more time (MRA, a code of times.h) before accept() or establish(). Without
   // this a peer that asks again is told so anyway.

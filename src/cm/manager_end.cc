@@ -71,7 +71,8 @@ void Manager::lose(Connection& c, RejectReason reason, Time now) {
 Result<void, Error> Manager::reject(CommId id, const RejectParams& p, Time now) {
   Connection* const c = held(id);
   if (c == nullptr) return fail(Error::kGone);
-  if (c->state != State::kReqReceived && c->state != State::kRepReceived) {
+  if (c->state != State::kReqReceived && c->state != State::kRepSent &&
+      c->state != State::kRepReceived) {
     return fail(Error::kWrongState);
   }
   if (p.info.size() > kAriBytes || p.private_data.size() > kRejPrivateBytes) {

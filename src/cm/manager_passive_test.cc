@@ -235,6 +235,23 @@ TEST_F(Passive, Reject) {
   EXPECT_EQ(manager.size(), 0u);
 }
 
+TEST_F(Passive, RejectAfterAll) {
+  const CommId id = accepted();
+  ASSERT_TRUE(manager.reject(id, {}, now).has_value());
+  EXPECT_EQ(said<Rej>().about, About::kOther);
+  EXPECT_TRUE(is_gone(id));
+}
+
+// A program whose connect was refused may try again at once with the queue pair it has.
+TEST_F(Passive, RefusedQueuePairIsNotStale) {
+  ASSERT_TRUE(manager.reject(asked(), {}, now).has_value());
+  said<Rej>();
+  const CommId id = asked(kPeerId + 1);
+  ASSERT_TRUE(manager.reject(id, {}, now).has_value());
+  said<Rej>();
+  asked(kPeerId + 2);
+}
+
 TEST_F(Passive, PeerGivesUpBeforeTheAnswer) {
   const CommId id = asked();
   // It never learnt our id.
