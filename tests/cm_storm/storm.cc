@@ -152,7 +152,7 @@ class Storm final : public World {
     if (!half()) return;
     Process* const victim = processes_[random_.below(processes_.size())].get();
     const Time when = up_to(20 * kSecond);
-    agenda.at(when, [this, victim] { victim->kill(); });
+    agenda.at(when, [victim] { victim->kill(); });
     // The device notices by itself that a peer is not there any more.
     for (int i = 1; i < 80; ++i) agenda.at(when + i * 5 * kSecond, [this] { probe(); });
     if (!half()) return;
