@@ -229,6 +229,12 @@ class Storm final : public World {
         cm::encode(*decoded, forged);
       }
     }
+    if (const auto seen = cm::decode(mad)) {
+      if (const auto* const rtu = std::get_if<cm::Rtu>(&seen->message)) {
+        // It knows both ids of a connection, and would like to end it.
+        cm::encode({}, cm::Rej{.local_id = rtu->local_id, .remote_id = rtu->remote_id}, forged);
+      }
+    }
     agenda.at(now + up_to(kSecond), [this, to, forged] { deliver(kStranger, to, forged); });
   }
 
