@@ -36,7 +36,6 @@
 namespace verbena::link::testing {
 
 inline constexpr size_t kMaxIds = 1 << 16;
-inline constexpr int kUdpSegment = 103;  // not in every libc's headers
 inline constexpr int kPatienceMs = 60'000;
 
 // What one member tells the test.

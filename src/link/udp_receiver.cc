@@ -14,8 +14,6 @@
 namespace verbena::link {
 namespace {
 
-constexpr int kUdpGro = 104;
-
 template <typename T>
 [[nodiscard]] T read_control(const cmsghdr* item) {
   T value;

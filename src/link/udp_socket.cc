@@ -15,10 +15,7 @@
 namespace verbena::link {
 namespace {
 
-// Not in every libc's headers.
-constexpr int kUdpSegment = 103;
-constexpr int kUdpGro = 104;
-constexpr int kUdpNoCheck6Rx = 102;
+constexpr int kUdpNoCheck6Rx = 102;  // not in every libc's headers
 
 [[nodiscard]] bool set(int fd, int level, int name, int value) {
   return setsockopt(fd, level, name, &value, sizeof value) == 0;

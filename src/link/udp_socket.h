@@ -13,6 +13,10 @@
 
 namespace verbena::link {
 
+// Not in every libc's headers.
+inline constexpr int kUdpSegment = 103;
+inline constexpr int kUdpGro = 104;
+
 enum class Family : uint8_t { kIpv4, kIpv6 };
 
 struct SocketError {

@@ -13,7 +13,6 @@
 namespace verbena::link {
 namespace {
 
-constexpr int kUdpSegment = 103;
 constexpr int kWritableWaitMs = 20;
 
 [[nodiscard]] uint8_t slot_of(Qpn qpn) { return static_cast<uint8_t>(qpn.value >> 16); }

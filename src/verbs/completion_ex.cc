@@ -8,8 +8,6 @@
 namespace verbena::verbs {
 namespace {
 
-[[nodiscard]] CqObject& of(ibv_cq_ex* cq) { return *static_cast<CqObject*>(cq); }
-
 // The next one becomes the current.
 [[nodiscard]] int advance(CqObject& cq) {
   device::Stamp* const stamp = cq.stamped ? &cq.stamp : nullptr;

@@ -159,11 +159,13 @@ struct AhObject : ibv_ah, Handle<AhObject> {
 [[nodiscard]] inline CqObject& of(ibv_cq* cq) {
   return *static_cast<CqObject*>(reinterpret_cast<ibv_cq_ex*>(cq));
 }
+[[nodiscard]] inline CqObject& of(ibv_cq_ex* cq) { return *static_cast<CqObject*>(cq); }
 [[nodiscard]] inline XrcdObject& of(ibv_xrcd* xrcd) { return *static_cast<XrcdObject*>(xrcd); }
 [[nodiscard]] inline SrqObject& of(ibv_srq* srq) { return *static_cast<SrqObject*>(srq); }
 [[nodiscard]] inline QpObject& of(ibv_qp* qp) {
   return *static_cast<QpObject*>(reinterpret_cast<ibv_qp_ex*>(qp));
 }
+[[nodiscard]] inline QpObject& of(ibv_qp_ex* qp) { return *static_cast<QpObject*>(qp); }
 [[nodiscard]] inline AhObject& of(ibv_ah* ah) { return *static_cast<AhObject*>(ah); }
 [[nodiscard]] inline DmObject& of(ibv_dm* dm) { return *static_cast<DmObject*>(dm); }
 [[nodiscard]] inline TdObject& of(ibv_td* td) { return *static_cast<TdObject*>(td); }

@@ -12,8 +12,6 @@ namespace {
 using transport::SendOp;
 using transport::SendRequest;
 
-[[nodiscard]] QpObject& of(ibv_qp_ex* qp) { return *static_cast<QpObject*>(qp); }
-
 // A new request; what it is about is set by the calls that follow.
 SendRequest& begin(ibv_qp_ex* qp, SendOp op) {
   WorkInProgress& work = of(qp).work;
