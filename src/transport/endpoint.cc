@@ -24,8 +24,7 @@ namespace {
 
 Endpoint::Endpoint(memory::Domain& memory, PacketSink& link, EventSink& events,
                    RandomSource& random, EndpointLimits limits, Tuning tuning)
-    : memory_(memory),
-      random_(random),
+    : random_(random),
       limits_(limits),
       tuning_(tuning),
       hold_pool_(tuning.hold_buffers),

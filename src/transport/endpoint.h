@@ -134,7 +134,6 @@ class Endpoint {
   // What the peer is owed goes out before the queue pair stops.
   void keep_promises(QueuePair& qp);
 
-  memory::Domain& memory_;
   RandomSource& random_;
   const EndpointLimits limits_;
   const Tuning tuning_;
