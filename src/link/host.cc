@@ -357,6 +357,7 @@ bool Host::available(const wire::Gid& destination, Qpn qpn) {
   s.look();
   const auto slot = static_cast<uint8_t>(qpn.value >> 16);
   if (!s.local_receiver(destination, slot)) return true;
+  if (s.holds_back()) return false;
   if (!s.ledger->available(slot)) return deaf_now(slot);
   if (s.refusals[slot].since != 0) hears_again(slot);
   return true;
@@ -368,6 +369,7 @@ uint32_t Host::packets_available(const wire::Gid& destination, Qpn qpn, uint32_t
   s.look();
   const auto slot = static_cast<uint8_t>(qpn.value >> 16);
   if (!s.local_receiver(destination, slot)) return wanted;
+  if (s.holds_back()) return 0;
   // What a datagram costs beyond its packets' bytes, at most.
   const int64_t beyond = packet_bytes + 2 * int64_t{kDatagramOverhead};
   const int64_t may = s.ledger->reserve(slot, beyond + int64_t{wanted} * packet_bytes);
@@ -420,6 +422,7 @@ void Host::spend(const wire::Gid& destination, Qpn qpn, uint32_t cost) {
 
 bool Host::room_again() {
   state_->look();
+  if (state_->held_since != 0 && !state_->holds_back()) return true;
   return state_->ledger->room_again();
 }
 

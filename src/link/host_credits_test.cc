@@ -8,8 +8,6 @@
 namespace verbena::link::testing {
 namespace {
 
-constexpr int kUdpSegment = 103;
-
 // Sends `segments` packets of `bytes` in one datagram to `slot`, if credits allow.
 struct Blast {
   uint32_t bytes;
@@ -147,6 +145,38 @@ TEST_F(HostCreditsTest, GsoBatchesNeverOverflow) {
   run_blast({{4140, 15}, {4140, 15}, {4140, 15}}, 300, 250);
   run_blast({{1060, 60}, {300, 64}, {4140, 3}}, 300, 150);
   run_blast({{4140, 15, Family::kIpv6}, {4140, 15}, {3720, 1}}, 300, 150);
+}
+
+// One leaves, the reader's socket takes its index, and nobody has attached a program since.
+TEST_F(HostCreditsTest, DataWaitsUntilItGoesStraight) {
+  const Member leaving = start_joined();
+  const Member sender = start_joined([](Host& host, Report& report, Shared& shared) {
+    while (report.stage == 0) ::usleep(500);
+    const auto slot = static_cast<uint8_t>(report.stage.load());
+    Server server(host, report, shared);
+    std::vector<uint8_t> buffer;
+    for (int sent = 0; sent < 10;) {
+      if (blast_once(host, slot, {1000, 1}, buffer)) {
+        ++sent;
+      } else {
+        ++report.refused;
+        server.serve(1000);
+      }
+    }
+    report.stage = 0;
+    serve_until_told(host, report, shared);
+  });
+  const Member reader = start_joined([](Host& host, Report& report, Shared& shared) {
+    while (report.stage == 0) ::usleep(500);
+    serve_until_told(host, report, shared);
+  });
+  leave(leaving);
+  sender.report->stage = reader.slot();
+  EXPECT_TRUE(wait_until([&] { return sender.report->stage == 0; }));
+  reader.report->stage = 1;
+  EXPECT_TRUE(wait_until([&] { return reader.report->bytes == 10'000; }));
+  EXPECT_GT(sender.report->refused, 0U);
+  EXPECT_EQ(total_misdelivered({sender, reader}), 0U);
 }
 
 TEST_F(HostCreditsTest, AKilledSendersCreditsComeBack) {

@@ -16,8 +16,9 @@ namespace verbena::link {
 namespace {
 
 constexpr Duration kFirstLook = 200 * kMicrosecond;
-constexpr Duration kLastLook = kSecond;  // while the lock cannot be had
-constexpr uint32_t kLooks = 10;          // 0.2 ms, doubled each time: 200 ms in all
+constexpr Duration kLastLook = kSecond;            // while the lock cannot be had
+constexpr uint32_t kLooks = 10;                    // 0.2 ms, doubled each time: 200 ms in all
+constexpr Duration kHoldBack = 20 * kMillisecond;  // the lock's holder may be stopped
 constexpr Duration kProbeAgain = 20 * kMillisecond;
 constexpr Duration kFirstProbePause = 2 * kMillisecond;
 constexpr Duration kLastProbePause = kSecond;
@@ -124,6 +125,20 @@ void Host::State::watch_neighbours(bool both) {
   if (above == self) return;
   (void)peers->watch(above);
   if (both) (void)peers->watch(next(-1));
+}
+
+bool Host::State::holds_back() {
+  if (!Roster(table()).misleads()) {
+    held_since = 0;
+    return false;
+  }
+  const Time now = monotonic_now();
+  const uint32_t moved = table().moved.load(std::memory_order_relaxed);
+  if (held_since == 0 || held_for != moved) held_since = now;
+  held_for = moved;
+  if (now - held_since >= kHoldBack) return false;
+  suspect(0);
+  return true;
 }
 
 void Host::State::probe_soon(Duration in) {

@@ -62,6 +62,10 @@ struct Host::State final : PeerEvents {
   // Whether it was one.
   [[nodiscard]] bool on_probe(const Datagram& datagram);
   void doubt_order();
+  // Whether data for members is to wait until they can be reached straight: what goes astray is
+  // passed on, but what is sent afterwards overtakes it, and to a UC queue pair that is a loss. Not
+  // for long.
+  [[nodiscard]] bool holds_back();
   void arm_timer();
 
   HostOptions options;
@@ -101,6 +105,8 @@ struct Host::State final : PeerEvents {
   uint32_t looks_left =
       0;  // a dying process closes its descriptors one by one: we look several times
   Duration look_pause = 0;
+  Time held_since = 0;    // 0: nothing is held back
+  uint32_t held_for = 0;  // since this one left
   Time probe_at = kNever;
   Duration probe_pause = 0;  // grows while probes change nothing
   Time last_probe = 0;

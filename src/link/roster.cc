@@ -75,6 +75,7 @@ void Roster::leave(uint8_t slot, Time now) {
   const uint32_t incarnation = record.incarnation.load(memory_order_relaxed);
   if (is_taken(incarnation)) record.incarnation.store(incarnation + 1, memory_order_release);
   members_changed();
+  table_.moved.store(table_.generation.load(memory_order_relaxed), memory_order_release);
 }
 
 uint32_t Roster::bury_dead(const GroupNames& names, std::optional<uint8_t> self, Time now) {
@@ -141,6 +142,11 @@ bool Roster::move_to(Family family, uint32_t index, uint8_t slot) {
 
 bool Roster::needs_steering() const {
   return table_.steered.load(memory_order_acquire) != table_.generation.load(memory_order_acquire);
+}
+
+bool Roster::misleads() const {
+  const uint32_t moved = table_.moved.load(memory_order_acquire);
+  return static_cast<int32_t>(moved - table_.steered.load(memory_order_acquire)) > 0;
 }
 
 void Roster::mark_steered() {

@@ -43,6 +43,8 @@ class Roster {
   // Whether the attached programs are older than the table.
   [[nodiscard]] bool needs_steering() const;
   void mark_steered();
+  // Whether they send packets to sockets that are others' by now.
+  [[nodiscard]] bool misleads() const;
 
  private:
   [[nodiscard]] bool has_family(uint8_t slot, size_t family) const;

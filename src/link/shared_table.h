@@ -91,6 +91,9 @@ struct SharedTable {
       membership;  // rises when a socket is added or removed: what was probed before is void
   std::atomic<uint32_t> probed_membership;  // the latest probes, so that not everybody sends them
   std::atomic<int64_t> probed_at_ns;
+  // The generation in which a socket last took the index of another: programs made before it
+  // mislead.
+  std::atomic<uint32_t> moved;
   std::array<GroupOrder, kFamilies> orders;
   std::array<SlotRecord, kSlots> slots;
   std::array<Inbox, kSlots> inboxes;
