@@ -287,23 +287,11 @@ uint32_t Host::incarnation_of(const wire::Gid& address, Qpn qpn) {
 
 int Host::join_group(const wire::Gid& group) {
   State& s = *state_;
-  const Family family = group.is_ipv4() ? Family::kIpv4 : Family::kIpv6;
-  const UdpSockets* const held = s.sockets(family);
-  if (held == nullptr) return EAFNOSUPPORT;
-  if (const int error = s.memberships.join(group); error != 0) return error;
-  // A kernel that knows no such choice listens anyway.
-  (void)listen_to_groups(held->receive.get(), family, true);
-  return 0;
+  if (s.sockets(group.is_ipv4() ? Family::kIpv4 : Family::kIpv6) == nullptr) return EAFNOSUPPORT;
+  return s.memberships.join(group);
 }
 
-void Host::leave_group(const wire::Gid& group) {
-  State& s = *state_;
-  const Family family = group.is_ipv4() ? Family::kIpv4 : Family::kIpv6;
-  s.memberships.leave(group);
-  const UdpSockets* const held = s.sockets(family);
-  if (held == nullptr || s.memberships.any(family)) return;
-  (void)listen_to_groups(held->receive.get(), family, false);
-}
+void Host::leave_group(const wire::Gid& group) { state_->memberships.leave(group); }
 
 const UdpSockets* Host::ipv4() const { return state_->sockets(Family::kIpv4); }
 const UdpSockets* Host::ipv6() const { return state_->sockets(Family::kIpv6); }

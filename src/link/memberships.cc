@@ -13,23 +13,15 @@
 namespace verbena::link {
 namespace {
 
-// Not in every libc's headers.
-constexpr int kIpMulticastAll = 49;
-constexpr int kIpv6MulticastAll = 29;
-
-[[nodiscard]] Family family_of(const wire::Gid& group) {
-  return group.is_ipv4() ? Family::kIpv4 : Family::kIpv6;
-}
-
-[[nodiscard]] int domain_of(Family family) { return family == Family::kIpv4 ? AF_INET : AF_INET6; }
+[[nodiscard]] int domain_of(const wire::Gid& group) { return group.is_ipv4() ? AF_INET : AF_INET6; }
 
 // Those that are up and have an address of the family.
-[[nodiscard]] std::vector<uint32_t> interfaces_of(Family family) {
+[[nodiscard]] std::vector<uint32_t> interfaces_of(int domain) {
   std::vector<uint32_t> indices;
   ifaddrs* list = nullptr;
   if (::getifaddrs(&list) != 0) return indices;
   for (const ifaddrs* item = list; item != nullptr; item = item->ifa_next) {
-    if (item->ifa_addr == nullptr || item->ifa_addr->sa_family != domain_of(family)) continue;
+    if (item->ifa_addr == nullptr || item->ifa_addr->sa_family != domain) continue;
     if ((item->ifa_flags & IFF_UP) == 0) continue;
     const uint32_t index = ::if_nametoindex(item->ifa_name);
     if (index != 0 && std::ranges::find(indices, index) == indices.end()) indices.push_back(index);
@@ -57,14 +49,6 @@ constexpr int kIpv6MulticastAll = 29;
 
 }  // namespace
 
-int listen_to_groups(int fd, Family family, bool listen) {
-  const int value = listen ? 1 : 0;
-  const int status = family == Family::kIpv4
-                         ? ::setsockopt(fd, IPPROTO_IP, kIpMulticastAll, &value, sizeof value)
-                         : ::setsockopt(fd, IPPROTO_IPV6, kIpv6MulticastAll, &value, sizeof value);
-  return status == 0 ? 0 : errno;
-}
-
 int Memberships::join(const wire::Gid& group) {
   const auto place = groups_.find(group);
   if (place != groups_.end()) {
@@ -86,23 +70,18 @@ void Memberships::on_addresses_changed() {
   for (auto& [group, held] : groups_) (void)join_everywhere(group, held.sockets);
 }
 
-bool Memberships::any(Family family) const {
-  return std::ranges::any_of(groups_,
-                             [=](const auto& each) { return family_of(each.first) == family; });
-}
-
 // Enough if one interface has it: one may have gone since it was listed, or know no groups.
 int Memberships::join_everywhere(const wire::Gid& group, std::vector<UniqueFd>& sockets) {
-  const Family family = family_of(group);
+  const int domain = domain_of(group);
   int error = ENODEV;
   bool joined = false;
   const auto add_socket = [&] {
-    UniqueFd fd(::socket(domain_of(family), SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    UniqueFd fd(::socket(domain, SOCK_DGRAM | SOCK_CLOEXEC, 0));
     if (!fd.valid()) return errno;
     sockets.push_back(std::move(fd));
     return 0;
   };
-  for (const uint32_t interface : interfaces_of(family)) {
+  for (const uint32_t interface : interfaces_of(domain)) {
     if (sockets.empty()) error = add_socket();
     if (sockets.empty()) return error;
     error = join_on(sockets.back().get(), group, interface);

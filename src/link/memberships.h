@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The multicast groups whose packets the kernel lets in. Sockets that do nothing else hold the
-// memberships, on every interface, because the kernel allows one socket only a few of them. The
-// receive sockets take what any group on the host brings (listen_to_groups), and the transport
-// drops what nobody here has joined: until a first group is joined they take none.
+// memberships, on every interface, because the kernel allows one socket only a few of them.
 //
-// Each joined process has a copy of every packet from the kernel, whatever the steering says.
+// Each process has a copy of every packet for a group that any on the host has joined, whatever the
+// steering says, and the transport drops what is not for it. It would be less to drop if those
+// without a group refused them all (IP_MULTICAST_ALL); but where one socket alone takes a packet,
+// Linux 6.6 and later gives it to one of its reuseport group as if it were not for a group.
 #pragma once
 
 #include <cstdint>
@@ -12,13 +13,9 @@
 #include <vector>
 
 #include "base/unique_fd.h"
-#include "link/udp_socket.h"
 #include "wire/gid.h"
 
 namespace verbena::link {
-
-// Whether this receive socket takes packets for groups. 0 or errno.
-[[nodiscard]] int listen_to_groups(int fd, Family family, bool listen);
 
 class Memberships {
  public:
@@ -28,7 +25,6 @@ class Memberships {
   void leave(const wire::Gid& group);
   // Interfaces may have come.
   void on_addresses_changed();
-  [[nodiscard]] bool any(Family family) const;
   // In a forked child.
   void abandon() { groups_.clear(); }
 

@@ -9,7 +9,6 @@
 #include <netinet/udp.h>
 #include <sys/socket.h>
 
-#include "link/memberships.h"
 #include "transport/attributes.h"
 
 namespace verbena::link {
@@ -54,7 +53,6 @@ constexpr int kUdpNoCheck6Rx = 102;  // not in every libc's headers
   }
   (void)set(raw, SOL_SOCKET, SO_RXQ_OVFL, 1);
   (void)set(raw, SOL_UDP, kUdpGro, 1);
-  (void)listen_to_groups(raw, family, false);
   if (family == Family::kIpv4) {
     if (!set(raw, IPPROTO_IP, IP_PKTINFO, 1)) return fail(SocketError{"IP_PKTINFO", errno});
     (void)set(raw, IPPROTO_IP, IP_RECVTOS, 1);

@@ -82,13 +82,14 @@ class Multicast : public ::testing::Test {
       need(!party.next(50 * kMillisecond), "heard after it had left");
       ++stage.steps[1];
     };
-    const auto stranger = [&](Stage& stage) {
+    const auto stranger = [&](Stage& stage, bool in_other_group) {
       if (here != nullptr) need(here->enter(), "setns");
       options_.address = at_here;
       Party party(options_);
-      // Of another group: its sockets hear all there is.
-      party.attach(group.is_ipv4() ? wire::Gid::from_ipv4(239, 77, 77, 77)
-                                   : wire::Gid{{0xff, 0x0e, 7, 7, 7}});
+      if (in_other_group) {
+        party.attach(group.is_ipv4() ? wire::Gid::from_ipv4(239, 77, 77, 77)
+                                     : wire::Gid{{0xff, 0x0e, 7, 7, 7}});
+      }
       party.post_recv(0, 0, kGrh + kBytes);
       ++stage.steps[0];
       need(wait_until([&] { return stage.steps[2] >= 2; }), "no second round");
@@ -96,21 +97,23 @@ class Multicast : public ::testing::Test {
     };
     Actor first(*stage_, listener);
     Actor second(*stage_, listener);
-    Actor third(*stage_, stranger);
+    Actor third(*stage_, [&](Stage& stage) { stranger(stage, true); });
+    Actor fourth(*stage_, [&](Stage& stage) { stranger(stage, false); });
     Actor sender(*stage_, [&](Stage& stage) {
       if (there != nullptr) need(there->enter(), "setns");
       options_.address = at_there;
       Party party(options_);
-      need(wait_until([&] { return stage.steps[0] >= 3; }), "nobody listens");
+      need(wait_until([&] { return stage.steps[0] >= 4; }), "nobody listens");
       send(party, group);
       stage.steps[2] = 1;
-      need(wait_until([&] { return stage.steps[0] >= 5; }), "the listeners did not hear all");
+      need(wait_until([&] { return stage.steps[0] >= 6; }), "the listeners did not hear all");
       send(party, group);
       stage.steps[2] = 2;
     });
     EXPECT_EQ(first.join(), 0) << stage_->words.data();
     EXPECT_EQ(second.join(), 0) << stage_->words.data();
     EXPECT_EQ(third.join(), 0) << stage_->words.data();
+    EXPECT_EQ(fourth.join(), 0) << stage_->words.data();
     EXPECT_EQ(sender.join(), 0) << stage_->words.data();
     EXPECT_EQ(leftovers(options_.engine.host), "");
   }

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs that connect by rdma_cm: one end here on the drop-in libraries, the other in the guest on the kernel's.
+
+The agent of the other checks is a member of this host all the while: messages from the guest reach it as often as the program
+they are for, and must be passed on.
+"""
+import pathlib
+import threading
+import time
+
+from peer import RXE, VERBENA, Failed
+from programs import SECONDS, Here, There
+
+ADDRESS = {"IPv4": {VERBENA: "10.99.0.1", RXE: "10.99.0.2"}, "IPv6": {VERBENA: "fd99::1", RXE: "fd99::2"}}
+GROUP = {"IPv4": "239.99.0.7", "IPv6": "ff0e::9907"}
+PORT = 7471
+
+# What a server and a client are given; SERVER is its address, OWN that of the end itself.
+PROGRAMS = {
+    "rping": ("rping -s -a SERVER -p PORT -C 10 -S 3000 -V", "rping -c -a SERVER -p PORT -C 10 -S 3000 -V"),
+    "ucmatose": ("ucmatose -b SERVER -p PORT -c 20 -C 3", "ucmatose -s SERVER -p PORT -c 20 -C 3"),
+    "udaddy": ("udaddy -b SERVER -c 3 -C 5", "udaddy -s SERVER -c 3 -C 5"),
+    "ib_write_bw -R": (
+        "ib_write_bw -R -p PORT -n 50 -s 65536 -F",
+        "ib_write_bw -R -p PORT -n 50 -s 65536 -F SERVER",
+    ),
+    "mckey": ("mckey -m GROUP -b OWN -C 5", "mckey -s -m GROUP -b OWN -C 5"),
+}
+
+
+def pair(program, family, server, here):
+    ends = {VERBENA: here, RXE: There()}
+    client = RXE if server == VERBENA else VERBENA
+    addresses = ADDRESS[family]
+    results = {}
+
+    def command(role, who):
+        words = {"SERVER": addresses[server], "OWN": addresses[who], "GROUP": GROUP[family], "PORT": str(PORT)}
+        text = PROGRAMS[program][role]
+        if program == "ib_write_bw -R" and family == "IPv6":
+            text = text.replace(" -R", " -R --ipv6")
+        for name, value in words.items():
+            text = text.replace(name, value)
+        return text
+
+    def serve():
+        results[server] = ends[server].run(command(0, server))
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    # A server that does not listen yet refuses; one that multicast is sent to would miss some.
+    until = time.monotonic() + SECONDS / 2
+    time.sleep(3 if program == "mckey" and server == RXE else 0.5)
+    while True:
+        results[client] = ends[client].run(command(1, client))
+        if results[client][0] == 0 or time.monotonic() > until or not thread.is_alive():
+            break
+        time.sleep(0.5)
+    thread.join()
+    if any(status for status, _ in results.values()):
+        said = (f"on {who}: exit status {status}\n{text}" for who, (status, text) in results.items())
+        raise Failed(f"{program}: " + "".join(said))
+
+
+def groups(libraries):
+    here = Here(pathlib.Path(libraries).resolve())
+    for program in PROGRAMS:
+        for family in ADDRESS:
+            for server in (VERBENA, RXE):
+                yield (
+                    f"{program}, {family}, served by {server}",
+                    lambda p=program, f=family, s=server: pair(p, f, s, here),
+                    True,
+                )
