@@ -55,6 +55,8 @@ struct Connection {
 
   MadBuffer last{};  // what goes again when the peer does not answer, or asks again
   Duration resend_after = 0;
+  Time grace_until = 0;      // a REQ that nobody listens to goes again until then,
+  Duration grace_pause = 0;  // after longer and longer
   Time give_up = kNever;
 
   [[nodiscard]] bool is_sidr() const {

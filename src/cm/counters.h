@@ -24,6 +24,7 @@ namespace verbena::cm {
   X(kDuplicateSidr, "duplicate SIDR_REQs")                                   \
   X(kStaleConnection, "requests that found a connection of an earlier life") \
   X(kNoListener, "requests for a service that nobody offers")                \
+  X(kAskedAgain, "requests made again of a service that nobody offers yet")  \
   X(kBacklogFull, "requests not heard: the listener's backlog is full")      \
   X(kHalfOpenFull, "requests not heard: too many are half open")             \
   X(kTableFull, "requests not heard: the table is full")                     \

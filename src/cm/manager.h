@@ -56,6 +56,9 @@ struct Config {
   Duration max_disconnect_resend = kSecond;
   Duration max_disconnect_patience = 16 * kSecond;
   Duration max_timewait = 8 * kSecond;
+  // A service that nobody offers is asked for again during this time, for programs that agree on a
+  // port over one connection and at once use it for the next: theirs may not listen yet.
+  Duration listener_grace = 0;
   uint8_t mra_timeout = 24;  // a code, 69 s: what we ask for while the program thinks
 };
 
@@ -164,6 +167,7 @@ class Manager {
   void on(const From& from, const Rej& m);
   void on(const From& from, const Dreq& m);
   void on(const From& from, const Drep& m);
+  [[nodiscard]] bool ask_again(Connection& c, const Rej& m, Time now);
   void on_rep_again(const From& from, Connection& c, const Rep& m);
 
   // manager_request.cc

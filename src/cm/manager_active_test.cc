@@ -206,6 +206,28 @@ TEST_F(Active, RejectedByWhoHasNoEntry) {
   EXPECT_TRUE(is_gone(id));
 }
 
+TEST_F(Active, AServiceThatNobodyOffersYetIsAskedForAgainForAWhile) {
+  SeededRandom own(3);
+  Manager patient({.slot = kSlot, .listener_grace = 5 * kMillisecond}, mads, events, own);
+  const CommId id = patient.connect(connect_params(), now).value();
+  const auto refuse = [&] {
+    MadBuffer bytes;
+    encode({}, rej(id, RejectReason::kInvalidServiceId, 0), bytes);
+    patient.on_mad(kOur, kPeer, bytes, now);
+  };
+  const Req first = said<Req>();
+  refuse();
+  EXPECT_TRUE(mads.all.empty());
+  now = patient.next_timer();
+  patient.on_timer(now);
+  EXPECT_EQ(said<Req>(), first);
+  EXPECT_EQ(patient.counters()[Counter::kAskedAgain], 1u);
+  now += 5 * kMillisecond;
+  refuse();
+  EXPECT_EQ(happened(EventKind::kRejected).reason, RejectReason::kInvalidServiceId);
+  EXPECT_EQ(patient.size(), 0u);
+}
+
 TEST_F(Active, RejectedWithInformation) {
   const CommId id = connect();
   Rej m = rej(id, RejectReason::kConsumerDefined);

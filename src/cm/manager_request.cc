@@ -120,6 +120,7 @@ Result<CommId, Error> Manager::connect(const ConnectParams& p, Time now) {
   c.response_time = 2 * from_code(p.packet_life_time) + from_code(p.response_timeout);
   c.timewait = from_code(p.local_ack_timeout);
   c.linger = c.response_time;
+  c.grace_until = now + config_.listener_grace;
   Req m = make_req(p, c.id, config_.ca_guid);
   m.private_data = private_data;
   send(c, m);

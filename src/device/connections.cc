@@ -29,7 +29,9 @@ Connections::Connections(Engine& engine, const Parts& parts, uint64_t node_guid)
     : engine_(engine),
       host_(parts.host),
       watch_(parts.endpoint, parts.host),
-      manager_({.slot = parts.host.slot(), .ca_guid = node_guid}, *this, *this, parts.random) {}
+      manager_(
+          {.slot = parts.host.slot(), .ca_guid = node_guid, .listener_grace = 250 * kMillisecond},
+          *this, *this, parts.random) {}
 
 void Connections::receive(const wire::Gid& our, const wire::Gid& peer, const wire::PacketView& view,
                           Time now) {

@@ -37,7 +37,8 @@ void Process::connect(const wire::Gid& server) {
   end.our_psn = wire::Psn(static_cast<uint32_t>(random_.next()));
   const auto id = manager_.connect({.source = address_,
                                     .destination = server,
-                                    .service_id = kConnections,
+                                    // Now and then one that nobody offers.
+                                    .service_id = kConnections + (random_.below(16) == 0 ? 1 : 0),
                                     .addresses = cm::AddressHeader{1, address_, server},
                                     .qp = {.qpn = end.our_qpn, .psn = end.our_psn}},
                                    world_.now);
@@ -199,6 +200,8 @@ void Process::lose(CommId id) {
 void Process::data_arrived(Qpn our_qpn) {
   for (const auto& [id, end] : ends_) {
     if (end.our_qpn != our_qpn || end.phase != Phase::kConnecting) continue;
+    // It may be late data of an earlier life's connection with this number.
+    if (manager_.state(CommId(id)) != cm::State::kRepSent) return;
     if (!manager_.data_arrived(CommId(id), world_.now)) world_.complain("data_arrived() refused");
     return;
   }

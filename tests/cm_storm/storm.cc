@@ -115,6 +115,7 @@ class Storm final : public World {
     early_data_ppm_ = half() ? 500'000 : 0;
     meddle_ppm_ = half() ? 50'000 : 0;
     config_.max_half_open = half() ? 4096 : 16;
+    config_.listener_grace = half() ? 0 : 2 * kSecond;
     if (random_.below(8) == 0) config_.max_connections = 16;
     const auto hosts = static_cast<uint8_t>(2 + random_.below(3));
     for (uint8_t host = 1; host <= hosts; ++host) {
