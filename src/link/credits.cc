@@ -215,7 +215,8 @@ void CreditLedger::free_buried() {
 // Our socket is empty. A sender whose counters have stood still since kQuiet has nothing on the way
 // to us: what it has open was lost, or was granted to one that is stopped.
 void CreditLedger::check_leftovers(Time now) {
-  next_check_ = now + kQuiet / 4;
+  constexpr Duration kLookEvery = 2500 * kMicrosecond;
+  next_check_ = now + kLookEvery;
   bool even = true;
   for (const uint8_t slot : members_) {
     Incoming& in = incoming_[slot];
@@ -238,10 +239,12 @@ void CreditLedger::check_leftovers(Time now) {
   // off.
   std::atomic<int64_t>& sum = table_.inboxes[self_].outstanding;
   int64_t seen = sum.load(memory_order_seq_cst);
-  if (even && seen != 0 && seen == stale_outstanding_) {
+  const bool stale = even && seen != 0 && seen == stale_outstanding_;
+  if (!stale) stale_since_ = now;
+  stale_outstanding_ = even ? seen : 0;
+  if (stale && now - stale_since_ >= kQuiet) {
     (void)sum.compare_exchange_strong(seen, 0, memory_order_seq_cst);
   }
-  stale_outstanding_ = even ? seen : 0;
   // Who waits still was served elsewhere, or is gone; if not, it says so again.
   for (auto& word : table_.inboxes[self_].waiting) {
     if (word.load(memory_order_relaxed) != 0) word.store(0, memory_order_relaxed);

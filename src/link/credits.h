@@ -35,7 +35,9 @@ class CreditLedger {
   // The largest packet, alone: MTU 4096 and all its headers.
   static constexpr int64_t kMaxPacketCost = 9'472;
   static constexpr int64_t kChunk = 32'768;
-  static constexpr Duration kQuiet = 10 * kMillisecond;
+  // Longer than a thread waits for its core on a crowded machine: one between its reservation and
+  // its send stands still as well, and what it then sends must have its room.
+  static constexpr Duration kQuiet = 500 * kMillisecond;
 
   CreditLedger(SharedTable& table, uint8_t self);
 
@@ -154,8 +156,9 @@ class CreditLedger {
   int64_t return_at_ = 0;
   std::vector<uint8_t> to_wake_;
   Time next_check_ = 0;
-  int64_t stale_outstanding_ = 0;  // as of the last check, when every pair was even
-  uint64_t buried_ = 0;            // of dead members, until our sockets have been empty once
+  int64_t stale_outstanding_ = 0;  // while every pair is even
+  Time stale_since_ = 0;
+  uint64_t buried_ = 0;  // of dead members, until our sockets have been empty once
   uint64_t reclaimed_ = 0;
 };
 

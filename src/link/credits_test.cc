@@ -149,6 +149,22 @@ TEST_F(CreditsTest, LossIsReclaimedWhenQuiet) {
   EXPECT_EQ(receiver.outstanding(), 0);
 }
 
+// A sender may be off its core between its reservation and its send.
+TEST_F(CreditsTest, RoomIsKeptForOneThatIsAboutToSend) {
+  CreditLedger& receiver = member(1);
+  CreditLedger& sender = member(2);
+  CreditLedger& other = member(3);
+  (void)send_all(sender, 1);
+  table_->inboxes[3].outstanding = 12'345;  // and one that has not yet said whose it is
+  const int64_t reserved = receiver.outstanding();
+  for (Time now = kSecond; now < kSecond + 200 * kMillisecond; now += kMillisecond) {
+    receiver.found_empty(now);
+    other.found_empty(now);
+  }
+  EXPECT_EQ(receiver.outstanding(), reserved);
+  EXPECT_EQ(other.outstanding(), 12'345);
+}
+
 TEST_F(CreditsTest, AGrantOfAStoppedSenderIsTakenBack) {
   CreditLedger& receiver = member(1);
   CreditLedger& stopped = member(2);
