@@ -22,7 +22,7 @@ namespace {
   return ::stat(path.c_str(), &status) == 0 && !S_ISDIR(status.st_mode);
 }
 
-[[nodiscard]] NoProgram refused(const std::string& path) {
+[[nodiscard]] NoProgram cannot_run(const std::string& path) {
   struct stat status{};
   if (::stat(path.c_str(), &status) != 0) {
     const int status_code = errno == ENOENT || errno == ENOTDIR ? kNotFound : kNotExecutable;
@@ -63,7 +63,7 @@ Result<std::string, NoProgram> find_program(const std::string& name, std::string
   if (name.empty()) return fail(NoProgram{kNotFound, "the program's name is empty"});
   if (name.find('/') != std::string::npos) {
     if (is_file(name) && ::access(name.c_str(), X_OK) == 0) return name;
-    return fail(refused(name));
+    return fail(cannot_run(name));
   }
   std::string not_executable;
   for (;;) {
@@ -77,7 +77,7 @@ Result<std::string, NoProgram> find_program(const std::string& name, std::string
     if (colon == path.size()) break;
     path.remove_prefix(colon + 1);
   }
-  if (!not_executable.empty()) return fail(refused(not_executable));
+  if (!not_executable.empty()) return fail(cannot_run(not_executable));
   return fail(NoProgram{kNotFound, name + " is not in any directory of PATH"});
 }
 

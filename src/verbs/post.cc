@@ -99,12 +99,12 @@ namespace {
 
 // Up to so many are posted together; longer lists go in parts.
 [[nodiscard]] int post_chain(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad) {
-  constexpr size_t kAtOnce = 16;
-  std::array<SendRequest, kAtOnce> requests;
+  constexpr size_t kPostedTogether = 16;
+  std::array<SendRequest, kPostedTogether> requests;
   while (wr != nullptr) {
     size_t count = 0;
     int error = 0;
-    for (ibv_send_wr* next = wr; next != nullptr && count < kAtOnce; next = next->next) {
+    for (ibv_send_wr* next = wr; next != nullptr && count < kPostedTogether; next = next->next) {
       error = translate(*qp, *next, requests[count]);
       if (error != 0) break;
       ++count;
