@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Precompiled headers, two for a whole build: the standard library's, for everything; and with
 # GoogleTest's, for the tests. Reading those headers is half the time of a compile. They hide a
-# forgotten #include: `./dev lint` goes without them and sees it in all but the tests, `./dev cross` in
-# the tests too.
+# forgotten #include: `./dev lint FILE` goes without them and sees it, and `./dev cross` in all files.
 
 # Code of libraries and programs is compiled alike, for they could not share a header otherwise.
 set(CMAKE_CXX_COMPILE_OPTIONS_PIE ${CMAKE_CXX_COMPILE_OPTIONS_PIC})
@@ -13,14 +12,12 @@ set(precompiled_standard
   <unordered_map> <utility> <vector>)
 
 # A test's own code is compiled to be compiled fast: it is not what is measured or optimised, and
-# AddressSanitizer sees more in code that is not optimised. Release builds keep -O2, for what they
-# test of templates and inline functions is compiled here.
+# AddressSanitizer sees more in code that is not optimised. Release builds optimise a little, for what
+# they test of templates and inline functions is compiled here; -O2 would take a third longer.
 add_library(verbena_test_compiler INTERFACE)
 target_link_libraries(verbena_test_compiler INTERFACE verbena_compiler)
 target_compile_options(verbena_test_compiler INTERFACE -g1)
-if(VERBENA_SANITIZE)
-  target_compile_options(verbena_test_compiler INTERFACE -O0)
-endif()
+target_compile_options(verbena_test_compiler INTERFACE $<IF:$<BOOL:${VERBENA_SANITIZE}>,-O0,-O1>)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # GCC 12 sees uninitialised values in comparisons of std::optional inside GoogleTest's macros.
   target_compile_options(verbena_test_compiler INTERFACE -Wno-maybe-uninitialized)
