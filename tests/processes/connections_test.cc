@@ -251,5 +251,129 @@ class Vanishing : public Connecting {
 TEST_F(Vanishing, Killed) { run(true); }
 TEST_F(Vanishing, Exited) { run(false); }
 
+// Killed in the midst of the exchange: the other end hears of it, or ends what it began, in bounded
+// time.
+class KilledWhile : public Connecting {
+ protected:
+  using Part = std::function<void(Desk&, Stage&)>;
+  // The first ends itself where its part ends.
+  void run(const Part& killed, const Part& left) {
+    Actor first(*stage_, [&](Stage& stage) {
+      Party party(options_);
+      Desk desk(party);
+      killed(desk, stage);
+      ++stage.steps[0];
+      (void)::raise(SIGKILL);
+    });
+    Actor second(*stage_, [&](Stage& stage) {
+      Party party(options_);
+      Desk desk(party);
+      left(desk, stage);
+    });
+    EXPECT_EQ(first.join(), 128 + SIGKILL) << stage_->words.data();
+    end_of(second);
+    EXPECT_EQ(leftovers(options_.engine.host), "");
+  }
+  static void listens(Desk& desk, Stage& stage) {
+    desk.listen();
+    stage.steps[3] = 1;
+  }
+  static cm::CommId asks(Desk& desk, Stage& stage) {
+    need(wait_until([&] { return stage.steps[3] != 0; }), "nobody listens");
+    return desk.ask(Qpn(77)).value();
+  }
+  static cm::CommId is_asked(Desk& desk) {
+    const Told told = desk.next();
+    need(told.kind == cm::EventKind::kConnectRequest, "not asked");
+    return told.id;
+  }
+  static void accepts(Desk& desk, cm::CommId id) {
+    cm::AcceptParams params;
+    params.qp.qpn = Qpn(78);
+    need(desk.service().accept(id, params).has_value(), "not accepted");
+  }
+  static void ends(Desk& desk) {
+    const Told told = desk.next();
+    need(told.kind == cm::EventKind::kRejected || told.kind == cm::EventKind::kUnreachable ||
+             told.kind == cm::EventKind::kDisconnected,
+         std::string("told ") + to_string(told.kind));
+  }
+};
+
+TEST_F(KilledWhile, TheServerThinks) {
+  run(
+      [](Desk& desk, Stage& stage) {
+        listens(desk, stage);
+        (void)is_asked(desk);
+      },
+      [](Desk& desk, Stage& stage) {
+        (void)asks(desk, stage);
+        ends(desk);
+      });
+}
+
+TEST_F(KilledWhile, TheClientWaits) {
+  run([](Desk& desk, Stage& stage) { (void)asks(desk, stage); },
+      [](Desk& desk, Stage& stage) {
+        listens(desk, stage);
+        const cm::CommId id = is_asked(desk);
+        need(wait_until([&] { return stage.steps[0] != 0; }), "the client is not done");
+        accepts(desk, id);
+        ends(desk);
+      });
+}
+
+TEST_F(KilledWhile, TheClientHasTheAnswer) {
+  run(
+      [](Desk& desk, Stage& stage) {
+        (void)asks(desk, stage);
+        desk.expect(cm::EventKind::kConnectResponse);
+      },
+      [](Desk& desk, Stage& stage) {
+        listens(desk, stage);
+        accepts(desk, is_asked(desk));
+        ends(desk);
+      });
+}
+
+TEST_F(KilledWhile, TheServerHasAnswered) {
+  run(
+      [](Desk& desk, Stage& stage) {
+        listens(desk, stage);
+        accepts(desk, is_asked(desk));
+        need(wait_until([&] { return stage.steps[1] != 0; }), "the client has no answer");
+      },
+      [](Desk& desk, Stage& stage) {
+        const cm::CommId id = asks(desk, stage);
+        desk.expect(cm::EventKind::kConnectResponse);
+        stage.steps[1] = 1;
+        need(wait_until([&] { return stage.steps[0] != 0; }), "the server is not done");
+        // RTU is not answered; the end is found when it is asked for.
+        need(desk.service().establish(id, {}).has_value(), "not established");
+        need(desk.service().disconnect(id, {}).has_value(), "not disconnected");
+        ends(desk);
+      });
+}
+
+TEST_F(KilledWhile, OneEndDisconnects) {
+  run(
+      [](Desk& desk, Stage& stage) {
+        const cm::CommId id = asks(desk, stage);
+        desk.expect(cm::EventKind::kConnectResponse);
+        need(desk.service().establish(id, {}).has_value(), "not established");
+        need(wait_until([&] { return stage.steps[1] != 0; }), "the server is not there");
+        need(desk.service().disconnect(id, {}).has_value(), "not disconnected");
+      },
+      [](Desk& desk, Stage& stage) {
+        listens(desk, stage);
+        accepts(desk, is_asked(desk));
+        desk.expect(cm::EventKind::kEstablished);
+        stage.steps[1] = 1;
+        const Told told = desk.next();
+        need(told.kind == cm::EventKind::kDisconnectRequested,
+             std::string("told ") + to_string(told.kind));
+      });
+}
+
 }  // namespace
 }  // namespace verbena::processes
