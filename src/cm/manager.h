@@ -167,7 +167,7 @@ class Manager {
   void on(const From& from, const Rej& m);
   void on(const From& from, const Dreq& m);
   void on(const From& from, const Drep& m);
-  [[nodiscard]] bool ask_again(Connection& c, const Rej& m, Time now);
+  [[nodiscard]] bool ask_again(Connection& c, Time now);  // who said that nobody listens
   void on_rep_again(const From& from, Connection& c, const Rep& m);
 
   // manager_request.cc

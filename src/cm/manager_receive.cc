@@ -148,9 +148,9 @@ void Manager::on(const From& from, const Mra& m) {
   timers_.set(*c, from.now + c->resend_after);
 }
 
-bool Manager::ask_again(Connection& c, const Rej& m, Time now) {
+bool Manager::ask_again(Connection& c, Time now) {
   constexpr Duration kFirstPause = 2 * kMillisecond;
-  if (m.reason != RejectReason::kInvalidServiceId || now >= c.grace_until) return false;
+  if (now >= c.grace_until) return false;
   counters_.add(Counter::kAskedAgain);
   c.grace_pause = std::max(2 * c.grace_pause, kFirstPause);
   timers_.set(c, std::min(now + c.grace_pause, c.give_up));
@@ -180,7 +180,8 @@ void Manager::on(const From& from, const Rej& m) {
                        .info = info_of(m)};
   switch (c->state) {
     case State::kReqSent:
-      if (!ask_again(*c, m, from.now)) finish(*c, rejected);
+      if (m.reason == RejectReason::kInvalidServiceId && ask_again(*c, from.now)) return;
+      finish(*c, rejected);
       return;
     case State::kReqReceived:
     case State::kRepSent:

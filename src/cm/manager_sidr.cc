@@ -32,6 +32,7 @@ Result<CommId, Error> Manager::sidr_request(const SidrRequestParams& p, Time now
   c.transaction = (random_.next() << 32) | c.id.value;
   c.max_cm_retries = p.max_cm_retries;
   c.response_time = from_code(p.response_timeout);
+  c.grace_until = now + config_.listener_grace;
   m.request_id = c.id.value;
   send(c, m);
   wait_for_answer(c, config_.max_patience, now);
@@ -120,6 +121,7 @@ void Manager::on(const From& from, const SidrRep& m) {
     counters_.add(Counter::kWrongPeer);
     return;
   }
+  if (m.status == SidrStatus::kUnsupported && ask_again(*c, from.now)) return;
   const size_t info_bytes = std::min<size_t>(m.info_bytes, m.info.size());
   finish(*c, {.kind = EventKind::kSidrResponse,
               .private_data = m.private_data,

@@ -53,6 +53,28 @@ TEST_F(Sidr, WeAsk) {
   EXPECT_EQ(counter(Counter::kUnknownId), 1u);
 }
 
+TEST_F(Sidr, AServiceThatNobodyOffersYetIsAskedForAgainForAWhile) {
+  SeededRandom own(3);
+  Manager patient({.slot = kSlot, .listener_grace = 5 * kMillisecond}, mads, events, own);
+  const CommId id =
+      *patient.sidr_request({.source = kOur, .destination = kPeer, .service_id = 1}, now);
+  const auto refuse = [&] {
+    MadBuffer bytes;
+    encode({}, SidrRep{.request_id = id.value, .status = SidrStatus::kUnsupported}, bytes);
+    patient.on_mad(kOur, kPeer, bytes, now);
+  };
+  const SidrReq first = said<SidrReq>();
+  refuse();
+  EXPECT_TRUE(mads.all.empty());
+  now = patient.next_timer();
+  patient.on_timer(now);
+  EXPECT_EQ(said<SidrReq>(), first);
+  now += 5 * kMillisecond;
+  refuse();
+  EXPECT_EQ(happened(EventKind::kSidrResponse).status, SidrStatus::kUnsupported);
+  EXPECT_EQ(patient.size(), 0u);
+}
+
 TEST_F(Sidr, NobodyAnswers) {
   ask();
   said_again<SidrReq>(250 * kMillisecond);
