@@ -97,8 +97,8 @@ constexpr int kAroundPayload = 128;
   int bytes = 0;
   socklen_t length = sizeof bytes;
   const bool v4 = family == AF_INET;
-  const int told = ::getsockopt(fd, v4 ? IPPROTO_IP : IPPROTO_IPV6, v4 ? IP_MTU : IPV6_MTU, &bytes,
-                                &length);
+  const int told =
+      ::getsockopt(fd, v4 ? IPPROTO_IP : IPPROTO_IPV6, v4 ? IP_MTU : IPV6_MTU, &bytes, &length);
   return told == 0 ? bytes : 1500;
 }
 

@@ -44,9 +44,7 @@ class Address {
   }
 
  private:
-  [[nodiscard]] const sockaddr_in& v4() const {
-    return reinterpret_cast<const sockaddr_in&>(any_);
-  }
+  [[nodiscard]] const sockaddr_in& v4() const { return reinterpret_cast<const sockaddr_in&>(any_); }
   [[nodiscard]] const sockaddr_in6& v6() const {
     return reinterpret_cast<const sockaddr_in6&>(any_);
   }
@@ -56,7 +54,7 @@ class Address {
 
 // The way to a destination, as the kernel's routes have it.
 struct Route {
-  Address source;  // its port is 0
+  Address source;   // its port is 0
   uint8_t mtu = 0;  // as enum ibv_mtu
 };
 // From `source` if that is given. 0, or an error number.

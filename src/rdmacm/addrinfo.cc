@@ -82,8 +82,8 @@ void complete(rdma_addrinfo& found) {
       set_address(entry->ai_dst_addr, entry->ai_dst_len, one->ai_addr, one->ai_addrlen);
     }
     if (one->ai_canonname != nullptr) {
-      char*& name = (hints.ai_flags & RAI_PASSIVE) != 0 ? entry->ai_src_canonname
-                                                        : entry->ai_dst_canonname;
+      char*& name =
+          (hints.ai_flags & RAI_PASSIVE) != 0 ? entry->ai_src_canonname : entry->ai_dst_canonname;
       name = static_cast<char*>(copy_bytes(one->ai_canonname, std::strlen(one->ai_canonname) + 1));
     }
   }
@@ -136,7 +136,8 @@ void add_source(rdma_addrinfo& found, const rdma_addrinfo& hints) {
   } else {
     found = repeat(hints);
   }
-  for (rdma_addrinfo* one = found.get(); one != nullptr; one = one->ai_next) add_source(*one, hints);
+  for (rdma_addrinfo* one = found.get(); one != nullptr; one = one->ai_next)
+    add_source(*one, hints);
   *out = found.release();
   return 0;
 }

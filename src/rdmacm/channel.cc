@@ -39,8 +39,8 @@ void Channel::show() {
   const bool wanted = !queue_.empty();
   if (wanted == shown_) return;
   uint64_t count = 1;
-  const ssize_t done = wanted ? ::write(fd_.get(), &count, sizeof count)
-                              : ::read(fd_.get(), &count, sizeof count);
+  const ssize_t done =
+      wanted ? ::write(fd_.get(), &count, sizeof count) : ::read(fd_.get(), &count, sizeof count);
   if (done == sizeof count) shown_ = wanted;
 }
 

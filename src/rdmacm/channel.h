@@ -103,8 +103,8 @@ std::deque<std::unique_ptr<Event>> Channel::remove(Matches matches) {
 
 // Gives an event of the library's own making to an id's channel.
 void post(std::unique_ptr<Event> event);
-// For an id that has no channel of the program's: waits for its next event, which is then id->event.
-// 0 if it is one of those wanted; else the reason. Does nothing for others.
+// For an id that has no channel of the program's: waits for its next event, which is then
+// id->event. 0 if it is one of those wanted; else the reason. Does nothing for others.
 [[nodiscard]] int complete(CmId& id, std::initializer_list<rdma_cm_event_type> wanted);
 // Acknowledges id->event, if there is one.
 void drop_event(CmId& id);

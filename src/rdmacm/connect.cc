@@ -154,8 +154,8 @@ template <typename T>
   return complete(id, {RDMA_CM_EVENT_ESTABLISHED, RDMA_CM_EVENT_CONNECT_RESPONSE});
 }
 
-// From the time that data can flow, the service looks whether the peer is still there. An XRC target
-// has nothing to ask it with.
+// From the time that data can flow, the service looks whether the peer is still there. An XRC
+// target has nothing to ask it with.
 void watch(CmId& id) {
   if (id.qpn == 0 || id.qp_type == IBV_QPT_XRC_RECV) return;
   id.device->service().watch(id.comm, Qpn(id.qpn & kQpnMask));
@@ -247,9 +247,8 @@ namespace {
   if (!id.advance(State::kAsked, State::kAccepting)) return EINVAL;
   const rdma_conn_param params = params_of(id, given);
   const std::vector<uint8_t> data = private_data_of(id, params);
-  const int error = id.is_datagram()
-                        ? reply_datagram(id, cm::SidrStatus::kSuccess, params, data)
-                        : accept_connection(id, params, data);
+  const int error = id.is_datagram() ? reply_datagram(id, cm::SidrStatus::kSuccess, params, data)
+                                     : accept_connection(id, params, data);
   if (error != 0) {
     (void)id.advance(State::kAccepting, error == ENOTCONN ? State::kEnded : State::kAsked);
     return error;

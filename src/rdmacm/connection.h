@@ -11,8 +11,8 @@ namespace verbena::rdmacm {
 
 // The addresses, the device and the path of a request, before the program sees it.
 [[nodiscard]] int take_request(CmId& id);
-// The peer has accepted: takes over what it said, and if the id has a queue pair makes that ready and
-// tells the peer.
+// The peer has accepted: takes over what it said, and if the id has a queue pair makes that ready
+// and tells the peer.
 [[nodiscard]] int take_answer(CmId& id, cm::CommId comm, const Peer& peer);
 
 // The path record of an id whose ends are known.

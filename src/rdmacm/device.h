@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The device, as this process's one context of it; opened when it is first needed, and kept: all ids
-// and rdma_get_devices() give the same context.
+// The device, as this process's one context of it; opened when it is first needed, and kept: all
+// ids and rdma_get_devices() give the same context.
 #pragma once
 
 #include <cstdint>

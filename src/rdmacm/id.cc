@@ -11,9 +11,7 @@
 
 namespace verbena::rdmacm {
 
-wire::Gid CmId::source() const {
-  return std::bit_cast<wire::Gid>(route.addr.addr.ibaddr.sgid.raw);
-}
+wire::Gid CmId::source() const { return std::bit_cast<wire::Gid>(route.addr.addr.ibaddr.sgid.raw); }
 wire::Gid CmId::destination() const {
   return std::bit_cast<wire::Gid>(route.addr.addr.ibaddr.dgid.raw);
 }

@@ -25,8 +25,8 @@ constexpr uint32_t kMostWaiting = 1024;  // as Linux has it
   cm::ListenParams params;
   params.service_id = service_id_of(id, source->port());
   if (!source->is_wildcard()) params.address = source->gid();
-  params.backlog = backlog > 0 ? std::min(static_cast<uint32_t>(backlog), kMostWaiting)
-                               : kMostWaiting;
+  params.backlog =
+      backlog > 0 ? std::min(static_cast<uint32_t>(backlog), kMostWaiting) : kMostWaiting;
   params.context = reinterpret_cast<uintptr_t>(&id);
   const auto listening = id.device->service().listen(params);
   if (!listening) {

@@ -33,7 +33,8 @@ template <typename T>
 }
 
 // Of what is about the port, nothing after it was bound.
-[[nodiscard]] int set_before_bound(CmId& id, bool CmId::*option, const void* value, size_t length) {
+[[nodiscard]] int set_before_bound(CmId& id, bool CmId::* option, const void* value,
+                                   size_t length) {
   const auto given = read<int>(value, length);
   if (!given || id.state != State::kIdle) return EINVAL;
   id.*option = *given != 0;
@@ -45,9 +46,9 @@ template <typename T>
   if (level == RDMA_OPTION_IB) return EOPNOTSUPP;
   if (level != RDMA_OPTION_ID) return ENOSYS;
   switch (name) {
-    case RDMA_OPTION_ID_TOS:       return set_service_type(id, value, length);
-    case RDMA_OPTION_ID_REUSEADDR: return set_before_bound(id, &CmId::shares_port, value, length);
-    case RDMA_OPTION_ID_AFONLY:    return set_before_bound(id, &CmId::one_family, value, length);
+    case RDMA_OPTION_ID_TOS:         return set_service_type(id, value, length);
+    case RDMA_OPTION_ID_REUSEADDR:   return set_before_bound(id, &CmId::shares_port, value, length);
+    case RDMA_OPTION_ID_AFONLY:      return set_before_bound(id, &CmId::one_family, value, length);
     case RDMA_OPTION_ID_ACK_TIMEOUT: return set_ack_timeout(id, value, length);
     default:                         return ENOSYS;
   }

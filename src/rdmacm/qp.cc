@@ -35,8 +35,8 @@ namespace {
   channel = ibv_create_comp_channel(id.verbs);
   if (channel == nullptr) return false;
   // rdma_get_recv_comp() and its like expect the id as the context.
-  cq = ibv_create_cq(id.verbs, static_cast<int>(entries), static_cast<rdma_cm_id*>(&id), channel,
-                     0);
+  cq =
+      ibv_create_cq(id.verbs, static_cast<int>(entries), static_cast<rdma_cm_id*>(&id), channel, 0);
   return cq != nullptr;
 }
 
@@ -58,8 +58,8 @@ namespace {
   return own != nullptr && brought != nullptr && own != brought;
 }
 
-// As far as it goes at once: a connection's to INIT, so that receives can be posted; a datagram's to
-// the end.
+// As far as it goes at once: a connection's to INIT, so that receives can be posted; a datagram's
+// to the end.
 [[nodiscard]] int start_qp(CmId& id, ibv_qp* qp) {
   for (const ibv_qp_state state : {IBV_QPS_INIT, IBV_QPS_RTR, IBV_QPS_RTS}) {
     ibv_qp_attr attr{};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Binding, and the way to the peer. Nothing here takes time: the kernel's routes are at hand, and the
-// device resolves what is below IP. The events come all the same.
+// Binding, and the way to the peer. Nothing here takes time: the kernel's routes are at hand, and
+// the device resolves what is below IP. The events come all the same.
 #include <atomic>
 #include <cerrno>
 #include <cstring>

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+// Addresses and ports, and the options about them.
+#include "rdmacm/pair_fixture.h"
+
+namespace verbena::rdmacm {
+namespace {
+
+class RdmacmBind : public Pair {
+ protected:
+  static int set(rdma_cm_id* id, int option, int value) {
+    return rdma_set_option(id, RDMA_OPTION_ID, option, &value, sizeof value);
+  }
+};
+
+TEST_F(RdmacmBind, ToAPortThatIsFound) {
+  rdma_cm_id* const id = make_id();
+  const Address any = at("127.0.0.1");
+  ASSERT_EQ(rdma_bind_addr(id, raw(any)), 0);
+  EXPECT_NE(id->verbs, nullptr);
+  EXPECT_NE(id->pd, nullptr);
+  EXPECT_EQ(id->port_num, 1);
+  EXPECT_NE(rdma_get_src_port(id), 0);
+  EXPECT_FAILS(rdma_bind_addr(id, raw(any)), EINVAL);  // is bound
+}
+
+TEST_F(RdmacmBind, APortIsOnesOwn) {
+  rdma_cm_id* const first = listen(at("127.0.0.1"));
+  const Address taken = of_listener(first);
+  EXPECT_FAILS(rdma_bind_addr(make_id(), raw(taken)), EADDRINUSE);
+  const Address all = at("0.0.0.0", taken.port());
+  EXPECT_FAILS(rdma_bind_addr(make_id(), raw(all)), EADDRINUSE);
+  EXPECT_EQ(rdma_bind_addr(make_id(RDMA_PS_UDP), raw(taken)), 0);  // another space
+  destroy(first);
+  EXPECT_EQ(rdma_bind_addr(make_id(), raw(taken)), 0);
+}
+
+TEST_F(RdmacmBind, ThoseWhoSayReuseShareAndOneListens) {
+  rdma_cm_id* const first = make_id();
+  rdma_cm_id* const second = make_id();
+  ASSERT_EQ(set(first, RDMA_OPTION_ID_REUSEADDR, 1), 0);
+  ASSERT_EQ(set(second, RDMA_OPTION_ID_REUSEADDR, 1), 0);
+  const Address any = at("127.0.0.1");
+  ASSERT_EQ(rdma_bind_addr(first, raw(any)), 0);
+  const Address same = of_listener(first);
+  ASSERT_EQ(rdma_bind_addr(second, raw(same)), 0);
+  EXPECT_FAILS(rdma_bind_addr(make_id(), raw(same)), EADDRINUSE);
+  EXPECT_EQ(rdma_listen(first, 0), 0);
+  EXPECT_FAILS(rdma_listen(second, 0), EADDRINUSE);
+  EXPECT_FAILS(set(first, RDMA_OPTION_ID_REUSEADDR, 0), EINVAL);  // too late
+}
+
+TEST_F(RdmacmBind, OnlyToAddressesOfTheDevice) {
+  const Address foreign = at("203.0.113.77");
+  EXPECT_FAILS(rdma_bind_addr(make_id(), raw(foreign)), EADDRNOTAVAIL);
+  sockaddr other{};
+  other.sa_family = AF_UNIX;
+  EXPECT_FAILS(rdma_bind_addr(make_id(), &other), EINVAL);
+}
+
+TEST_F(RdmacmBind, ListeningBindsIfNeedBe) {
+  rdma_cm_id* const id = make_id();
+  ASSERT_EQ(rdma_listen(id, 5), 0);
+  EXPECT_NE(rdma_get_src_port(id), 0);
+  EXPECT_FAILS(rdma_listen(id, 5), EINVAL);
+}
+
+TEST_F(RdmacmBind, AListenerOfOneFamilyDoesNotHearTheOther) {
+  rdma_cm_id* const listener = make_id();
+  ASSERT_EQ(set(listener, RDMA_OPTION_ID_AFONLY, 1), 0);
+  const Address all = at("::");
+  ASSERT_EQ(rdma_bind_addr(listener, raw(all)), 0);
+  ASSERT_EQ(rdma_listen(listener, 0), 0);
+  rdma_cm_id* const active = resolve(at("127.0.0.1", ntohs(rdma_get_src_port(listener))));
+  rdma_conn_param params = saying("");
+  ASSERT_EQ(rdma_connect(active, &params), 0);
+  EXPECT_EQ(expect(RDMA_CM_EVENT_REJECTED).id, active);
+}
+
+TEST_F(RdmacmBind, TheSourceIsFoundByTheRoute) {
+  rdma_cm_id* const id = resolve(at("127.0.0.1", 7));
+  EXPECT_EQ(Address::read(rdma_get_local_addr(id))->gid(), at("127.0.0.1").gid());
+  EXPECT_NE(rdma_get_src_port(id), 0);
+  EXPECT_EQ(rdma_get_dst_port(id), htons(7));
+  EXPECT_EQ(id->verbs->device->transport_type, IBV_TRANSPORT_IB);
+}
+
+TEST_F(RdmacmBind, ADestinationWithoutARouteIsAnEvent) {
+  rdma_cm_id* const id = make_id();
+  const Address nowhere = at("255.255.255.255", 7);
+  ASSERT_EQ(rdma_resolve_addr(id, nullptr, raw(nowhere), 100), 0);
+  const Told told = expect(RDMA_CM_EVENT_ADDR_ERROR);
+  EXPECT_LT(told.status, 0);
+  // It may try again.
+  const Address there = at("127.0.0.1", 7);
+  ASSERT_EQ(rdma_resolve_addr(id, nullptr, raw(there), 100), 0);
+  expect(RDMA_CM_EVENT_ADDR_RESOLVED);
+}
+
+TEST_F(RdmacmBind, TheBoundAddressIsTheSource) {
+  rdma_cm_id* const id = make_id();
+  const Address from = at("127.0.0.1");
+  ASSERT_EQ(rdma_bind_addr(id, raw(from)), 0);
+  const __be16 port = rdma_get_src_port(id);
+  const Address six = at("::1", 7);
+  EXPECT_FAILS(rdma_resolve_addr(id, nullptr, raw(six), 100), EINVAL);  // the other family
+  const Address to = at("127.0.0.1", 7);
+  ASSERT_EQ(rdma_resolve_addr(id, nullptr, raw(to), 100), 0);
+  expect(RDMA_CM_EVENT_ADDR_RESOLVED);
+  EXPECT_EQ(rdma_get_src_port(id), port);
+}
+
+TEST_F(RdmacmBind, TheAcknowledgementsTimeoutAndTheServiceTypeReachTheQueuePair) {
+  rdma_cm_id* const active = resolve(of_listener(listen(at("127.0.0.1"))));
+  uint8_t timeout = 21;
+  uint8_t type = 0x28;
+  ASSERT_EQ(rdma_set_option(active, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &timeout, 1), 0);
+  ASSERT_EQ(rdma_set_option(active, RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, &type, 1), 0);
+  rdma_conn_param params = saying("");
+  ASSERT_EQ(rdma_connect(active, &params), 0);
+  rdma_cm_id* const passive = expect(RDMA_CM_EVENT_CONNECT_REQUEST).id;
+  add_qp(passive);
+  timeout = 15;
+  ASSERT_EQ(rdma_set_option(passive, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &timeout, 1), 0);
+  ASSERT_EQ(rdma_accept(passive, &params), 0);
+  expect_established();
+  ibv_qp_attr attr{};
+  ibv_qp_init_attr init{};
+  ASSERT_EQ(ibv_query_qp(active->qp, &attr, IBV_QP_TIMEOUT | IBV_QP_AV, &init), 0);
+  EXPECT_EQ(attr.timeout, 21);
+  EXPECT_EQ(attr.ah_attr.grh.traffic_class, 0x28);
+  ASSERT_EQ(ibv_query_qp(passive->qp, &attr, IBV_QP_TIMEOUT | IBV_QP_AV, &init), 0);
+  EXPECT_EQ(attr.timeout, 15);
+  EXPECT_EQ(attr.ah_attr.grh.traffic_class, 0x28);
+}
+
+TEST_F(RdmacmBind, OptionsThatAreNone) {
+  rdma_cm_id* const id = make_id();
+  uint8_t byte = 0;
+  EXPECT_FAILS(rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, &byte, 1), EINVAL);
+  EXPECT_FAILS(rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, nullptr, 1), EINVAL);
+  EXPECT_FAILS(rdma_set_option(id, RDMA_OPTION_ID, 99, &byte, 1), ENOSYS);
+  EXPECT_FAILS(rdma_set_option(id, 99, 0, &byte, 1), ENOSYS);
+  EXPECT_FAILS(rdma_set_option(id, RDMA_OPTION_IB, RDMA_OPTION_IB_PATH, &byte, 1), EOPNOTSUPP);
+  byte = 32;
+  EXPECT_FAILS(rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &byte, 1), EINVAL);
+}
+
+}  // namespace
+}  // namespace verbena::rdmacm
