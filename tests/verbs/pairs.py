@@ -48,6 +48,14 @@ def free_port():
     return port
 
 
+def where(pids):
+    """Where programs that did not end are, for whoever has to find out why."""
+    if not shutil.which("gdb"):
+        return "With gdb installed, it would say here where they are.\n"
+    return "".join(subprocess.run(["gdb", "-p", str(pid), "-batch", "-ex", "thread apply all backtrace 16"],
+                                  stdin=subprocess.DEVNULL, capture_output=True, text=True).stdout for pid in pids)
+
+
 class Pair:
     """One program twice: as a server, then, once that listens, as a client. Leaves no process."""
 
@@ -76,15 +84,6 @@ class Pair:
                 end.kill()
             end.communicate()
 
-    def _where(self):
-        """Where those that did not end are, for whoever has to find out why."""
-        running = [end.pid for end in self.ends if end.poll() is None]
-        if not shutil.which("gdb"):
-            return "With gdb installed, it would say here where they are.\n"
-        return "".join(subprocess.run(["gdb", "-p", str(pid), "-batch", "-ex", "thread apply all backtrace 16"],
-                                      stdin=subprocess.DEVNULL, capture_output=True, text=True).stdout
-                       for pid in running)
-
     def problem(self, wanted=""):
         """Waits for both to end; None if they did so well and the client said what is wanted."""
         texts, bad = [], False
@@ -95,7 +94,7 @@ class Pair:
                 bad |= end.returncode != 0 or (who == "client" and wanted not in text)
             except subprocess.TimeoutExpired:
                 if not any("not done" in text for text in texts):
-                    texts.append(self._where())
+                    texts.append(where([end.pid for end in self.ends if end.poll() is None]))
                 end.kill()
                 text, _ = end.communicate()
                 status = f"not done after {SECONDS} s"

@@ -94,8 +94,7 @@ def check_refusals(directory):
     """One call of each way to say EOPNOTSUPP, through the C interface."""
     load = lambda name: ctypes.CDLL(f"{directory}/{name}.so.1", use_errno=True)
     rdmacm, mlx5, efa = load("librdmacm"), load("libmlx5"), load("libefa")
-    calls = [("rdma_create_event_channel", rdmacm, ctypes.c_void_p, None, True),
-             ("rdma_create_id", rdmacm, ctypes.c_int, -1, True),
+    calls = [("rdma_set_local_ece", rdmacm, ctypes.c_int, -1, True),
              ("rsend", rdmacm, ctypes.c_ssize_t, -1, True),
              ("riowrite", rdmacm, ctypes.c_ssize_t, -1, True),
              ("mlx5dv_query_device", mlx5, ctypes.c_int, errno.EOPNOTSUPP, False),
