@@ -17,7 +17,11 @@ set(precompiled_standard
 add_library(verbena_test_compiler INTERFACE)
 target_link_libraries(verbena_test_compiler INTERFACE verbena_compiler)
 target_compile_options(verbena_test_compiler INTERFACE -g1)
-target_compile_options(verbena_test_compiler INTERFACE $<IF:$<BOOL:${VERBENA_SANITIZE}>,-O0,-O1>)
+if(VERBENA_SANITIZE)
+  target_compile_options(verbena_test_compiler INTERFACE -O0)
+else()
+  target_compile_options(verbena_test_compiler INTERFACE -O1)
+endif()
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # GCC 12 sees uninitialised values in comparisons of std::optional inside GoogleTest's macros.
   target_compile_options(verbena_test_compiler INTERFACE -Wno-maybe-uninitialized)

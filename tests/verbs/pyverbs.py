@@ -97,7 +97,8 @@ def run_inside(directory, words):
 
 def run_suite(libraries, directory, words):
     """Gives the outcomes by case, and why the run as a whole went wrong, if it did."""
-    env = dict(os.environ, LD_LIBRARY_PATH=libraries)
+    # With what `verbena run` shows of /sys: the connection manager's cases look there for the device's interface.
+    env = dict(os.environ, LD_LIBRARY_PATH=libraries, LD_PRELOAD=os.path.join(libraries, "libverbena-paths.so"))
     command = [sys.executable, os.path.abspath(__file__), "--inside", directory] + words
     run = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                            start_new_session=True)
