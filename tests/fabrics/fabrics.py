@@ -2,13 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The libraries that most RDMA programs are written to, from the distribution's packages, on the device.
 
-fabrics.py VERBENA-COMMAND [--all] [--repeat N] [WORDS...]
+fabrics.py DIRECTORY-OF-THE-LIBRARIES [--all] [--repeat N] [WORDS...]
 
 libfabric's verbs provider (fi_info, fi_pingpong), UCX's verbs transports (ucx_info, ucx_perftest) and Open MPI over
 UCX. Each runs with its other transports forbidden, and the device's own counters show that the payload went
 through it.
 """
-import argparse
 import json
 import os
 import shutil
@@ -18,7 +17,7 @@ import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(os.path.dirname(HERE), "verbs"))
-from pairs import Pair, SECONDS, run_cases  # noqa: E402
+from pairs import Pair, SECONDS, arguments, run_cases  # noqa: E402
 
 NEEDED = ("fi_info", "fi_pingpong", "ucx_info", "ucx_perftest", "mpirun", "mpicc")
 # RC alone does not connect: UCX finds the way by datagrams.
@@ -112,12 +111,9 @@ def cases(verbena, program):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("verbena", help="the verbena command")
-    parser.add_argument("words", nargs="*", help="only the cases whose names have all of them")
-    parser.add_argument("--all", action="store_true", help="(there are no others)")
-    parser.add_argument("--repeat", type=int, default=1, metavar="N", help="run each case N times")
-    arguments = parser.parse_args()
+    options = arguments(__doc__.splitlines()[0])
+    # The command lies beside them, in the build as where it is installed.
+    verbena = os.path.join(os.path.abspath(options.libraries), "../../bin/verbena")
     missing = [name for name in NEEDED if shutil.which(name) is None]
     if missing:
         print(f"skipped: not installed: {', '.join(missing)}", file=sys.stderr)
@@ -125,7 +121,7 @@ def main():
     with tempfile.TemporaryDirectory(prefix="verbena-fabrics-") as directory:
         program = os.path.join(directory, "mpi_check")
         subprocess.run(["mpicc", "-O2", "-o", program, os.path.join(HERE, "mpi_check.c")], check=True)
-        return run_cases(list(cases(os.path.abspath(arguments.verbena), program)), arguments)
+        return run_cases(list(cases(verbena, program)), options)
 
 
 if __name__ == "__main__":
