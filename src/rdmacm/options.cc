@@ -28,7 +28,7 @@ template <typename T>
 [[nodiscard]] int set_ack_timeout(CmId& id, const void* value, size_t length) {
   const auto given = read<uint8_t>(value, length);
   if (!given || *given > 31 || id.is_datagram()) return EINVAL;  // a field of five bits
-  id.ack_timeout = *given;
+  id.ack_timeout = given;
   return 0;
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rdmacm/sink.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdint>
 #include <memory>
@@ -106,7 +107,7 @@ class Sink final : public cm::EventSink {
         on_progress(from);
       }
     } catch (const std::bad_alloc&) {
-      // As if the message had been lost: the exchange runs into its time limits.
+      return;  // as if the message had been lost: the exchange runs into its time limits
     }
   }
 
