@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <span>
+#include <vector>
 
 #include "base/c_interface.h"
 #include "rdmacm/connection.h"

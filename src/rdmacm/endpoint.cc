@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Endpoints: an id with all that belongs to it, from what rdma_getaddrinfo() found.
 #include <cerrno>
+#include <cstdlib>
 
 #include <rdma/rdma_verbs.h>
 

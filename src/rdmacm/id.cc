@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rdmacm/id.h"
 
+#include <bit>
 #include <cerrno>
 
 #include "base/c_interface.h"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Listening.
+#include <algorithm>
 #include <cerrno>
 
 #include "base/c_interface.h"
