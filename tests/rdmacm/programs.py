@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Runs the distribution's programs that connect through rdma_cm on the drop-in libraries."""
-import concurrent.futures
 import os
 import re
 import subprocess
@@ -64,6 +63,26 @@ class Server:
                 return f"client: exit status {done.returncode}:\n{text}{self.problem()}"
             time.sleep(0.05)
 
+    def start_client(self, command, first):
+        """Starts it, and waits until it has said something; gives what waits for its end, as run_client() does."""
+        client = subprocess.Popen(["stdbuf", "-oL"] + command, env=self.env, stdin=subprocess.DEVNULL,
+                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        said = []
+        for line in client.stdout:
+            said.append(line)
+            if first in line:
+                break
+
+        def finish(wanted):
+            try:
+                text = "".join(said) + client.communicate(timeout=pairs.SECONDS)[0]
+            except subprocess.TimeoutExpired:
+                client.kill()
+                return f"client: not done after {pairs.SECONDS} s:\n{client.communicate()[0]}{self._where()}"
+            return None if client.returncode == 0 and wanted in text else f"client: exit status {client.returncode}:\n{text}"
+
+        return finish
+
     def _where(self):
         return pairs.where([self.process.pid]) if self.process.poll() is None else ""
 
@@ -89,12 +108,14 @@ def run_pair(env, server, client, wanted, server_wanted="", endless=False):
 
 
 def run_persistent(env):
-    """One rping server, and clients together and one after the other."""
+    """One rping server, and clients at the same time, each of which connects when the one before has: rping keeps one
+    request, and loses it when the next comes before it was looked at."""
     port = str(pairs.free_port())
     command = ["rping", "-a", "127.0.0.1", "-p", port]
-    with Server(command + ["-s", "-P"], env, endless=True) as running, concurrent.futures.ThreadPoolExecutor(3) as pool:
-        client = lambda _: running.run_client(command + ["-c", "-C", "20", "-v", "-V"], "rdma-ping-19")
-        return next(filter(None, pool.map(client, range(6))), None) or running.problem()
+    with Server(command + ["-s", "-P"], env, endless=True) as running:
+        problem = running.run_client(command + ["-c", "-C", "20", "-v", "-V"], "rdma-ping-19")
+        clients = [] if problem else [running.start_client(command + ["-c", "-C", "300", "-v", "-V"], "rdma-ping-0") for _ in range(4)]
+        return problem or next(filter(None, [client("rdma-ping-299") for client in clients]), None) or running.problem()
 
 
 def run_group(env):
