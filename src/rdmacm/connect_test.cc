@@ -176,7 +176,7 @@ TEST_F(RdmacmConnect, ARequestThatNobodyGotEndsWithItsListener) {
 TEST_F(RdmacmConnect, WhatDoesNotFitIsRefused) {
   rdma_cm_id* const active = resolve(of_listener(listen(at("127.0.0.1"))));
   const std::string much(200, 'x');
-  rdma_conn_param params = saying(much.substr(0, 57));
+  rdma_conn_param params = saying(std::string_view(much).substr(0, 57));
   EXPECT_FAILS(rdma_connect(active, &params), EINVAL);
   params = saying("");
   params.responder_resources = 200;  // more than the device has

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstring>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <arpa/inet.h>
@@ -153,7 +154,8 @@ class Pair : public ::testing::Test {
     init.sq_sig_all = 1;
     return init;
   }
-  static rdma_conn_param saying(const std::string& data) {
+  // Which must live as long.
+  static rdma_conn_param saying(std::string_view data) {
     rdma_conn_param params{};
     params.private_data = data.data();
     params.private_data_len = static_cast<uint8_t>(data.size());

@@ -506,6 +506,7 @@ TEST_F(RcRecovery, AnIdlePeerIsAskedWithACopyOfWhatItAcknowledgedLast) {
   ack(0);
   EXPECT_EQ(endpoint_->heard(kQpn), before + kSecond);
   EXPECT_EQ(sends(), "1 success");
+  EXPECT_EQ(count(Counter::kPing), 2u);
   EXPECT_EQ(endpoint_->heard(Qpn(0x777)), kNever);
   EXPECT_FALSE(endpoint_->ping(Qpn(0x777)));
 }

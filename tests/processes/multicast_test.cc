@@ -86,14 +86,14 @@ class Multicast : public ::testing::Test {
       if (here != nullptr) need(here->enter(), "setns");
       options_.address = at_here;
       Party party(options_);
-      if (in_other_group) {
-        party.attach(group.is_ipv4() ? wire::Gid::from_ipv4(239, 77, 77, 77)
-                                     : wire::Gid{{0xff, 0x0e, 7, 7, 7}});
-      }
+      const wire::Gid other_group = group.is_ipv4() ? wire::Gid::from_ipv4(239, 77, 77, 77)
+                                                    : wire::Gid{{0xff, 0x0e, 7, 7, 7}};
+      if (in_other_group) party.attach(other_group);
       party.post_recv(0, 0, kGrh + kBytes);
       ++stage.steps[0];
       need(wait_until([&] { return stage.steps[2] >= 2; }), "no second round");
       need(!party.next(50 * kMillisecond), "heard what was for others");
+      if (in_other_group) party.detach(other_group);
     };
     Actor first(*stage_, listener);
     Actor second(*stage_, listener);
