@@ -25,10 +25,11 @@ constexpr size_t kHintAt = link::kHintByte - wire::Bth::kBytes - wire::Deth::kBy
 
 }  // namespace
 
-Connections::Connections(Engine& engine, const Parts& parts, uint64_t node_guid)
+Connections::Connections(Engine& engine, const Parts& parts, uint64_t node_guid,
+                         const PeerWatchOptions& watch)
     : engine_(engine),
       host_(parts.host),
-      watch_(parts.endpoint, parts.host),
+      watch_(parts.endpoint, parts.host, watch),
       manager_(
           {.slot = parts.host.slot(), .ca_guid = node_guid, .listener_grace = 250 * kMillisecond},
           *this, *this, parts.random) {}

@@ -30,7 +30,8 @@ class Connections final : public cm::Service, private cm::MadSink, private cm::E
     link::Host& host;
     RandomSource& random;
   };
-  Connections(Engine& engine, const Parts& parts, uint64_t node_guid);
+  Connections(Engine& engine, const Parts& parts, uint64_t node_guid,
+              const PeerWatchOptions& watch);
 
   // --- from the engine
   // A packet for QP1, ICRC checked.

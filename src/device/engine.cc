@@ -79,7 +79,8 @@ Result<std::unique_ptr<Engine>, link::HostError> Engine::start(const EngineOptio
       std::make_unique<transport::Endpoint>(*engine->memory_, *engine->transmitter_, *engine,
                                             *engine->random_, options.limits, options.tuning);
   engine->connections_ = std::make_unique<Connections>(
-      *engine, Connections::Parts{*engine->endpoint_, member, *engine->random_}, options.node_guid);
+      *engine, Connections::Parts{*engine->endpoint_, member, *engine->random_}, options.node_guid,
+      options.watch);
   engine->wake_.reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   engine->epoll_all_.reset(::epoll_create1(EPOLL_CLOEXEC));
   engine->epoll_control_.reset(::epoll_create1(EPOLL_CLOEXEC));

@@ -56,6 +56,7 @@ struct EngineOptions {
   memory::Domain::Options memory;
   GidOptions gids;
   uint64_t node_guid = 0;     // as peers know the device
+  PeerWatchOptions watch;     // over idle connections
   std::string counters_file;  // gets a line of them at the end; empty: none
 };
 

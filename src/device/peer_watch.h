@@ -19,13 +19,16 @@
 
 namespace verbena::device {
 
+struct PeerWatchOptions {
+  Duration tick = kSecond;
+  Duration idle = 10 * kSecond;      // until it is asked,
+  Duration patience = 60 * kSecond;  // every tick, for so long
+};
+
 class PeerWatch {
  public:
-  static constexpr Duration kTick = kSecond;
-  static constexpr Duration kIdle = 10 * kSecond;      // until it is asked,
-  static constexpr Duration kPatience = 60 * kSecond;  // every tick, for so long
-
-  PeerWatch(transport::Endpoint& endpoint, link::Host& host) : endpoint_(endpoint), host_(host) {}
+  PeerWatch(transport::Endpoint& endpoint, link::Host& host, const PeerWatchOptions& options)
+      : endpoint_(endpoint), host_(host), options_(options) {}
 
   void add(cm::CommId id, Qpn qpn, Time now);
   void remove(cm::CommId id);
@@ -43,6 +46,7 @@ class PeerWatch {
 
   transport::Endpoint& endpoint_;
   link::Host& host_;
+  const PeerWatchOptions options_;
   std::unordered_map<uint32_t, Watched> watched_;
   Time tick_at_ = kNever;
 };

@@ -66,11 +66,19 @@ class Desk final : public cm::EventSink {
     const Told told = next();
     need(told.kind == kind, std::string("not ") + to_string(kind) + " but " + to_string(told.kind));
   }
-  [[nodiscard]] Result<cm::CommId, cm::Error> ask(Qpn qpn, uint64_t service_id = kService) {
+  [[nodiscard]] bool any_within(Duration patience) {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, std::chrono::nanoseconds(patience),
+                             [this] { return !events_.empty(); });
+  }
+  [[nodiscard]] Result<cm::CommId, cm::Error> ask(Qpn qpn, uint64_t service_id = kService,
+                                                  const wire::Gid& from = kLoopback,
+                                                  const wire::Gid& to = kLoopback) {
     cm::ConnectParams params;
-    params.source = params.destination = kLoopback;
+    params.source = from;
+    params.destination = to;
     params.service_id = service_id;
-    params.addresses = cm::AddressHeader{1, kLoopback, kLoopback};
+    params.addresses = cm::AddressHeader{1, from, to};
     params.qp.qpn = qpn;
     return service_.connect(params);
   }
@@ -206,50 +214,76 @@ TEST_F(Connecting, NobodyThereIsSaidAtOnceAndAPortIsOneProcesss) {
   EXPECT_EQ(leftovers(options_.engine.host), "");
 }
 
-// One end of an idle connection is killed, or exits without a word.
+// One end of an idle connection is killed, or exits without a word, on this host or another.
 class Vanishing : public Connecting {
  protected:
-  void run(bool killed) {
-    Actor vanishing(*stage_, [this](Stage& stage) {
+  struct Place {
+    const Namespace* host = nullptr;
+    wire::Gid address = kLoopback;
+    void enter() const { need(host == nullptr || host->enter(), "setns"); }
+  };
+  void run(bool killed, const Place& here, const Place& there) {
+    options_.engine.watch = {
+        .tick = 50 * kMillisecond, .idle = 200 * kMillisecond, .patience = 500 * kMillisecond};
+    Actor vanishing(*stage_, [&](Stage& stage) {
+      there.enter();
+      options_.address = there.address;
       Party party(options_);
       Desk desk(party);
       desk.listen();
       stage.cards[0] = party.card();
       stage.steps[0] = 1;
       need(wait_until([&] { return stage.steps[1] >= 1; }), "no client");
-      party.connect(stage.cards[1], kLoopback);
+      party.connect(stage.cards[1], here.address);
       desk.serve(1);
       stage.steps[0] = 2;
       need(wait_until([&] { return stage.numbers[6] != 0; }), "was forgotten");
       std::exit(0);  // NOLINT: destructors of objects are not run
     });
-    Actor left(*stage_, [this](Stage& stage) {
+    Actor left(*stage_, [&](Stage& stage) {
+      here.enter();
+      options_.address = here.address;
       Party party(options_);
       Desk desk(party);
       stage.cards[1] = party.card();
       stage.steps[1] = 1;
       need(wait_until([&] { return stage.steps[0] >= 1; }), "no server");
-      party.connect(stage.cards[0], kLoopback);
-      const auto id = desk.ask(Qpn(stage.cards[1].qpns[0]));
+      party.connect(stage.cards[0], there.address);
+      const auto id = desk.ask(Qpn(stage.cards[1].qpns[0]), kService, here.address, there.address);
       desk.expect(cm::EventKind::kConnectResponse);
       need(desk.service().establish(*id, {}).has_value(), "not established");
       desk.service().watch(*id, Qpn(stage.cards[1].qpns[0]));
+      // While the other is there it stays, however long both are silent.
+      need(!desk.any_within(2 * kSecond), "lost without reason");
       stage.steps[1] = 2;
       const Told told = desk.next();
       need(told.kind == cm::EventKind::kDisconnected ||
                told.kind == cm::EventKind::kDisconnectRequested,
            std::string("told ") + to_string(told.kind));
     });
-    ASSERT_TRUE(wait_until([&] { return stage_->steps[0] == 2 && stage_->steps[1] == 2; }));
+    ASSERT_TRUE(wait_until([&] { return stage_->steps[0] == 2 && stage_->steps[1] == 2; }))
+        << stage_->words.data();
     if (killed) vanishing.signal(SIGKILL);
     stage_->numbers[6] = 1;
     (void)vanishing.join();
     end_of(left);
   }
+  void run_apart(bool killed) {
+    if (!is_root()) GTEST_SKIP() << "two hosts (network namespaces) take root";
+    const Namespace first(Namespace::Kind::kNetwork);
+    const Namespace second(Namespace::Kind::kNetwork);
+    if (!first.valid() || !second.valid() || !join_hosts(first, second)) {
+      GTEST_SKIP() << "network namespaces are not to be had here";
+    }
+    run(killed, {&first, wire::Gid::from_ipv4(10, 77, 0, 1)},
+        {&second, wire::Gid::from_ipv4(10, 77, 0, 2)});
+  }
 };
 
-TEST_F(Vanishing, Killed) { run(true); }
-TEST_F(Vanishing, Exited) { run(false); }
+TEST_F(Vanishing, Killed) { run(true, {}, {}); }
+TEST_F(Vanishing, Exited) { run(false, {}, {}); }
+TEST_F(Vanishing, KilledElsewhere) { run_apart(true); }
+TEST_F(Vanishing, ExitedElsewhere) { run_apart(false); }
 
 // Killed in the midst of the exchange: the other end hears of it, or ends what it began, in bounded
 // time.
