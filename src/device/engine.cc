@@ -321,6 +321,8 @@ void Engine::say_farewell() {
 
 void Engine::send_management(const wire::Gid& source, const wire::Gid& destination, uint32_t qkey,
                              std::span<const uint8_t> payload) {
+  // A peer that is told of the end must know before what arrived.
+  if (endpoint_->owes_acks()) endpoint_->finish_batch(clock());
   const transport::Path path = router_.path_between(source, destination);
   std::array<uint8_t, wire::Bth::kBytes + wire::Deth::kBytes> headers;
   wire::Bth bth;
