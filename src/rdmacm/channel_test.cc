@@ -116,6 +116,25 @@ TEST_F(RdmacmChannel, EventsMoveWithTheId) {
   rdma_destroy_event_channel(other);
 }
 
+TEST_F(RdmacmChannel, RequestsMoveWithTheListener) {
+  rdma_event_channel* const before = rdma_create_event_channel();
+  rdma_cm_id* const listener = make_id();
+  ASSERT_EQ(rdma_migrate_id(listener, before), 0);
+  ASSERT_EQ(rdma_bind_addr(listener, raw(at("127.0.0.1"))), 0);
+  ASSERT_EQ(rdma_listen(listener, 0), 0);
+  rdma_cm_id* const active = resolve(of_listener(listener));
+  rdma_conn_param params = saying("");
+  ASSERT_EQ(rdma_connect(active, &params), 0);
+  ASSERT_TRUE(is_readable(before, kPatienceMs));
+  ASSERT_EQ(rdma_migrate_id(listener, channel_), 0);
+  rdma_destroy_event_channel(before);
+  rdma_cm_id* const passive = expect(RDMA_CM_EVENT_CONNECT_REQUEST).id;
+  EXPECT_EQ(passive->channel, channel_);
+  add_qp(passive);
+  ASSERT_EQ(rdma_accept(passive, &params), 0);
+  expect_established();
+}
+
 TEST_F(RdmacmChannel, GoesBeforeTheIdsThatAreOnIt) {
   rdma_event_channel* const early = rdma_create_event_channel();
   rdma_cm_id* id = nullptr;

@@ -45,9 +45,11 @@ int attach_device(CmId& id) {
 
 void move_home(CmId& id, Channel& to) {
   Channel& from = *id.home;
-  // A request in the queue is its listener's.
+  // A request in the queue is its listener's, and goes where that goes.
   for (auto& event : from.remove([&](const Event& e) { return e.counted == &id; })) {
+    CmId* const request = event->event == RDMA_CM_EVENT_CONNECT_REQUEST ? &of(event->id) : nullptr;
     to.push(std::move(event));
+    if (request != nullptr) move_home(*request, to);
   }
   to.join();
   id.channel = id.home = &to;
