@@ -68,6 +68,7 @@ void Manager::emit(const Connection& c, Event event) {
   event.context = c.context;
   event.source = c.source;
   event.destination = c.destination;
+  event.peer_id = c.remote_id;
   events_.on_event(event);
 }
 

@@ -92,8 +92,8 @@ class Manager {
   // DREQ, sent until DREP comes or max_disconnect_patience is over: kDisconnected. Where the end is
   // already on its way (kDreqSent, kTimewait) it does nothing and succeeds.
   Result<void, Error> disconnect(CommId id, std::span<const uint8_t> private_data, Time now);
-  // The queue pair found that the peer is not there any more: kDisconnected at once. It
-  // is sent DREQ all the same, in case it is.
+  // The peer was found to be not there any more: kDisconnected at once. It is sent DREQ all the
+  // same, in case it is. Before the connection was made: kRejected, as if it had refused.
   Result<void, Error> connection_lost(CommId id, Time now);
   // The program has no more use for it (rdma_destroy_id): what the peer is owed in this state is
   // sent (REJ, DREQ, a SIDR refusal), and no event of it comes any more. The id is gone.

@@ -108,12 +108,17 @@ Result<void, Error> Manager::disconnect(CommId id, std::span<const uint8_t> priv
 Result<void, Error> Manager::connection_lost(CommId id, Time now) {
   Connection* const c = held(id);
   if (c == nullptr) return fail(Error::kGone);
-  if (c->state == State::kTimewait) return {};
-  if (c->state != State::kEstablished && c->state != State::kDreqSent) {
-    return fail(Error::kWrongState);
+  switch (c->state) {
+    case State::kTimewait:    return {};
+    case State::kEstablished:
+    case State::kDreqSent:    lose(*c, {}, now); return {};
+    case State::kReqReceived:
+    case State::kRepSent:
+    case State::kRepReceived:
+      finish(*c, {.kind = EventKind::kRejected, .reason = RejectReason::kTimeout});
+      return {};
+    default: return fail(Error::kWrongState);
   }
-  lose(*c, {}, now);
-  return {};
 }
 
 void Manager::release(CommId id, Time now) {

@@ -167,6 +167,18 @@ TEST_F(End, ConnectionLostWhileDisconnecting) {
   EXPECT_EQ(manager.connection_lost(connect(), now).error(), Error::kWrongState);
 }
 
+TEST_F(End, PeerLostWhileTheProgramThinks) {
+  const auto lose = [&](CommId id) {
+    EXPECT_TRUE(manager.connection_lost(id, now).has_value());
+    EXPECT_EQ(happened(EventKind::kRejected).reason, RejectReason::kTimeout);
+    EXPECT_TRUE(is_gone(id));
+  };
+  lose(asked());
+  lose(accepted());
+  lose(answered());
+  EXPECT_EQ(manager.half_open(), 0u);
+}
+
 TEST_F(End, ReleaseDisconnectsQuietly) {
   const CommId id = established_active();
   manager.release(id, now);

@@ -183,6 +183,7 @@ struct Event {
   uint64_t context = 0;     // of connect(), sidr_request() or set_context(); 0 for a new request
   wire::Gid source{};       // our end
   wire::Gid destination{};  // the peer's
+  uint32_t peer_id = 0;     // the peer's communication id; 0: not known yet
   std::span<const uint8_t> private_data{};  // without AddressHeader; padded to the message's room
   // Requests: who asked for them, and what for.
   ListenerId listener{};

@@ -72,9 +72,18 @@ void Connections::send_mad(const wire::Gid& source, const wire::Gid& destination
 }
 
 void Connections::on_event(const cm::Event& event) {
-  if (event.kind == cm::EventKind::kDisconnected ||
-      event.kind == cm::EventKind::kDisconnectRequested) {
-    watch_.remove(event.id);
+  constexpr uint32_t kSlotAt = 24;
+  switch (event.kind) {
+    case cm::EventKind::kConnectRequest:
+    case cm::EventKind::kConnectResponse:
+      watch_.add_member(event.id, event.destination, static_cast<uint8_t>(event.peer_id >> kSlotAt),
+                        Engine::clock());
+      break;
+    case cm::EventKind::kRejected:
+    case cm::EventKind::kUnreachable:
+    case cm::EventKind::kDisconnected:
+    case cm::EventKind::kDisconnectRequested: watch_.remove(event.id); break;
+    default:                                  break;
   }
   if (sink_ != nullptr) sink_->on_event(event);
 }
@@ -139,7 +148,9 @@ Result<void, cm::Error> Connections::establish(cm::CommId id,
 
 Result<void, cm::Error> Connections::reject(cm::CommId id, const cm::RejectParams& params) {
   const Engine::Locked locked(engine_);
-  return manager_.reject(id, params, locked.now());
+  const auto done = manager_.reject(id, params, locked.now());
+  if (done) watch_.remove(id);
+  return done;
 }
 
 Result<void, cm::Error> Connections::disconnect(cm::CommId id,

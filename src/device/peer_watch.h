@@ -30,7 +30,11 @@ class PeerWatch {
   PeerWatch(transport::Endpoint& endpoint, link::Host& host, const PeerWatchOptions& options)
       : endpoint_(endpoint), host_(host), options_(options) {}
 
+  // From the time that data can flow, by our queue pair.
   void add(cm::CommId id, Qpn qpn, Time now);
+  // From the first message on, before there is a queue pair to ask: only if the peer is the member
+  // with this slot of this host.
+  void add_member(cm::CommId id, const wire::Gid& peer, uint8_t slot, Time now);
   void remove(cm::CommId id);
   [[nodiscard]] Time next_tick() const { return watched_.empty() ? kNever : tick_at_; }
   // Those that are gone; they are not watched any more.
@@ -38,11 +42,14 @@ class PeerWatch {
 
  private:
   struct Watched {
-    Qpn qpn;
+    Qpn qpn;  // 0: none yet
+    wire::Gid peer;
+    Qpn peer_qpn;
     uint32_t incarnation = 0;  // of the member that the peer is; 0: it is elsewhere
     Time since = 0;
   };
-  [[nodiscard]] bool is_gone(const Watched& watched, const transport::QpAttr& attr, Time now);
+  void put(cm::CommId id, const Watched& watched);
+  [[nodiscard]] bool is_gone(const Watched& watched, Time now);
 
   transport::Endpoint& endpoint_;
   link::Host& host_;

@@ -352,7 +352,23 @@ TEST_F(KilledWhile, TheClientWaits) {
         listens(desk, stage);
         const cm::CommId id = is_asked(desk);
         need(wait_until([&] { return stage.steps[0] != 0; }), "the client is not done");
-        accepts(desk, id);
+        cm::AcceptParams params;
+        params.qp.qpn = Qpn(78);
+        (void)desk.service().accept(id, params);  // unless the end was seen already
+        ends(desk);
+      });
+}
+
+TEST_F(KilledWhile, TheClientWaitsForAServerThatDoesNothing) {
+  run(
+      [](Desk& desk, Stage& stage) {
+        (void)asks(desk, stage);
+        need(wait_until([&] { return stage.steps[1] != 0; }), "the server was not asked");
+      },
+      [](Desk& desk, Stage& stage) {
+        listens(desk, stage);
+        (void)is_asked(desk);
+        stage.steps[1] = 1;
         ends(desk);
       });
 }
@@ -378,13 +394,9 @@ TEST_F(KilledWhile, TheServerHasAnswered) {
         need(wait_until([&] { return stage.steps[1] != 0; }), "the client has no answer");
       },
       [](Desk& desk, Stage& stage) {
-        const cm::CommId id = asks(desk, stage);
+        (void)asks(desk, stage);
         desk.expect(cm::EventKind::kConnectResponse);
         stage.steps[1] = 1;
-        need(wait_until([&] { return stage.steps[0] != 0; }), "the server is not done");
-        // RTU is not answered; the end is found when it is asked for.
-        need(desk.service().establish(id, {}).has_value(), "not established");
-        need(desk.service().disconnect(id, {}).has_value(), "not disconnected");
         ends(desk);
       });
 }
