@@ -29,8 +29,8 @@ int errno_of(cm::Error error) {
 namespace {
 
 template <typename T>
-[[nodiscard]] int errno_of(const Result<T, cm::Error>& done) {
-  return done ? 0 : rdmacm::errno_of(done.error());
+[[nodiscard]] int outcome_of(const Result<T, cm::Error>& done) {
+  return done ? 0 : errno_of(done.error());
 }
 
 // What a program says of a connection, or what goes without saying.
@@ -111,7 +111,7 @@ template <typename T>
   request.context = as_context(id);
   const auto asked = id.device->service().sidr_request(request);
   if (asked) id.comm = *asked;
-  return errno_of(asked);
+  return outcome_of(asked);
 }
 
 [[nodiscard]] int ask_connection(CmId& id, const rdma_conn_param& params) {
@@ -140,7 +140,7 @@ template <typename T>
   request.context = as_context(id);
   const auto asked = id.device->service().connect(request);
   if (asked) id.comm = *asked;
-  return errno_of(asked);
+  return outcome_of(asked);
 }
 
 [[nodiscard]] int connect(CmId& id, const rdma_conn_param* given) {
@@ -179,7 +179,7 @@ int take_answer(CmId& id, cm::CommId comm, const Peer& peer) {
   if (error == 0) {
     (void)id.advance(State::kConnecting, State::kConnected);
     watch(id);
-    error = errno_of(service.establish(comm, {}));
+    error = outcome_of(service.establish(comm, {}));
   } else {
     (void)service.reject(comm, {});
   }
@@ -220,7 +220,7 @@ namespace {
   reply.qpn = Qpn(params.qp_num & kQpnMask);
   reply.qkey = RDMA_UDP_QKEY;
   reply.private_data = data;
-  return errno_of(id.device->service().sidr_reply(id.comm, reply));
+  return outcome_of(id.device->service().sidr_reply(id.comm, reply));
 }
 
 [[nodiscard]] int accept_connection(CmId& id, const rdma_conn_param& params,
@@ -234,7 +234,7 @@ namespace {
   cm::AcceptParams answer;
   answer.qp = facts_of(id, params);
   answer.private_data = data;
-  error = errno_of(id.device->service().accept(id.comm, answer));
+  error = outcome_of(id.device->service().accept(id.comm, answer));
   if (error != 0) {
     (void)flush_qp(id);
     return error;
@@ -270,7 +270,7 @@ namespace {
   } else {
     cm::RejectParams params;
     params.private_data = data;
-    error = errno_of(id.device->service().reject(id.comm, params));
+    error = outcome_of(id.device->service().reject(id.comm, params));
   }
   if (error == 0) (void)id.advance(before, State::kEnded);
   return error;
@@ -279,7 +279,7 @@ namespace {
 [[nodiscard]] int establish(CmId& id) {
   if (id.qp != nullptr || !id.advance(State::kAnswered, State::kConnected)) return EINVAL;
   watch(id);
-  return errno_of(id.device->service().establish(id.comm, {}));
+  return outcome_of(id.device->service().establish(id.comm, {}));
 }
 
 [[nodiscard]] int disconnect(CmId& id) {
@@ -288,7 +288,7 @@ namespace {
   const auto done = id.device->service().disconnect(id.comm, {});
   // One that is over has nothing more to tell.
   if (!done && done.error() == cm::Error::kGone) return 0;
-  if (!done) return errno_of(done);
+  if (!done) return outcome_of(done);
   int error = 0;
   while (id.alone && !id.disconnect_told && error == 0) {
     error = complete(id, {RDMA_CM_EVENT_ESTABLISHED, RDMA_CM_EVENT_DISCONNECTED});
@@ -299,7 +299,7 @@ namespace {
 [[nodiscard]] int notify(CmId& id, ibv_event_type event) {
   if (id.comm == cm::CommId{} || event != IBV_EVENT_COMM_EST) return EINVAL;
   if (id.state == State::kConnected) return EISCONN;
-  return errno_of(id.device->service().data_arrived(id.comm));
+  return outcome_of(id.device->service().data_arrived(id.comm));
 }
 
 }  // namespace
