@@ -72,6 +72,8 @@ void Connections::send_mad(const wire::Gid& source, const wire::Gid& destination
 }
 
 void Connections::on_event(const cm::Event& event) {
+  // What arrived before it is seen before it: a program that hears of the end may look no more.
+  engine_.publish_completions();
   constexpr uint32_t kSlotAt = 24;
   switch (event.kind) {
     case cm::EventKind::kConnectRequest:

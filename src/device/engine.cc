@@ -252,6 +252,10 @@ void Engine::settle(Time now, Acks acks) {
   stalled_ = endpoint_->next_deadline() == 0 && transmitter_->counters().packets == sent_before;
   transmitter_->flush();
   host_->settle();
+  publish_completions();
+}
+
+void Engine::publish_completions() {
   for (CompletionQueue* const cq : to_publish_) {
     if (cq->publish()) sleeper_.store(false, std::memory_order_relaxed);
   }

@@ -144,6 +144,9 @@ class Engine final : public transport::EventSink,
   void send_management(const wire::Gid& source, const wire::Gid& destination, uint32_t qkey,
                        std::span<const uint8_t> payload);
 
+  // Shows what was completed so far, ahead of the end of the batch. Under the lock.
+  void publish_completions();
+
   // A queue pair number that belongs to this process: its slot and 16 random bits.
   [[nodiscard]] Qpn draw_qpn();
   // A first packet sequence number that nobody can guess. Takes the lock.
