@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The inside of Host, shared by host.cc (joining, leaving, packets, credits) and host_repair.cc
-// (noticing deaths, keeping the steering right).
+// The inside of Host, shared by host.cc (joining, leaving, packets), host_credits.cc (room at local
+// receivers) and host_repair.cc (noticing deaths, keeping the steering right).
 //
 // Correctness never rests on the order of sockets being known: whoever gets a packet that is not
 // its own forwards it. A wrong order costs time only, and mends itself:
@@ -47,8 +47,10 @@ struct Host::State final : PeerEvents {
     return slot != kGsiSlot && slot != kProbeSlot && is_member(slot) &&
            addresses.contains(destination);
   }
-  void wake_refused();
   void on_forwarded(const Datagram& joined, uint32_t segment) override;
+
+  // --- host_credits.cc
+  void wake_refused();
 
   // --- host_repair.cc
   void on_peer_gone(uint8_t slot) override;

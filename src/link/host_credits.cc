@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+// Host: how much of a local member's receive buffer we may fill, and those that take nothing.
+#include <algorithm>
+
+#include "link/clock.h"
+#include "link/host.h"
+#include "link/host_state.h"
+
+namespace verbena::link {
+
+bool Host::known(const wire::Gid& destination, Qpn qpn) {
+  state_->look();
+  return state_->local_receiver(destination, static_cast<uint8_t>(qpn.value >> 16));
+}
+
+bool Host::available(const wire::Gid& destination, Qpn qpn) {
+  State& s = *state_;
+  s.look();
+  const auto slot = static_cast<uint8_t>(qpn.value >> 16);
+  if (!s.local_receiver(destination, slot)) return true;
+  if (s.holds_back()) return false;
+  if (!s.ledger->available(slot)) return deaf_now(slot);
+  if (s.refusals[slot].since != 0) hears_again(slot);
+  return true;
+}
+
+uint32_t Host::packets_available(const wire::Gid& destination, Qpn qpn, uint32_t packet_bytes,
+                                 uint32_t wanted) {
+  State& s = *state_;
+  s.look();
+  const auto slot = static_cast<uint8_t>(qpn.value >> 16);
+  if (!s.local_receiver(destination, slot)) return wanted;
+  if (s.holds_back()) return 0;
+  // What a datagram costs beyond its packets' bytes, at most.
+  const int64_t beyond = packet_bytes + 2 * int64_t{kDatagramOverhead};
+  const int64_t may = s.ledger->reserve(slot, beyond + int64_t{wanted} * packet_bytes);
+  if (may == 0) return deaf_now(slot) ? wanted : 0;
+  return static_cast<uint32_t>(std::clamp<int64_t>((may - beyond) / packet_bytes, 1, wanted));
+}
+
+// Refused again.
+bool Host::deaf_now(uint8_t slot) {
+  State& s = *state_;
+  State::Refusal& refusal = s.refusals[slot];
+  const Time now = monotonic_now();
+  if (refusal.incarnation != s.incarnation[slot]) hears_again(slot);  // that was somebody else
+  // A refusal of long ago says nothing about today.
+  const bool stale = now - refusal.last > kDeafAfter / 4;
+  if (refusal.since == 0 || (stale && !refusal.deaf)) refusal.since = now;
+  refusal.last = now;
+  refusal.incarnation = s.incarnation[slot];
+  if (!refusal.deaf && now - refusal.since >= kDeafAfter) {
+    refusal.deaf = true;
+    ++deaf_;
+  }
+  return refusal.deaf;
+}
+
+void Host::hears_again(uint8_t slot) {
+  State::Refusal& refusal = state_->refusals[slot];
+  if (refusal.deaf) --deaf_;
+  refusal = {};
+}
+
+bool Host::is_deaf(const wire::Gid& destination, Qpn qpn) {
+  State& s = *state_;
+  s.look();
+  const auto slot = static_cast<uint8_t>(qpn.value >> 16);
+  if (!s.refusals[slot].deaf) return false;
+  if (!s.is_member(slot) || s.ledger->available(slot)) {
+    hears_again(slot);
+    return false;
+  }
+  return s.addresses.contains(destination);
+}
+
+void Host::spend(const wire::Gid& destination, Qpn qpn, uint32_t cost) {
+  State& s = *state_;
+  s.look();
+  const auto slot = static_cast<uint8_t>(qpn.value >> 16);
+  if (s.local_receiver(destination, slot)) s.ledger->spend(slot, cost);
+}
+
+bool Host::room_again() {
+  state_->look();
+  if (state_->held_since != 0 && !state_->holds_back()) return true;
+  return state_->ledger->room_again();
+}
+
+void Host::settle() {
+  state_->look();
+  state_->ledger->settle();
+}
+
+void Host::consumed(const wire::Gid& source, uint16_t source_port, uint32_t cost) {
+  State& s = *state_;
+  s.look();
+  const uint8_t from = s.sender_of(source, source_port);
+  if (from == 0) return;
+  s.ledger->consumed(from, cost);
+  if (!s.ledger->to_wake().empty()) s.wake_refused();
+}
+
+void Host::found_empty(Time now) {
+  State& s = *state_;
+  s.look();
+  s.ledger->found_empty(now);
+  if (!s.ledger->to_wake().empty()) s.wake_refused();
+}
+
+void Host::set_polling(bool polling) {
+  // seq_cst: pairs with CreditLedger::wake_refused(), which reads it after giving back.
+  state_->table().slots[state_->self].polling.store(polling ? 1 : 0, std::memory_order_seq_cst);
+}
+
+void Host::State::wake_refused() {
+  for (const uint8_t waiting : ledger->to_wake()) {
+    if (!is_member(waiting)) continue;
+    peers->wake(waiting);
+    ++counters.woken;
+  }
+  ledger->to_wake().clear();
+}
+
+}  // namespace verbena::link
