@@ -7,6 +7,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/counter_set.h"
+
 namespace verbena::cm {
 
 // name, in words
@@ -50,15 +52,6 @@ inline constexpr std::array<const char*, kCounters> kCounterText = {
 #undef X
 };
 
-class Counters {
- public:
-  void add(Counter counter, uint64_t n = 1) { values_[static_cast<size_t>(counter)] += n; }
-  [[nodiscard]] uint64_t operator[](Counter counter) const {
-    return values_[static_cast<size_t>(counter)];
-  }
-
- private:
-  std::array<uint64_t, kCounters> values_{};
-};
+using Counters = CounterSet<Counter>;
 
 }  // namespace verbena::cm

@@ -70,7 +70,7 @@ std::string counter_line(const Engine& engine) {
   all.put("transport", transport.text());
   Object manager;
   for (size_t i = 0; i < cm::kCounters; ++i) {
-    const uint64_t value = engine.manager_counters()[static_cast<cm::Counter>(i)];
+    const uint64_t value = engine.manager_counters().at(i);
     if (value != 0) manager.add(cm::kCounterText[i], value);
   }
   all.put("connection manager", manager.text());

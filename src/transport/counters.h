@@ -7,6 +7,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/counter_set.h"
+
 namespace verbena::transport {
 
 // name, in words
@@ -84,16 +86,6 @@ inline constexpr std::array<const char*, kCounters> kCounterName = {
 #undef X
 };
 
-class Counters {
- public:
-  void add(Counter counter, uint64_t n = 1) { values_[static_cast<size_t>(counter)] += n; }
-  [[nodiscard]] uint64_t operator[](Counter counter) const {
-    return values_[static_cast<size_t>(counter)];
-  }
-  [[nodiscard]] uint64_t at(size_t i) const { return values_[i]; }
-
- private:
-  std::array<uint64_t, kCounters> values_{};
-};
+using Counters = CounterSet<Counter>;
 
 }  // namespace verbena::transport
