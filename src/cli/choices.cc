@@ -2,8 +2,10 @@
 #include "cli/choices.h"
 
 #include <array>
+#include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 
 #include <unistd.h>
 
@@ -68,6 +70,11 @@ Result<void, std::string> set_variables(const Choices& choices, Environment& to)
        {identity::kCountersVariable, "--counters", counters}}};
   for (const Given& given : all) {
     if (!given.value.empty()) to[given.variable] = given.value;
+  }
+  // The library says nothing when it cannot write at the program's end.
+  if (!counters.empty() && !std::ofstream(counters, std::ios::app)) {
+    return fail("--counters is '" + choices.counters +
+                "', which cannot be written: " + std::strerror(errno));
   }
 
   const auto reading = identity::read_settings([&](const char* name) {

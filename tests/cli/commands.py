@@ -144,7 +144,7 @@ class Run(unittest.TestCase):
 class Options(unittest.TestCase):
     def test_wrong_ones_are_refused(self):
         for arguments, wanted in ((["--mtu", "1500"], "--mtu is '1500'"), (["--identity", "x"], "--identity is 'x'"),
-                                  (["--name", "a/b"], "--name is 'a/b'"),
+                                  (["--name", "a/b"], "--name is 'a/b'"), (["--counters", "/no/such/x"], "cannot be written: No such file"),
                                   (["--address", "10.0.0.0/64"], "10.0.0.0/64"), (["--nothing"], "--nothing")):
             for command, status in (("run", 125), ("env", 2), ("devices", 2)):
                 done = verbena(command, *arguments, *(["--", "true"] if command == "run" else []))
