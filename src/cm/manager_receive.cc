@@ -6,6 +6,7 @@
 
 #include "cm/manager.h"
 #include "cm/manager_send.h"
+#include "cm/peer_facts.h"
 #include "cm/times.h"
 
 namespace verbena::cm {
@@ -80,14 +81,7 @@ void Manager::on(const From& from, const Rep& m) {
             .private_data = m.private_data,
             .service_id = c->service_id,
             .qp_kind = c->kind,
-            .qp = {.qpn = qpn,
-                   .psn = m.psn,
-                   .qkey = m.qkey,
-                   .responder_resources = m.initiator_depth,
-                   .initiator_depth = m.responder_resources,
-                   .rnr_retry_count = m.rnr_retry_count,
-                   .flow_control = m.flow_control,
-                   .srq = m.srq},
+            .qp = peer_facts(m, qpn),
             .target_ack_delay = m.target_ack_delay});
 }
 

@@ -6,6 +6,7 @@
 #include "cm/fill.h"
 #include "cm/manager.h"
 #include "cm/manager_send.h"
+#include "cm/peer_facts.h"
 #include "cm/times.h"
 
 namespace verbena::cm {
@@ -83,14 +84,7 @@ Event request_event(const Req& m, const Listener& listener,
           .service_id = m.service_id,
           .addresses = addresses,
           .qp_kind = *kind_of(m),
-          .qp = {.qpn = m.qpn,
-                 .psn = m.psn,
-                 .qkey = m.qkey,
-                 .responder_resources = m.initiator_depth,
-                 .initiator_depth = m.responder_resources,
-                 .rnr_retry_count = m.rnr_retry_count,
-                 .flow_control = m.flow_control,
-                 .srq = m.srq},
+          .qp = peer_facts(m, m.qpn),
           .retry_count = m.retry_count,
           .mtu = m.mtu,
           .traffic_class = m.path.traffic_class,
