@@ -15,7 +15,10 @@
 
 #include <array>
 #include <cstdint>
+#include <limits>
 #include <span>
+#include <type_traits>
+#include <utility>
 
 namespace verbena {
 
@@ -31,27 +34,39 @@ inline constexpr uint32_t kCrc32Start = 0xffffffff;       // state before the fi
 // The CRC of one whole message.
 [[nodiscard]] uint32_t crc32(std::span<const uint8_t> bytes);
 
-// Polynomials modulo a reflected CRC polynomial, so that CRC-32 and CRC-32C share it; a CRC that is
-// not reflected (CRC-32/BZIP2) joins by reversing the bits of its values.
-template <uint32_t kPolynomial>
-struct CrcAlgebra {
-  static constexpr uint32_t kOne = 0x80000000;  // x^0
+// Most significant bit first <-> reflected.
+[[nodiscard]] constexpr uint32_t reverse_bits(uint32_t value) {
+  for (const auto& [shift, mask] :
+       {std::pair{1, 0x55555555u}, {2, 0x33333333u}, {4, 0x0f0f0f0fu}}) {
+    value = ((value >> shift) & mask) | ((value & mask) << shift);
+  }
+  return __builtin_bswap32(value);
+}
 
-  [[nodiscard]] static constexpr uint32_t times_x(uint32_t a) {
+// Polynomials modulo a reflected CRC polynomial of 32 or 64 bits, so that CRC-32, CRC-32C and
+// CRC-64 share it; a CRC that is not reflected (CRC-32/BZIP2) joins by reversing the bits of its
+// values.
+template <auto kPolynomial>
+struct CrcAlgebra {
+  using Word = std::remove_const_t<decltype(kPolynomial)>;
+  static constexpr int kBits = std::numeric_limits<Word>::digits;
+  static constexpr Word kOne = Word{1} << (kBits - 1);  // x^0
+
+  [[nodiscard]] static constexpr Word times_x(Word a) {
     return (a >> 1) ^ (kPolynomial & (0 - (a & 1)));
   }
 
-  [[nodiscard]] static constexpr uint32_t multiply(uint32_t a, uint32_t b) {
-    uint32_t product = 0;
-    for (int i = 0; i < 32; ++i) {  // Horner's scheme, the coefficient of x^31 first
+  [[nodiscard]] static constexpr Word multiply(Word a, Word b) {
+    Word product = 0;
+    for (int i = 0; i < kBits; ++i) {  // Horner's scheme, the highest coefficient first
       product = times_x(product) ^ (a & (0 - ((b >> i) & 1)));
     }
     return product;
   }
 
   // x^n.
-  [[nodiscard]] static constexpr uint32_t power(uint64_t n) {
-    uint32_t result = kOne;
+  [[nodiscard]] static constexpr Word power(uint64_t n) {
+    Word result = kOne;
     for (size_t i = 0; n != 0; n >>= 1, ++i) {
       if ((n & 1) != 0) result = multiply(result, kSquares[i]);
     }
@@ -59,15 +74,14 @@ struct CrcAlgebra {
   }
 
   // The crc of A||B from theirs, for CRCs whose initial value and final XOR are equal.
-  [[nodiscard]] static constexpr uint32_t combine(uint32_t crc_a, uint32_t crc_b,
-                                                  uint64_t length_b_bytes) {
+  [[nodiscard]] static constexpr Word combine(Word crc_a, Word crc_b, uint64_t length_b_bytes) {
     return multiply(crc_a, power(length_b_bytes * 8)) ^ crc_b;
   }
 
  private:
   // x^(2^i).
-  static constexpr std::array<uint32_t, 64> kSquares = [] {
-    std::array<uint32_t, 64> squares{};
+  static constexpr std::array<Word, 64> kSquares = [] {
+    std::array<Word, 64> squares{};
     squares[0] = kOne >> 1;
     for (size_t i = 1; i < squares.size(); ++i) {
       squares[i] = multiply(squares[i - 1], squares[i - 1]);
