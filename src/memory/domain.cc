@@ -19,12 +19,15 @@ const char* to_string(Error error) {
 
 Entry* Domain::Tables::find_region(LKey lkey) const {
   Entry* const entry = keys.find(lkey.value);
-  return entry != nullptr && entry->lkey == lkey.value ? entry : nullptr;
+  return entry != nullptr && entry->kind == Kind::kRegion && entry->lkey == lkey.value ? entry
+                                                                                       : nullptr;
 }
 
 Entry* Domain::Tables::find_window(RKey rkey) const {
   Entry* const entry = keys.find(rkey.value);
-  return entry != nullptr && entry->kind != Kind::kRegion ? entry : nullptr;
+  const bool is_window =
+      entry != nullptr && (entry->kind == Kind::kWindow1 || entry->kind == Kind::kWindow2);
+  return is_window ? entry : nullptr;
 }
 
 Domain::Domain(RandomSource& random, Options options)
@@ -51,15 +54,18 @@ Result<void, Error> Domain::deallocate_pd(PdId pd) {
 }
 
 void Domain::abandon_pds(const std::unordered_set<uint32_t>& pds) {
-  for (const uint32_t key : tables_->keys.keys_of(pds, true)) (void)deallocate_window(RKey(key));
-  for (const uint32_t key : tables_->keys.keys_of(pds, false)) (void)deregister_region(LKey(key));
+  const auto all = [&](KeyTable::Of what) { return tables_->keys.keys_of(pds, what); };
+  for (const uint32_t key : all(KeyTable::Of::kWindows)) (void)deallocate_window(RKey(key));
+  for (const uint32_t key : all(KeyTable::Of::kIndirect)) (void)destroy_key(LKey(key));
+  for (const uint32_t key : all(KeyTable::Of::kRegions)) (void)deregister_region(LKey(key));
   for (const uint32_t pd : pds) (void)deallocate_pd(PdId(pd));
 }
 
 Domain::Usage Domain::usage() const {
   return {.pds = static_cast<uint32_t>(tables_->pd_members.size()),
           .regions = tables_->regions,
-          .windows = tables_->windows};
+          .windows = tables_->windows,
+          .indirect_keys = static_cast<uint32_t>(tables_->indirect.size())};
 }
 
 }  // namespace verbena::memory

@@ -24,6 +24,7 @@
 #include "base/result.h"
 #include "memory/access.h"
 #include "memory/accessor.h"
+#include "memory/indirect_key.h"
 #include "memory/pieces.h"
 
 namespace verbena::memory {
@@ -79,6 +80,7 @@ struct Limits {
   uint32_t max_pds = 1 << 16;
   uint32_t max_regions = 1 << 17;
   uint32_t max_windows = 1 << 16;
+  uint32_t max_indirect_keys = 1 << 16;
   uint64_t max_region_bytes = uint64_t{1} << 46;
 };
 
@@ -130,12 +132,27 @@ class Domain {
   // On a fault the window is as it was.
   [[nodiscard]] Result<RKey, Fault> bind_window(RKey window, const RemoteUser& user,
                                                 const WindowBind& bind);
-  // LOCAL_INV: the local owner invalidates a type 2 window (whatever QP it is bound to, same PD).
-  // What else may be invalidated (indirect keys) joins here later. Regions, type 1 windows and
-  // windows that are not bound may not: kWrongState.
+  // LOCAL_INV: the local owner invalidates a type 2 window (whatever QP it is bound to, same PD) or
+  // an indirect key. Regions, type 1 windows, windows that are not bound and keys that are not
+  // configured may not be: kWrongState.
   [[nodiscard]] Fault invalidate_local(RKey rkey, PdId pd);
-  // SEND with invalidate from the peer: type 2 window bound to this very QP.
+  // SEND with invalidate from the peer: a type 2 window bound to this very QP, or an indirect key
+  // that allows it (kNoAccess otherwise).
   [[nodiscard]] Fault invalidate_remote(RKey rkey, const RemoteUser& user);
+
+  // --- indirect keys (docs/memory-keys.md)
+  // Made free: every use of it is kWrongState until it is configured.
+  [[nodiscard]] Result<RegionKeys, Error> create_key(PdId pd, const KeySpec& spec);
+  [[nodiscard]] Result<void, Error> destroy_key(LKey lkey);
+  // Executes a configuration that reached the head of a send queue, or was called for. A key is
+  // usable once it has a layout. On a fault it is as it was.
+  [[nodiscard]] Fault configure_key(LKey lkey, PdId pd, const KeyConfig& config);
+  // The first signature that was found wrong since the last call; none: no error.
+  [[nodiscard]] Result<std::optional<SignatureError>, Error> take_signature_error(LKey lkey);
+  // How many were found wrong, in all keys.
+  [[nodiscard]] uint64_t signature_errors() const;
+  // Copies between two ranges of this host's keys, which do not overlap.
+  [[nodiscard]] Fault copy(PdId pd, const Sge& to, const Sge& from) const;
 
   // --- use from a work queue: a scatter/gather list seen as one range of bytes
   // Entries of length 0 are not looked at. Past the list's end is kOutOfBounds.
@@ -186,6 +203,7 @@ class Domain {
     uint32_t pds = 0;
     uint32_t regions = 0;
     uint32_t windows = 0;
+    uint32_t indirect_keys = 0;
   };
   [[nodiscard]] Usage usage() const;
 

@@ -31,14 +31,19 @@ uint32_t KeyTable::add_key(Entry& entry, uint32_t not_this) {
 
 void KeyTable::remove_key(uint32_t key) { VERBENA_CHECK(ids_.erase(key >> 8) != nullptr); }
 
-std::vector<uint32_t> KeyTable::keys_of(const std::unordered_set<uint32_t>& pds,
-                                        bool windows) const {
+void KeyTable::remove_keys(const Entry& entry) {
+  remove_key(entry.lkey);
+  if (entry.rkey != 0 && entry.rkey != entry.lkey) remove_key(entry.rkey);
+}
+
+std::vector<uint32_t> KeyTable::keys_of(const std::unordered_set<uint32_t>& pds, Of what) const {
   std::vector<uint32_t> list;
   for (const Entry& entry : entries_) {
-    const uint32_t key = windows ? entry.rkey : entry.lkey;
-    if (key != 0 && (entry.kind != Kind::kRegion) == windows && pds.contains(entry.pd.value)) {
-      list.push_back(key);
-    }
+    const uint32_t key = what == Of::kWindows ? entry.rkey : entry.lkey;
+    const Of is = entry.kind == Kind::kRegion     ? Of::kRegions
+                  : entry.kind == Kind::kIndirect ? Of::kIndirect
+                                                  : Of::kWindows;
+    if (key != 0 && is == what && pds.contains(entry.pd.value)) list.push_back(key);
   }
   return list;
 }

@@ -17,7 +17,7 @@
 
 namespace verbena::memory {
 
-enum class Kind : uint8_t { kRegion, kWindow1, kWindow2 };
+enum class Kind : uint8_t { kRegion, kWindow1, kWindow2, kIndirect };
 
 struct alignas(64) Entry {
   // The whole keys, index and tag; 0: there is none. Without strict keys a region's two are equal.
@@ -27,7 +27,7 @@ struct alignas(64) Entry {
   Qpn qpn;              // type 2 window: the queue pair it is bound to
   uint32_t access = 0;  // a region's rights, or those a bound window grants
   Kind kind = Kind::kRegion;
-  bool usable = false;  // regions always, windows while bound
+  bool usable = false;  // regions always, windows while bound, indirect keys while configured
   uint64_t start = 0;   // address of the first byte: iova, or 0
   Layout layout;        // a bound window's is a part of its region's, which cannot change meanwhile
   uint32_t bound_windows = 0;  // of a region
@@ -50,10 +50,12 @@ class KeyTable {
   // A fresh key that leads to `entry`; never `not_this`, the one it had before.
   [[nodiscard]] uint32_t add_key(Entry& entry, uint32_t not_this = 0);
   void remove_key(uint32_t key);
+  void remove_keys(const Entry& entry);  // both
 
-  // Keys of these protection domains' windows, or of their regions (their L_Keys).
+  // Keys of what is in these protection domains: windows, regions (their L_Keys) or indirect keys.
+  enum class Of : uint8_t { kRegions, kWindows, kIndirect };
   [[nodiscard]] std::vector<uint32_t> keys_of(const std::unordered_set<uint32_t>& pds,
-                                              bool windows) const;
+                                              Of what) const;
 
  private:
   RandomSource& random_;

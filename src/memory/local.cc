@@ -70,7 +70,7 @@ std::span<uint8_t> Domain::stretch(PdId pd, std::span<const Sge> list, uint64_t 
     std::span<uint8_t> plain;
     (void)walk(tables_->keys, pd, {&sge, 1}, offset, take, write ? uint32_t{kLocalWrite} : 0,
                [&](const Place& place, uint64_t bytes) {
-                 plain = place.layout->plain(place.offset, bytes);
+                 plain = place.layout->plain(place.offset, bytes, write);
                  return Fault::kNone;
                });
     return plain;

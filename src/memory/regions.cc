@@ -36,12 +36,7 @@ Result<void, Error> validate(const RegionSpec& spec, const Limits& limits) {
 bool same(const Entry& entry, const RegionSpec& spec) {
   return entry.access == spec.access && entry.start == spec.iova &&
          entry.layout.base() == spec.base && entry.layout.length() == spec.length &&
-         entry.layout.accessor() == spec.accessor;
-}
-
-void remove_keys(KeyTable& keys, const Entry& entry) {
-  keys.remove_key(entry.lkey);
-  if (entry.rkey != 0 && entry.rkey != entry.lkey) keys.remove_key(entry.rkey);
+         entry.layout.backing() == spec.accessor;
 }
 
 // Fills an entry whose former keys, if any, are removed from the table already.
@@ -80,7 +75,7 @@ Result<void, Error> Domain::deregister_region(LKey lkey) {
   if (entry->bound_windows > 0) return fail(Error::kBusy);
   tables_->leave_pd(entry->pd);
   --tables_->regions;
-  remove_keys(tables_->keys, *entry);
+  tables_->keys.remove_keys(*entry);
   tables_->keys.destroy(*entry);
   return {};
 }
@@ -97,7 +92,7 @@ Result<RegionKeys, Error> Domain::reregister_region(LKey lkey, PdId pd, const Re
   tables_->join_pd(pd);
   entry->pd = pd;
   if (same(*entry, spec)) return RegionKeys{.lkey = lkey, .rkey = RKey{entry->rkey}};
-  remove_keys(tables_->keys, *entry);
+  tables_->keys.remove_keys(*entry);
   return install(tables_->keys, *entry, spec, tables_->options.strict_keys);
 }
 
@@ -109,7 +104,8 @@ Result<QueryRegion, Error> Domain::query_region(LKey lkey) const {
                               .length = entry->layout.length(),
                               .iova = entry->start,
                               .access = entry->access,
-                              .accessor = entry->layout.accessor()},
+                              // A region is backed by nothing else.
+                              .accessor = static_cast<Accessor*>(entry->layout.backing())},
                      .keys = {.lkey = lkey, .rkey = RKey{entry->rkey}},
                      .bound_windows = entry->bound_windows};
 }

@@ -24,7 +24,7 @@ Use remote_use(const RemoteUser& user, RKey rkey, RemoteAddr addr, uint64_t leng
           .length = length};
 }
 
-Result<Fragment, Fault> resolve_word(const KeyTable& keys, const Use& use) {
+Result<Word, Fault> resolve_word(const KeyTable& keys, const Use& use) {
   Place place;
   const Fault fault = resolve<Side::kRemote>(keys, use, place);
   if (fault != Fault::kNone) return fail(fault);
@@ -84,7 +84,7 @@ std::span<uint8_t> Domain::remote_stretch(const RemoteUser& user, RKey rkey, Rem
   const Fault fault =
       resolve<Side::kRemote>(tables_->keys, remote_use(user, rkey, addr, n, needed), place);
   if (fault != Fault::kNone) return {};
-  return place.layout->plain(place.offset, n);
+  return place.layout->plain(place.offset, n, needed == kRemoteWrite);
 }
 
 Result<uint64_t, Fault> Domain::remote_atomic(const RemoteUser& user, RKey rkey, RemoteAddr addr,

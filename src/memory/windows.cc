@@ -102,6 +102,7 @@ Result<RKey, Fault> Domain::bind_window(RKey rkey, const RemoteUser& user, const
 }
 
 Fault Domain::invalidate_local(RKey rkey, PdId pd) {
+  if (Entry* const key = tables_->find_indirect(rkey.value)) return tables_->invalidate(*key, pd);
   const auto window = find_bound(tables_->keys, rkey, pd);
   if (!window) return window.error();
   unbind(tables_->keys, **window);
@@ -109,6 +110,10 @@ Fault Domain::invalidate_local(RKey rkey, PdId pd) {
 }
 
 Fault Domain::invalidate_remote(RKey rkey, const RemoteUser& user) {
+  if (Entry* const key = tables_->find_indirect(rkey.value)) {
+    const bool allowed = tables_->indirect.at(key)->spec().remote_invalidate;
+    return allowed ? tables_->invalidate(*key, user.pd) : Fault::kNoAccess;
+  }
   const auto window = find_bound(tables_->keys, rkey, user.pd);
   if (!window) return window.error();
   if ((*window)->qpn != user.qpn) return Fault::kWrongQp;
