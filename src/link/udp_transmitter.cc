@@ -209,14 +209,16 @@ void UdpTransmitter::send(const transport::OutPacket& packet) {
 
 void UdpTransmitter::send_run(const transport::OutRun& run) {
   constexpr uint32_t kAround = wire::Bth::kBytes + wire::kIcrcBytes;
-  const uint32_t payload_bytes = run.packet_payload();
+  const uint32_t payload_bytes = run.packet_payload;
   const uint32_t packet_bytes = payload_bytes + kAround;
   const UdpSockets* const sockets = sockets_for(run.path->destination.is_ipv4());
   if (sockets == nullptr) return no_such_family();
   if (goes_to_deaf(*run.path, run.first.dest_qp, run.packets)) return;
-  const bool copy = run.copy_first || payload_bytes <= kCopyBelow || tap_ != nullptr;
+  // Many small pieces cost more to name than to copy.
+  const bool copy = run.copy_first || payload_bytes <= kCopyBelow || tap_ != nullptr ||
+                    run.payload.size() > size_t{2} * run.packets;
   Message& message = message_for(*run.path, run.first.dest_qp, packet_bytes, run.packets,
-                                 size_t{2} * run.packets + 1,
+                                 size_t{3} * run.packets + run.payload.size() + 1,
                                  size_t{run.packets} * (copy ? packet_bytes : kAround) + 8);
   VERBENA_CHECK(run.packets <= fits(message.segments, message.bytes, packet_bytes));
   wire::IcrcFlow flow{.source = run.path->source,
@@ -227,11 +229,11 @@ void UdpTransmitter::send_run(const transport::OutRun& run) {
   std::array<uint8_t, wire::Bth::kBytes> bth;
   run.first.write(bth.data());
   wire::Psn psn = run.first.psn;
-  const uint8_t* payload = run.payload.data();
+  transport::RunPayload payload(run.payload);
   uint8_t* const all =
       arena(copy ? size_t{run.packets} * packet_bytes : size_t{run.packets} * kAround);
   uint8_t* at = all;
-  for (uint32_t i = 0; i < run.packets; ++i, payload += payload_bytes, psn = psn.next()) {
+  for (uint32_t i = 0; i < run.packets; ++i, psn = psn.next()) {
     const bool ack = run.first.ack_request && i + 1 == run.packets;
     store_be32(bth.data() + 8, (ack ? 0x80000000 : 0) | psn.value());
     flow.ipv4_id = static_cast<uint16_t>(message.segments + i);
@@ -239,13 +241,17 @@ void UdpTransmitter::send_run(const transport::OutRun& run) {
     std::memcpy(head, bth.data(), bth.size());
     at += bth.size();
     uint32_t crc = icrcs_.behind_bth(flow.ipv4_id, bth.data());
-    if (copy) {
-      crc = wire::icrc_copy(crc, at, {payload, payload_bytes});
-      at += payload_bytes;
-    } else {
-      crc = wire::icrc_more(crc, {payload, payload_bytes});
-      add_iovec(message, head, bth.size());
-      add_iovec(message, payload, payload_bytes);
+    if (!copy) add_iovec(message, head, bth.size());
+    for (uint32_t left = payload_bytes; left > 0;) {
+      const std::span<const uint8_t> piece = payload.next(left);
+      left -= static_cast<uint32_t>(piece.size());
+      if (copy) {
+        crc = wire::icrc_copy(crc, at, piece);
+        at += piece.size();
+      } else {
+        crc = wire::icrc_more(crc, piece);
+        add_iovec(message, piece.data(), piece.size());
+      }
     }
     wire::store_icrc(at, wire::icrc_end(crc));
     if (!copy) add_iovec(message, at, wire::kIcrcBytes);

@@ -163,29 +163,39 @@ TEST_F(UdpTransmitterTest, ARunLeavesAsOne) {
     const uint32_t run =
         transmitter_->room_for(path_, Qpn(5), each + wire::Bth::kBytes + wire::kIcrcBytes, wanted);
     EXPECT_EQ(run, wanted);
-    const uint64_t before = transmitter_->counters().sends;
-    transmitter_->send_run({.path = &path_,
-                            .first = {.opcode = 0x07, .dest_qp = Qpn(5), .ack_request = true},
-                            .payload = std::span(payload).first(size_t{run} * each),
-                            .packets = run});
-    transmitter_->flush();
-    EXPECT_EQ(transmitter_->counters().sends - before, 1u);
-    packets += static_cast<int>(run);
-    EXPECT_EQ(arrived(), std::pair(static_cast<int>(run), 0));
+    // Side by side, in a few pieces, in many.
+    for (const size_t cut : {size_t{run} * each, size_t{3001}, size_t{97}}) {
+      std::vector<std::span<const uint8_t>> pieces;
+      for (size_t at = 0; at < size_t{run} * each; at += cut) {
+        pieces.push_back(std::span(payload).subspan(at, std::min(cut, size_t{run} * each - at)));
+      }
+      const uint64_t before = transmitter_->counters().sends;
+      transmitter_->send_run({.path = &path_,
+                              .first = {.opcode = 0x07, .dest_qp = Qpn(5), .ack_request = true},
+                              .payload = pieces,
+                              .packet_payload = each,
+                              .packets = run});
+      transmitter_->flush();
+      EXPECT_EQ(transmitter_->counters().sends - before, 1u);
+      packets += static_cast<int>(run);
+      EXPECT_EQ(arrived(), std::pair(static_cast<int>(run), 0));
+    }
   }
   // A shorter packet ends its datagram: a run does not join what it would be cut by.
   send_as_is(std::span(payload).first(512));
   EXPECT_EQ(transmitter_->room_for(path_, Qpn(0), 256 + 16, 20), 1u);
   send_as_is(std::span(payload).first(256));
   EXPECT_EQ(transmitter_->room_for(path_, Qpn(0), 256 + 16, 20), 20u);
+  const std::span<const uint8_t> all = std::span(payload).first(size_t{20} * 256);
   transmitter_->send_run({.path = &path_,
                           .first = {.opcode = 0x07},
-                          .payload = std::span(payload).first(size_t{20} * 256),
+                          .payload = {&all, 1},
+                          .packet_payload = 256,
                           .packets = 20});
   send_as_is(small);
   transmitter_->flush();
   EXPECT_EQ(arrived(), std::pair(23, 0));
-  EXPECT_EQ(packets, 60);
+  EXPECT_EQ(packets, 180);
 }
 
 }  // namespace

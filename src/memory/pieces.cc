@@ -9,26 +9,26 @@ namespace verbena::memory {
 void Pieces::add(std::span<const uint8_t> memory) {
   if (memory.empty()) return;
   if (count_ > 0) {
-    std::span<const uint8_t>& back = pieces_[count_ - 1];
+    std::span<const uint8_t>& back = slots_[count_ - 1];
     if (back.data() + back.size() == memory.data()) {
       back = {back.data(), back.size() + memory.size()};
       bytes_ += static_cast<uint32_t>(memory.size());
       return;
     }
   }
-  if (count_ == kMax) {
+  if (count_ == slots_.size()) {
     load(memory.data(), stage(memory.size()));
     return;
   }
-  pieces_[count_++] = memory;
+  slots_[count_++] = memory;
   bytes_ += static_cast<uint32_t>(memory.size());
 }
 
 std::span<uint8_t> Pieces::stage(size_t n) {
   if (n == 0) return {};
-  if (count_ == kMax && !ends_staged()) {
+  if (count_ == slots_.size() && !ends_staged()) {
     // No slot is left: the last one moves to the staging memory, where it can grow.
-    std::span<const uint8_t>& back = pieces_[count_ - 1];
+    std::span<const uint8_t>& back = slots_[count_ - 1];
     const std::span<uint8_t> room = take_staging(back.size());
     load(back.data(), room);
     back = room;
@@ -36,10 +36,10 @@ std::span<uint8_t> Pieces::stage(size_t n) {
   const bool extend = ends_staged();
   const std::span<uint8_t> room = take_staging(n);
   if (extend) {
-    std::span<const uint8_t>& back = pieces_[count_ - 1];
+    std::span<const uint8_t>& back = slots_[count_ - 1];
     back = {back.data(), back.size() + n};
   } else {
-    pieces_[count_++] = room;
+    slots_[count_++] = room;
   }
   bytes_ += static_cast<uint32_t>(n);
   return room;
@@ -47,7 +47,7 @@ std::span<uint8_t> Pieces::stage(size_t n) {
 
 bool Pieces::ends_staged() const {
   if (count_ == 0) return false;
-  const std::span<const uint8_t>& back = pieces_[count_ - 1];
+  const std::span<const uint8_t>& back = slots_[count_ - 1];
   return back.data() + back.size() == staging_.data() + staged_;
 }
 

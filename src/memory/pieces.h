@@ -14,23 +14,28 @@ namespace verbena::memory {
 
 class Pieces {
  public:
+  using Slot = std::span<const uint8_t>;
   static constexpr size_t kMax = 8;
 
   // `staging` must hold the longest payload and stay untouched until the packet was taken by the
   // link.
-  explicit Pieces(std::span<uint8_t> staging) : staging_(staging) {}
+  explicit Pieces(std::span<uint8_t> staging) : slots_(own_), staging_(staging) {}
+  // With room for more of them, for several packets at once.
+  Pieces(std::span<uint8_t> staging, std::span<Slot> slots) : slots_(slots), staging_(staging) {}
+  Pieces(const Pieces&) = delete;
+  Pieces& operator=(const Pieces&) = delete;
 
-  [[nodiscard]] std::span<const std::span<const uint8_t>> list() const {
-    return {pieces_.data(), count_};
-  }
+  [[nodiscard]] std::span<const Slot> list() const { return slots_.first(count_); }
   [[nodiscard]] uint32_t bytes() const { return bytes_; }
+  // Whether some of them lie in the staging memory.
+  [[nodiscard]] bool staged() const { return staged_ != 0; }
   void clear() {
     count_ = 0;
     bytes_ = 0;
     staged_ = 0;
   }
 
-  // Refers to memory that stays; adjacent pieces are joined. Past kMax pieces the rest is staged.
+  // Refers to memory that stays; adjacent pieces are joined. What there is no slot for is staged.
   void add(std::span<const uint8_t> memory);
   // Room for n bytes at the end of the payload, to be filled by the caller before the next add.
   [[nodiscard]] std::span<uint8_t> stage(size_t n);
@@ -40,7 +45,8 @@ class Pieces {
   [[nodiscard]] bool ends_staged() const;
   [[nodiscard]] std::span<uint8_t> take_staging(size_t n);
 
-  std::array<std::span<const uint8_t>, kMax> pieces_{};
+  std::array<Slot, kMax> own_;
+  std::span<Slot> slots_;
   size_t count_ = 0;
   uint32_t bytes_ = 0;
   std::span<uint8_t> staging_;

@@ -30,6 +30,8 @@ using wire::Psn;
     case SendOp::kBindWindow:      return WcOpcode::kBindMw;
     case SendOp::kFlush:           return WcOpcode::kFlush;
     case SendOp::kAtomicWrite:     return WcOpcode::kAtomicWrite;
+    case SendOp::kConfigureKey:    return WcOpcode::kConfigureKey;
+    case SendOp::kCopy:            return WcOpcode::kCopy;
   }
   return WcOpcode::kSend;
 }
@@ -169,6 +171,7 @@ void on_nak(Core& core, QueuePair& qp, const InPacket& packet, uint8_t syndrome,
   const SendWqe& wqe = qp.sq.at(number);
   const wire::OpcodeInfo& info = *packet.view.info;
   const uint32_t index = (packet.view.bth.psn - wqe.first_psn.value()).value();
+  const uint64_t signature_errors = core.memory.signature_errors();
   memory::Fault fault = memory::Fault::kNone;
   if (info.operation == Operation::kAtomicAcknowledge) {
     if (!wqe.is_atomic() || wqe.op == SendOp::kAtomicWrite) return false;
@@ -192,6 +195,7 @@ void on_nak(Core& core, QueuePair& qp, const InPacket& packet, uint8_t syndrome,
     fail_head(core, qp, WcStatus::kLocalProtection);
     return true;
   }
+  if (core.memory.signature_errors() != signature_errors) qp.note_signature_error();
   pass(qp, wqe, index + 1);
   if (index + 1 == wqe.packets) complete_head(core, qp);
   pull_cursor(core, qp);
@@ -277,7 +281,7 @@ void notify_if_drained(Core& core, QueuePair& qp) {
   core.events.qp_event(Event::kSqDrained, qp.qpn);
 }
 
-std::span<uint8_t> place_of_run(const Core& core, const QueuePair& qp, const wire::Run& run) {
+RunPlace place_of_run(const Core& core, QueuePair& qp, const wire::Run& run) {
   const SendSide& send = qp.send;
   if (!qp.can_send() || qp.sq.empty() || run.first.bth.psn != send.una || !send.hold.empty()) {
     return {};
@@ -289,8 +293,20 @@ std::span<uint8_t> place_of_run(const Core& core, const QueuePair& qp, const wir
   const uint32_t end = std::min({index + run.packets, requester::segment_end(qp, wqe, index),
                                  index + static_cast<uint32_t>(distance(send.una, send.sent_end))});
   if (end <= index || end >= wqe.packets) return {};
-  return core.memory.stretch(qp.pd, qp.sq.list(qp.sq.head()), uint64_t{index} * qp.mtu,
-                             uint64_t{end - index} * qp.mtu, true);
+  const uint64_t n = uint64_t{end - index} * qp.mtu;
+  const auto plain =
+      core.memory.stretch(qp.pd, qp.sq.list(qp.sq.head()), uint64_t{index} * qp.mtu, n, true);
+  return {&qp, plain.size() == n ? plain.data() : nullptr, end - index};
+}
+
+bool place(const Core& core, QueuePair& qp, uint32_t index, std::span<const uint8_t> payload) {
+  const SendWqe& wqe = qp.sq.at(qp.sq.head());
+  const uint64_t from = (qp.send.una - wqe.first_psn.value()).value() + uint64_t{index};
+  const uint64_t errors = core.memory.signature_errors();
+  const auto fault =
+      core.memory.scatter(qp.pd, qp.sq.list(qp.sq.head()), from * qp.mtu, payload, false);
+  if (core.memory.signature_errors() != errors) qp.note_signature_error();
+  return fault == memory::Fault::kNone;
 }
 
 void on_run(Core& core, QueuePair& qp, uint32_t packets, Time now) {

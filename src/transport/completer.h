@@ -26,10 +26,12 @@ void fail_head(Core& core, QueuePair& qp, WcStatus status);
 // more.
 void notify_if_drained(Core& core, QueuePair& qp);
 
-// A run (wire/run.h): where the payload of its first packets goes, empty if it cannot be taken as
-// one; and so many packets of it are there.
-[[nodiscard]] std::span<uint8_t> place_of_run(const Core& core, const QueuePair& qp,
-                                              const wire::Run& run);
+// A run (wire/run.h): where the payload of its first packets goes, none if it cannot be taken as
+// one; the payload of its packet `index`, where they do not lie side by side (false: it is not
+// placed); and so many packets of it are there.
+[[nodiscard]] RunPlace place_of_run(const Core& core, QueuePair& qp, const wire::Run& run);
+[[nodiscard]] bool place(const Core& core, QueuePair& qp, uint32_t index,
+                         std::span<const uint8_t> payload);
 void on_run(Core& core, QueuePair& qp, uint32_t packets, Time now);
 
 }  // namespace verbena::transport::completer

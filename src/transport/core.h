@@ -2,7 +2,9 @@
 // What the machines inside a queue pair need from the endpoint around them.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "base/id_table.h"
@@ -41,6 +43,20 @@ struct Tuning {
 inline constexpr uint32_t kPacketOverhead = 256;
 inline constexpr uint64_t kMaxMessageBytes = uint64_t{1} << 31;
 
+// Where the payload of a run is put together that does not lie side by side.
+struct RunRoom {
+  static constexpr size_t kBytes = size_t{64} * 1024;
+  std::array<std::span<const uint8_t>, 256> slots;
+  std::vector<uint8_t> staging = std::vector<uint8_t>(kBytes);
+};
+
+// Where the payload of an arriving run's first packets goes, and how many that are.
+struct RunPlace {
+  QueuePair* qp = nullptr;
+  uint8_t* at = nullptr;  // nullptr: each packet's has to be placed by itself
+  uint32_t packets = 0;
+};
+
 struct Core {
   memory::Domain& memory;
   PacketSink& link;
@@ -51,6 +67,7 @@ struct Core {
   std::vector<QueuePair*>& ack_list;  // queue pairs that owe an ACK at the end of the batch
   std::vector<QueuePair*>& run_list;  // queue pairs with more to send
   const IdTable<SharedRecvQueue>& srqs;
+  RunRoom& run_room;
   const Tuning& tuning;
   // A receiver had no room in the last round of turns: until the next round nobody sends out of
   // turn, or who waits would wait for ever.

@@ -28,8 +28,8 @@ Endpoint::Endpoint(memory::Domain& memory, PacketSink& link, EventSink& events,
       limits_(limits),
       tuning_(tuning),
       hold_pool_(tuning.hold_buffers),
-      core_{memory,  link,      events,    hold_pool_, counters_,
-            timers_, ack_list_, run_list_, srqs_,      tuning_},
+      core_{memory,    link,      events, hold_pool_, counters_, timers_,
+            ack_list_, run_list_, srqs_,  run_room_,  tuning_},
       qps_(limits.max_qps),
       srqs_(limits.max_srqs) {}
 
@@ -256,18 +256,22 @@ void Endpoint::receive_multicast(const InPacket& packet) {
   }
 }
 
-Endpoint::RunPlace Endpoint::place_of(const wire::Run& run, const wire::Gid& source,
-                                      const wire::Gid& destination) const {
+RunPlace Endpoint::place_of(const wire::Run& run, const wire::Gid& source,
+                            const wire::Gid& destination) const {
   QueuePair* const qp = find(run.first.bth.dest_qp);
   if (qp == nullptr || !is_for(*qp, *run.first.info) || !qp->can_receive() ||
       source != qp->attr.path.destination || destination != qp->attr.path.source ||
       run.payload_bytes() != qp->mtu) {
     return {};
   }
-  const std::span<uint8_t> room = run.first.info->is_response()
-                                      ? completer::place_of_run(core_, *qp, run)
-                                      : responder::place_of_run(core_, *qp, run);
-  return {qp, room.data(), static_cast<uint32_t>(room.size() / qp->mtu)};
+  return run.first.info->is_response() ? completer::place_of_run(core_, *qp, run)
+                                       : responder::place_of_run(core_, *qp, run);
+}
+
+bool Endpoint::place(const wire::Run& run, const RunPlace& at, uint32_t index,
+                     std::span<const uint8_t> payload) {
+  return run.first.info->is_response() ? completer::place(core_, *at.qp, index, payload)
+                                       : responder::place(core_, *at.qp, index, payload);
 }
 
 void Endpoint::accept_run(const wire::Run& run, QueuePair& qp, uint32_t packets, bool ack_request,

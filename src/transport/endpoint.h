@@ -77,6 +77,9 @@ class Endpoint {
   [[nodiscard]] std::vector<wire::Gid> groups_of(Qpn qpn) const;
 
   // --- work
+  // Entries of a queue in SQD that were not begun and have this wr_id do nothing when their turn
+  // comes, and complete. Gives their number.
+  [[nodiscard]] Result<uint32_t, Error> cancel_sends(Qpn qpn, uint64_t wr_id);
   [[nodiscard]] Result<void, Error> post_send(Qpn qpn, const SendRequest& request, Time now);
   // Whether all of them could be posted now, one after the other.
   [[nodiscard]] Result<void, Error> accepts(Qpn qpn, std::span<const SendRequest> requests) const;
@@ -116,14 +119,11 @@ class Endpoint {
                                             uint64_t length) const;
   [[nodiscard]] bool request_fits(const QueuePair& qp, const SendRequest& request,
                                   uint64_t length) const;
-  // Where the payload of a run's first packets goes, and how many that are.
-  struct RunPlace {
-    QueuePair* qp = nullptr;
-    uint8_t* at = nullptr;
-    uint32_t packets = 0;
-  };
   [[nodiscard]] RunPlace place_of(const wire::Run& run, const wire::Gid& source,
                                   const wire::Gid& destination) const;
+  // Places the payload of one of them; false when it cannot be.
+  [[nodiscard]] bool place(const wire::Run& run, const RunPlace& at, uint32_t index,
+                           std::span<const uint8_t> payload);
   // So many of them were right and are placed.
   void accept_run(const wire::Run& run, QueuePair& qp, uint32_t packets, bool ack_request,
                   Time now);
@@ -145,6 +145,7 @@ class Endpoint {
   std::vector<QueuePair*> ack_list_;
   std::vector<QueuePair*> run_list_;
   std::vector<QueuePair*> run_now_;
+  RunRoom run_room_;
   Core core_;
   IdTable<QueuePair> qps_;
   IdTable<SharedRecvQueue> srqs_;
@@ -163,8 +164,12 @@ uint32_t Endpoint::receive_run(std::span<const uint8_t> joined, uint32_t segment
   for (; taken < place.packets; ++taken) {
     const auto packet = joined.subspan(size_t{taken} * segment, segment);
     if (!is_right(taken, packet)) break;
-    memory::store(place.at + size_t{taken} * run.payload_bytes(),
-                  packet.subspan(wire::Bth::kBytes, run.payload_bytes()), false);
+    const auto payload = packet.subspan(wire::Bth::kBytes, run.payload_bytes());
+    if (place.at != nullptr) [[likely]] {
+      memory::store(place.at + size_t{taken} * payload.size(), payload, false);
+    } else if (!this->place(run, place, taken, payload)) {
+      break;
+    }
     ack = ack || wire::asks_for_ack(packet.data());
   }
   if (taken != 0) accept_run(run, *place.qp, taken, ack, now);

@@ -131,8 +131,11 @@ bool Endpoint::request_fits(const QueuePair& qp, const SendRequest& request,
     case SendOp::kAtomicWrite:
       return is_reliable(qp.type) && length == 8 && qp.attr.max_rd_atomic > 0;
     case SendOp::kLocalInvalidate:
-    case SendOp::kBindWindow:      return qp.type != QpType::kUd && request.list.empty();
-    case SendOp::kFlush:           break;
+    case SendOp::kBindWindow:
+    case SendOp::kCopy:            return qp.type != QpType::kUd && request.list.empty();
+    case SendOp::kConfigureKey:
+      return qp.type != QpType::kUd && request.list.empty() && request.config != nullptr;
+    case SendOp::kFlush: break;
   }
   return false;
 }
@@ -157,6 +160,20 @@ Result<void, Error> Endpoint::accepts(Qpn qpn, std::span<const SendRequest> requ
   }
   if (requests.size() > qp->sq.room()) return fail(Error::kQueueFull);
   return {};
+}
+
+Result<uint32_t, Error> Endpoint::cancel_sends(Qpn qpn, uint64_t wr_id) {
+  QueuePair* const qp = find(qpn);
+  if (qp == nullptr) return fail(Error::kNoSuchQp);
+  if (qp->state() != QpState::kSqd) return fail(Error::kInvalid);
+  uint32_t cancelled = 0;
+  for (uint64_t number = qp->sq.head(); number < qp->sq.tail(); ++number) {
+    SendWqe& wqe = qp->sq.at(number);
+    if (wqe.started || wqe.cancelled || wqe.wr_id != wr_id) continue;
+    wqe.cancelled = true;
+    ++cancelled;
+  }
+  return cancelled;
 }
 
 Result<void, Error> Endpoint::post_send(Qpn qpn, const SendRequest& request, Time now) {

@@ -32,6 +32,7 @@ struct QpInit {
   uint32_t max_recv_entries = 0;
   uint32_t max_recv_sge = 0;
   bool signal_all = false;
+  bool signature_pipelining = false;  // a wrong signature stops the send queue (SQD)
 };
 
 struct QpQueues {
@@ -113,6 +114,8 @@ struct SendSide {
   Time probe_at = kNever;
   Time timeout_at = kNever;
   bool drained_notified = true;  // SQ_DRAINED is not owed
+  bool answer_awaited = false;   // the next entry waits for what is out, which may not have asked
+  bool signature_stop = false;   // of a pipelined queue pair: stops before it starts another
 };
 
 // A READ or atomic request that was accepted: answered in order, and kept for duplicates.
@@ -173,6 +176,7 @@ struct QueuePair {
         srq(init.srq),
         xrcd(init.xrcd),
         signal_all(init.signal_all),
+        signature_pipelining(init.signature_pipelining),
         sq(std::move(queues.send)),
         rq(std::move(queues.recv)) {
     recv.taken.list.reserve(srq != nullptr ? srq->queue.max_sge() : init.max_recv_sge);
@@ -187,6 +191,7 @@ struct QueuePair {
   SharedRecvQueue* srq;
   const XrcdId xrcd;
   const bool signal_all;
+  const bool signature_pipelining;
 
   QpAttr attr;
   uint32_t mtu = 1024;  // bytes, of attr.mtu
@@ -199,6 +204,9 @@ struct QueuePair {
   Time heard_at = 0;      // when a packet of the peer's last came
   bool served = false;    // sent something in this round of turns
   bool runnable = false;  // in the endpoint's list of queue pairs with something to send
+
+  // Something of its send queue's had a wrong signature.
+  void note_signature_error() { send.signature_stop = signature_pipelining; }
 
   [[nodiscard]] wire::Service service() const;
   [[nodiscard]] QpState state() const { return attr.state; }

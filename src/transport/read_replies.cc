@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <span>
 
+#include "transport/gather_run.h"
 #include "transport/packet_writer.h"
 #include "transport/qp_error.h"
 #include "transport/requester.h"
@@ -97,23 +98,26 @@ void send_access_nak(Core& core, QueuePair& qp, wire::Psn psn) {
   most = core.link.room_for(qp.attr.path, qp.attr.dest_qpn, packet_bytes, most);
   if (most < 2) return 0;
   const RemoteAddr at(reply.addr.value + uint64_t{reply.next} * qp.mtu);
-  const std::span<const uint8_t> bytes = core.memory.remote_stretch(
-      {reply.pd, qp.qpn}, reply.rkey, at, uint64_t{most} * qp.mtu, memory::kRemoteRead);
-  const auto packets = static_cast<uint32_t>(bytes.size() / qp.mtu);
-  if (packets < 2) return 0;
-  wire::Bth bth;
-  bth.opcode = wire::opcode_byte(qp.service(), Op::kReadResponseMiddle);
-  bth.dest_qp = qp.attr.dest_qpn;
-  bth.psn = reply.first_psn + reply.next;
-  core.link.send_run({.path = &qp.attr.path,
-                      .first = bth,
-                      .payload = bytes.first(uint64_t{packets} * qp.mtu),
-                      .packets = packets,
-                      .copy_first = true});
-  core.count(Counter::kPacketsSent, packets);
+  const memory::RemoteUser user{reply.pd, qp.qpn};
+  OutRun run = gather_run(
+      core.run_room, qp.mtu, most,
+      [&](uint64_t n) {
+        return core.memory.remote_stretch(user, reply.rkey, at, n, memory::kRemoteRead);
+      },
+      [&](uint32_t n, memory::Pieces& pieces) {
+        return core.memory.remote_read(user, reply.rkey, at, n, pieces);
+      });
+  if (run.packets < 2) return 0;
+  run.path = &qp.attr.path;
+  run.first.opcode = wire::opcode_byte(qp.service(), Op::kReadResponseMiddle);
+  run.first.dest_qp = qp.attr.dest_qpn;
+  run.first.psn = reply.first_psn + reply.next;
+  run.copy_first = true;
+  core.link.send_run(run);
+  core.count(Counter::kPacketsSent, run.packets);
   core.count(Counter::kRunsSent);
-  reply.next += packets;
-  return packets;
+  reply.next += run.packets;
+  return run.packets;
 }
 
 // The newest first: PSNs come round again, and what is kept from the round before is not it.

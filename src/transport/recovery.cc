@@ -30,7 +30,7 @@ constexpr Duration kMaxProbeWait = 500 * kMillisecond;
   const Duration least = qp.send.recovering ? 2 * rtt.smoothed : core.tuning.min_probe;
   // Nobody was asked to say anything yet; see requester's can_wait_for_ack().
   if (!qp.send.una.is_before(qp.send.requested_end) && !qp.send.recovering) {
-    return core.tuning.unasked_probe;
+    return qp.send.answer_awaited ? core.tuning.min_probe : core.tuning.unasked_probe;
   }
   const Duration base = rtt.smoothed == 0 ? core.tuning.first_probe
                                           : std::max(least, rtt.smoothed + 4 * rtt.variation);

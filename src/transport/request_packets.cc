@@ -59,6 +59,8 @@ Op opcode_of(const SendWqe& wqe, uint32_t packet) {
     case SendOp::kFetchAdd:        return Op::kFetchAdd;
     case SendOp::kLocalInvalidate:
     case SendOp::kBindWindow:
+    case SendOp::kConfigureKey:
+    case SendOp::kCopy:
     case SendOp::kFlush:           break;
   }
   VERBENA_CHECK(false && "operation has no packets");

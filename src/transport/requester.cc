@@ -5,6 +5,7 @@
 
 #include "transport/completer.h"
 #include "transport/datagram.h"
+#include "transport/gather_run.h"
 #include "transport/recovery.h"
 #include "transport/request_packets.h"
 
@@ -15,19 +16,58 @@ using wire::Psn;
 
 // Local operations take effect when the cursor reaches them; they complete in order with the rest.
 [[nodiscard]] WcStatus execute_local(Core& core, QueuePair& qp, const SendWqe& wqe) {
-  if (wqe.op == SendOp::kLocalInvalidate) {
-    const auto fault = core.memory.invalidate_local(RKey(wqe.imm_or_invalidate), qp.pd);
-    return fault == memory::Fault::kNone ? WcStatus::kSuccess : WcStatus::kMwBind;
+  if (wqe.cancelled) return WcStatus::kSuccess;
+  const uint64_t number = qp.send.cursor;
+  const auto unless = [](memory::Fault fault, WcStatus otherwise) {
+    return fault == memory::Fault::kNone ? WcStatus::kSuccess : otherwise;
+  };
+  switch (wqe.op) {
+    case SendOp::kLocalInvalidate:
+      return unless(core.memory.invalidate_local(RKey(wqe.imm_or_invalidate), qp.pd),
+                    WcStatus::kMwBind);
+    case SendOp::kConfigureKey: {
+      const ConfigTarget& target = qp.sq.config(number);
+      return unless(core.memory.configure_key(target.key, qp.pd, target.config),
+                    WcStatus::kLocalQpOperation);
+    }
+    case SendOp::kCopy: {
+      const CopyTarget& target = qp.sq.copy(number);
+      return unless(core.memory.copy(qp.pd, target.to, target.from), WcStatus::kLocalProtection);
+    }
+    default: break;
   }
-  const BindTarget& target = qp.sq.bind(qp.send.cursor);
+  const BindTarget& target = qp.sq.bind(number);
   const auto bound = core.memory.bind_window(target.window, {qp.pd, qp.qpn}, target.bind);
   return bound.has_value() ? WcStatus::kSuccess : WcStatus::kMwBind;
 }
 
+// A key does not change under a request that may have to be sent again.
+[[nodiscard]] bool key_is_in_use(const QueuePair& qp, const SendWqe& wqe) {
+  const uint64_t number = qp.send.cursor;
+  if (wqe.cancelled) return false;
+  if (wqe.op == SendOp::kConfigureKey) {
+    return qp.sq.uses(qp.sq.config(number).key, qp.sq.head(), number);
+  }
+  return wqe.op == SendOp::kLocalInvalidate &&
+         qp.sq.uses(LKey(wqe.imm_or_invalidate), qp.sq.head(), number);
+}
+
+// A signature was found wrong: nothing more is started until the program has looked.
+void stop_for_signature(QueuePair& qp) {
+  if (!qp.send.signature_stop || qp.state() != QpState::kRts) return;
+  qp.send.signature_stop = false;
+  qp.send.answer_awaited = true;
+  qp.attr.state = QpState::kSqd;
+  qp.send.drained_notified = false;
+}
+
 // Gives the entry at the cursor its PSNs, or says that it must wait.
 [[nodiscard]] bool start(Core& core, QueuePair& qp, SendWqe& wqe) {
+  stop_for_signature(qp);
   if (qp.state() != QpState::kRts) return false;  // SQD starts nothing new
   if ((wqe.flags & kFence) != 0 && qp.send.rd_outstanding > 0) return false;
+  qp.send.answer_awaited = key_is_in_use(qp, wqe);
+  if (qp.send.answer_awaited) return false;
   wqe.started = true;
   wqe.first_psn = qp.send.assign;
   if (wqe.is_local()) {
@@ -120,7 +160,9 @@ enum class Sent : uint8_t { kYes, kMustWait, kFailed };
     ++send.rd_outstanding;
   } else {
     ack = wants_ack(qp, wqe, from, weight);
+    const uint64_t errors = core.memory.signature_errors();
     if (!request_packets::send_data(core, qp, send.cursor, from, ack)) return Sent::kFailed;
+    if (core.memory.signature_errors() != errors) qp.note_signature_error();
   }
 
   send.unrequested = ack ? 0 : send.unrequested + 1;
@@ -149,10 +191,9 @@ enum class Sent : uint8_t { kYes, kMustWait, kFailed };
   return bth;
 }
 
-// Up to `most` packets from the cursor on that can leave as one run: from the middle of a message,
-// with payload that lies side by side. Less than two: none.
-[[nodiscard]] std::span<const uint8_t> run_at_cursor(Core& core, const QueuePair& qp,
-                                                     const SendWqe& wqe, uint32_t most) {
+// Up to `most` packets from the cursor on that can leave as one run: from the middle of a message.
+// Less than two: none.
+[[nodiscard]] OutRun run_at_cursor(Core& core, QueuePair& qp, const SendWqe& wqe, uint32_t most) {
   const uint32_t from = qp.send.cursor_packet;
   if (from == 0 || (wqe.flags & kInline) != 0 || wqe.wants_response()) return {};
   if (qp.type == QpType::kXrcSend) return {};  // more than a BTH in front of each payload
@@ -160,9 +201,19 @@ enum class Sent : uint8_t { kYes, kMustWait, kFailed };
   if (most < 2) return {};
   const uint32_t packet_bytes = wire::Bth::kBytes + qp.mtu + wire::kIcrcBytes;
   most = core.link.room_for(qp.attr.path, qp.attr.dest_qpn, packet_bytes, most);
-  const std::span<const uint8_t> bytes = core.memory.stretch(
-      qp.pd, qp.sq.list(qp.send.cursor), uint64_t{from} * qp.mtu, uint64_t{most} * qp.mtu, false);
-  return bytes.first(bytes.size() / qp.mtu * qp.mtu);
+  const uint64_t errors = core.memory.signature_errors();
+  const OutRun run = gather_run(
+      core.run_room, qp.mtu, most,
+      [&](uint64_t n) {
+        return core.memory.stretch(qp.pd, qp.sq.list(qp.send.cursor), uint64_t{from} * qp.mtu, n,
+                                   false);
+      },
+      [&](uint32_t n, memory::Pieces& pieces) {
+        return core.memory.gather(qp.pd, qp.sq.list(qp.send.cursor), uint64_t{from} * qp.mtu, n,
+                                  pieces);
+      });
+  if (core.memory.signature_errors() != errors) qp.note_signature_error();
+  return run;
 }
 
 // How many packets the window has room for; 0 too when it must be looked at more closely.
@@ -188,8 +239,8 @@ enum class Sent : uint8_t { kYes, kMustWait, kFailed };
        send.window.limits.ack_every - std::min(send.unrequested, send.window.limits.ack_every)});
   const bool again = psn.is_before(send.sent_end);
   if (again) most = std::min(most, static_cast<uint32_t>(distance(psn, send.sent_end)));
-  const std::span<const uint8_t> payload = run_at_cursor(core, qp, wqe, most);
-  const auto packets = static_cast<uint32_t>(payload.size() / qp.mtu);
+  OutRun run = run_at_cursor(core, qp, wqe, most);
+  const uint32_t packets = run.packets;
   if (packets < 2) return 0;
   const uint64_t weight = uint64_t{qp.mtu} + kPacketOverhead;
   send.window.sent_cost += (packets - 1) * weight;
@@ -197,7 +248,9 @@ enum class Sent : uint8_t { kYes, kMustWait, kFailed };
   send.cursor_packet += packets - 1;
   wire::Bth bth = run_header(qp, wqe, from);
   bth.ack_request = wants_ack(qp, wqe, send.cursor_packet, weight);
-  core.link.send_run({&qp.attr.path, bth, payload, packets});
+  run.path = &qp.attr.path;
+  run.first = bth;
+  core.link.send_run(run);
   core.count(Counter::kPacketsSent, packets);
   core.count(Counter::kRunsSent);
   send.window.sent_cost += weight;
@@ -275,6 +328,7 @@ void pump_reliable(Core& core, QueuePair& qp, Time now) {
     if (sent != Sent::kYes) break;
     --budget;
   }
+  stop_for_signature(qp);
   if (budget < core.tuning.quantum) qp.served = true;
   // Local operations, and entries that failed here, end when everything before them has.
   completer::retire_local(core, qp, now);
@@ -301,14 +355,15 @@ void pump_unreliable(Core& core, QueuePair& qp) {
         break;
       }
       if (!ud) {
-        const std::span<const uint8_t> payload = run_at_cursor(core, qp, wqe, budget);
-        const auto packets = static_cast<uint32_t>(payload.size() / qp.mtu);
-        if (packets >= 2) {
-          core.link.send_run({&path, run_header(qp, wqe, send.cursor_packet), payload, packets});
-          core.count(Counter::kPacketsSent, packets);
+        OutRun run = run_at_cursor(core, qp, wqe, budget);
+        if (run.packets >= 2) {
+          run.path = &path;
+          run.first = run_header(qp, wqe, send.cursor_packet);
+          core.link.send_run(run);
+          core.count(Counter::kPacketsSent, run.packets);
           core.count(Counter::kRunsSent);
-          send.cursor_packet += packets;
-          budget -= packets;
+          send.cursor_packet += run.packets;
+          budget -= run.packets;
           continue;
         }
       }

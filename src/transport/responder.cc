@@ -247,7 +247,7 @@ void on_request(Core& core, QueuePair& qp, const InPacket& packet) {
   if (process(core, qp, packet) && !qp.recv.hold.empty()) drain_held(core, qp);
 }
 
-std::span<uint8_t> place_of_run(const Core& core, const QueuePair& qp, const wire::Run& run) {
+RunPlace place_of_run(const Core& core, QueuePair& qp, const wire::Run& run) {
   const RecvSide& recv = qp.recv;
   const bool send = run.first.info->operation == Operation::kSend;
   const auto in_message = send ? RecvSide::InMessage::kSend : RecvSide::InMessage::kWrite;
@@ -258,12 +258,28 @@ std::span<uint8_t> place_of_run(const Core& core, const QueuePair& qp, const wir
   // Something of the message is left for its Last.
   const uint64_t whole = send ? recv.taken.length : recv.write_length;
   if (recv.received + qp.mtu >= whole) return {};
-  const uint64_t n = std::min<uint64_t>(run.packets, (whole - 1 - recv.received) / qp.mtu) * qp.mtu;
-  if (send) return core.memory.stretch(qp.pd, recv.taken.list, recv.received, n, true);
-  if ((qp.attr.access & memory::kRemoteWrite) == 0) return {};
-  return core.memory.remote_stretch({qp.pd, qp.qpn}, recv.write_rkey,
-                                    RemoteAddr(recv.write_addr.value + recv.received), n,
-                                    memory::kRemoteWrite);
+  if (!send && (qp.attr.access & memory::kRemoteWrite) == 0) return {};
+  const auto packets =
+      static_cast<uint32_t>(std::min<uint64_t>(run.packets, (whole - 1 - recv.received) / qp.mtu));
+  const uint64_t n = uint64_t{packets} * qp.mtu;
+  const auto plain =
+      send ? core.memory.stretch(qp.pd, recv.taken.list, recv.received, n, true)
+           : core.memory.remote_stretch({qp.pd, qp.qpn}, recv.write_rkey,
+                                        RemoteAddr(recv.write_addr.value + recv.received), n,
+                                        memory::kRemoteWrite);
+  return {&qp, plain.size() == n ? plain.data() : nullptr, packets};
+}
+
+bool place(const Core& core, const QueuePair& qp, uint32_t index,
+           std::span<const uint8_t> payload) {
+  const RecvSide& recv = qp.recv;
+  const uint64_t offset = recv.received + uint64_t{index} * qp.mtu;
+  const auto fault =
+      recv.in_message == RecvSide::InMessage::kSend
+          ? core.memory.scatter(qp.pd, recv.taken.list, offset, payload, false)
+          : core.memory.remote_write({qp.pd, qp.qpn}, recv.write_rkey,
+                                     RemoteAddr(recv.write_addr.value + offset), payload, false);
+  return fault == memory::Fault::kNone;
 }
 
 void on_run(Core& core, QueuePair& qp, uint32_t packets, bool ack_request) {

@@ -22,6 +22,24 @@ const BindTarget& SendQueue::bind(uint64_t number) const {
   return binds_[slot(number)];
 }
 
+const ConfigTarget& SendQueue::config(uint64_t number) const {
+  VERBENA_CHECK(!configs_.empty());
+  return configs_[slot(number)];
+}
+
+const CopyTarget& SendQueue::copy(uint64_t number) const {
+  VERBENA_CHECK(!copies_.empty());
+  return copies_[slot(number)];
+}
+
+bool SendQueue::uses(LKey key, uint64_t from, uint64_t to) const {
+  for (uint64_t number = from; number < to; ++number) {
+    const auto names = [key](const memory::Sge& sge) { return sge.lkey == key; };
+    if (std::ranges::any_of(list(number), names)) return true;
+  }
+  return false;
+}
+
 void SendQueue::push(const SendRequest& request, uint64_t length) {
   VERBENA_CHECK(!full());
   const size_t at = slot(tail_);
@@ -56,6 +74,13 @@ void SendQueue::push(const SendRequest& request, uint64_t length) {
   if (request.op == SendOp::kBindWindow) {
     if (binds_.empty()) binds_.resize(mask_ + 1);
     binds_[at] = {request.window, request.bind};
+  } else if (request.op == SendOp::kConfigureKey) {
+    if (configs_.empty()) configs_.resize(mask_ + 1);
+    configs_[at].key = request.key;
+    configs_[at].config = *request.config;  // into the room of the one before
+  } else if (request.op == SendOp::kCopy) {
+    if (copies_.empty()) copies_.resize(mask_ + 1);
+    copies_[at] = {request.copy_to, request.copy_from};
   }
   ++tail_;
 }

@@ -26,6 +26,16 @@ struct BindTarget {
   memory::WindowBind bind;
 };
 
+struct ConfigTarget {
+  LKey key;
+  memory::KeyConfig config;
+};
+
+struct CopyTarget {
+  memory::Sge to;
+  memory::Sge from;
+};
+
 struct SendWqe {
   uint64_t wr_id = 0;
   uint64_t length = 0;  // of the message
@@ -37,8 +47,9 @@ struct SendWqe {
   SrqId remote_srq;    // XRC
   uint32_t flags = 0;  // SendFlags
   SendOp op = SendOp::kSend;
-  uint8_t entries = 0;   // scatter/gather entries; 0 with inline data
-  bool started = false;  // first_psn is assigned
+  uint8_t entries = 0;     // scatter/gather entries; 0 with inline data
+  bool started = false;    // first_psn is assigned
+  bool cancelled = false;  // does nothing, but completes
   // kSuccess, or why this entry must fail once all before it are complete.
   WcStatus local_status = WcStatus::kSuccess;
   uint32_t packets = 0;  // PSNs it takes: for a READ those of its responses; 0 for local operations
@@ -48,9 +59,12 @@ struct SendWqe {
     return op == SendOp::kCompareSwap || op == SendOp::kFetchAdd || op == SendOp::kAtomicWrite;
   }
   // Answered by a packet of its own, which counts against max_rd_atomic.
-  [[nodiscard]] bool wants_response() const { return op == SendOp::kRead || is_atomic(); }
+  [[nodiscard]] bool wants_response() const {
+    return !cancelled && (op == SendOp::kRead || is_atomic());
+  }
   [[nodiscard]] bool is_local() const {
-    return op == SendOp::kLocalInvalidate || op == SendOp::kBindWindow;
+    return cancelled || op == SendOp::kLocalInvalidate || op == SendOp::kBindWindow ||
+           op == SendOp::kConfigureKey || op == SendOp::kCopy;
   }
   [[nodiscard]] bool is_done_locally() const {
     return is_local() && started && local_status == WcStatus::kSuccess;
@@ -88,6 +102,10 @@ class SendQueue {
     return datagrams_[slot(number)];
   }
   [[nodiscard]] const BindTarget& bind(uint64_t number) const;
+  [[nodiscard]] const ConfigTarget& config(uint64_t number) const;
+  [[nodiscard]] const CopyTarget& copy(uint64_t number) const;
+  // Whether an entry of [from, to) names this key.
+  [[nodiscard]] bool uses(LKey key, uint64_t from, uint64_t to) const;
 
   // Appends; the caller has checked that there is room and that the request fits the caps.
   void push(const SendRequest& request, uint64_t length);
@@ -103,7 +121,10 @@ class SendQueue {
   std::vector<memory::Sge> sges_;
   std::vector<uint8_t> inline_;
   std::vector<DatagramTarget> datagrams_;  // UD only
-  std::vector<BindTarget> binds_;          // filled at the first bind
+  // Filled at the first of their kind.
+  std::vector<BindTarget> binds_;
+  std::vector<ConfigTarget> configs_;
+  std::vector<CopyTarget> copies_;
   uint64_t head_ = 0;
   uint64_t tail_ = 0;
 };

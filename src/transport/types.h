@@ -69,6 +69,8 @@ enum class WcOpcode : uint8_t {
   kAtomicWrite = 9,
   kRecv = 128,
   kRecvWriteImm = 129,
+  kConfigureKey = 135,  // IBV_WC_DRIVER1, as a ConnectX has it
+  kCopy = 137,          // IBV_WC_DRIVER3
 };
 
 enum WcFlags : uint32_t {
@@ -89,8 +91,10 @@ enum class SendOp : uint8_t {
   kLocalInvalidate = 7,
   kBindWindow = 8,
   kSendInvalidate = 9,
+  kConfigureKey = 11,  // IBV_WR_DRIVER1
   kFlush = 14,
   kAtomicWrite = 15,
+  kCopy = 32,  // between keys of this host; has no number in verbs
 };
 
 enum SendFlags : uint32_t {

@@ -35,6 +35,12 @@ struct SendRequest {
   // kBindWindow
   RKey window{};
   memory::WindowBind bind{};
+  // kConfigureKey; copied
+  LKey key{};
+  const memory::KeyConfig* config = nullptr;
+  // kCopy
+  memory::Sge copy_to{};
+  memory::Sge copy_from{};
 };
 
 struct RecvRequest {
@@ -87,13 +93,31 @@ struct OutPacket {
 struct OutRun {
   const Path* path = nullptr;
   wire::Bth first{};  // PSNs count up from its; the last packet alone asks for an ACK, if it does
-  std::span<const uint8_t> payload{};
+  std::span<const std::span<const uint8_t>> payload{};  // of all of them, wherever it is cut
+  uint32_t packet_payload = 0;                          // bytes of it in each
   uint32_t packets = 0;
   bool copy_first = false;  // as OutPacket's
+};
 
-  [[nodiscard]] uint32_t packet_payload() const {
-    return static_cast<uint32_t>(payload.size()) / packets;
+// Takes pieces of a run's payload from its front.
+class RunPayload {
+ public:
+  explicit RunPayload(std::span<const std::span<const uint8_t>> pieces) : pieces_(pieces) {}
+  // The next n bytes, or as many of them as lie side by side; n > 0, and so many are left.
+  [[nodiscard]] std::span<const uint8_t> next(size_t n) {
+    while (at_ == pieces_.front().size()) {
+      pieces_ = pieces_.subspan(1);
+      at_ = 0;
+    }
+    const auto part = pieces_.front().subspan(at_);
+    const auto taken = part.first(n < part.size() ? n : part.size());
+    at_ += taken.size();
+    return taken;
   }
+
+ private:
+  std::span<const std::span<const uint8_t>> pieces_;
+  size_t at_ = 0;
 };
 
 // Takes packets. `headers` is free again after send(); payload pieces stay in place until flush().
