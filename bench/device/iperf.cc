@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include "ends.h"
+#include "common/ends.h"
 
 namespace verbena::bench {
 namespace {

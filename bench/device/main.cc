@@ -11,7 +11,7 @@
 
 #include "iperf.h"
 #include "raw_udp.h"
-#include "report.h"
+#include "common/report.h"
 #include "wire_sample.h"
 #include "workloads.h"
 

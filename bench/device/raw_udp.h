@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "ends.h"
+#include "common/ends.h"
 
 namespace verbena::bench {
 

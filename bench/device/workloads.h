@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "side.h"
+#include "common/side.h"
 
 namespace verbena::bench {
 

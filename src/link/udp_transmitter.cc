@@ -214,9 +214,9 @@ void UdpTransmitter::send_run(const transport::OutRun& run) {
   const UdpSockets* const sockets = sockets_for(run.path->destination.is_ipv4());
   if (sockets == nullptr) return no_such_family();
   if (goes_to_deaf(*run.path, run.first.dest_qp, run.packets)) return;
-  // Many small pieces cost more to name than to copy.
+  // Pieces cost the kernel more than copying them costs us.
   const bool copy = run.copy_first || payload_bytes <= kCopyBelow || tap_ != nullptr ||
-                    run.payload.size() > size_t{2} * run.packets;
+                    run.payload.size() > 1;
   Message& message = message_for(*run.path, run.first.dest_qp, packet_bytes, run.packets,
                                  size_t{3} * run.packets + run.payload.size() + 1,
                                  size_t{run.packets} * (copy ? packet_bytes : kAround) + 8);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "side.h"
+#include "common/side.h"
 
 #include <cstdio>
 #include <cstdlib>
@@ -141,6 +141,10 @@ void Side::post(uint32_t qp, transport::SendOp op, uint64_t offset, uint32_t byt
   request.imm = imm;
   request.remote_addr = RemoteAddr(remote_.addr + remote_offset);
   request.rkey = RKey(remote_.rkey);
+  post(qp, request);
+}
+
+void Side::post(uint32_t qp, const transport::SendRequest& request) {
   must(context_.post_send(*qps_[qp], request), "post_send");
 }
 

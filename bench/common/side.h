@@ -9,8 +9,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "common/ends.h"
 #include "device/device.h"
-#include "ends.h"
 
 namespace verbena::bench {
 
@@ -42,6 +42,9 @@ class Side {
 
   [[nodiscard]] uint8_t* memory() { return memory_; }
   [[nodiscard]] device::Context& context() { return context_; }
+  [[nodiscard]] const device::Pd& pd() const { return *pd_; }
+  [[nodiscard]] const device::Mr& mr() const { return *mr_; }
+  [[nodiscard]] const Remote& remote() const { return remote_; }
   [[nodiscard]] device::CompletionQueue& cq() { return *cq_; }
   [[nodiscard]] device::CompletionChannel* channel() { return channel_.get(); }
 
@@ -50,6 +53,8 @@ class Side {
   // The same, to another place than the one it comes from.
   void post(uint32_t qp, transport::SendOp op, uint64_t offset, uint32_t bytes, uint32_t flags,
             uint32_t imm, uint64_t remote_offset);
+  // Any request.
+  void post(uint32_t qp, const transport::SendRequest& request);
   void post_many(uint32_t qp, transport::SendOp op, uint64_t offset, uint32_t bytes,
                  uint32_t count);
   void post_recv(uint32_t qp, uint64_t offset, uint32_t bytes, uint32_t count = 1);
