@@ -8,6 +8,7 @@
 
 #include <isa-l/crc.h>
 
+#include "base/checksum_arm64.h"
 #include "base/endian.h"
 
 namespace verbena {
@@ -61,15 +62,24 @@ uint32_t fold16(uint64_t sum) {
 }  // namespace
 
 uint32_t crc32_msb_update(uint32_t state, Bytes bytes) {
+  if (kArm64 && has_crc32_arm64()) {
+    return crc32_msb_update_arm64(state, bytes.data(), bytes.size());
+  }
   if (bytes.empty()) return state;  // ISA-L may be handed no null pointer
   return ~crc32_ieee(~state, bytes.data(), bytes.size());
 }
 
 uint32_t crc32_msb_copy(uint32_t state, uint8_t* to, Bytes bytes) {
+  if (kArm64 && has_crc32_arm64()) {
+    return crc32_msb_copy_arm64(state, to, bytes.data(), bytes.size());
+  }
   return copy_and_sum(state, to, bytes, crc32_msb_update);
 }
 
 uint32_t crc32c_update(uint32_t state, Bytes bytes) {
+  if (kArm64 && has_crc32_arm64()) {
+    return crc32c_update_arm64(state, bytes.data(), bytes.size());
+  }
   constexpr size_t kMost = size_t{1} << 30;  // ISA-L takes an int
   while (!bytes.empty()) {
     const Bytes piece = bytes.first(std::min(bytes.size(), kMost));
@@ -80,10 +90,16 @@ uint32_t crc32c_update(uint32_t state, Bytes bytes) {
 }
 
 uint32_t crc32c_copy(uint32_t state, uint8_t* to, Bytes bytes) {
+  if (kArm64 && has_crc32_arm64()) {
+    return crc32c_copy_arm64(state, to, bytes.data(), bytes.size());
+  }
   return copy_and_sum(state, to, bytes, crc32c_update);
 }
 
 uint64_t crc64_update(uint64_t state, Bytes bytes) {
+  if (kArm64 && has_crc32_arm64()) {
+    return crc64_update_arm64(state, bytes.data(), bytes.size());
+  }
   for (; bytes.size() >= 8; bytes = bytes.subspan(8)) {
     const uint64_t word = std::byteswap(load_be64(bytes.data())) ^ state;  // little-endian
     state = 0;
@@ -96,15 +112,24 @@ uint64_t crc64_update(uint64_t state, Bytes bytes) {
 }
 
 uint64_t crc64_copy(uint64_t state, uint8_t* to, Bytes bytes) {
+  if (kArm64 && has_crc32_arm64()) {
+    return crc64_copy_arm64(state, to, bytes.data(), bytes.size());
+  }
   return copy_and_sum(state, to, bytes, crc64_update);
 }
 
 uint16_t crc16_t10_update(uint16_t state, Bytes bytes) {
+  if (kArm64 && has_crc32_arm64()) {
+    return crc16_t10_update_arm64(state, bytes.data(), bytes.size());
+  }
   if (bytes.empty()) return state;
   return crc16_t10dif(state, bytes.data(), bytes.size());
 }
 
 uint16_t crc16_t10_copy(uint16_t state, uint8_t* to, Bytes bytes) {
+  if (kArm64 && has_crc32_arm64()) {
+    return crc16_t10_copy_arm64(state, to, bytes.data(), bytes.size());
+  }
   return copy_and_sum(state, to, bytes, crc16_t10_update);
 }
 
