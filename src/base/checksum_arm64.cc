@@ -6,12 +6,12 @@
 // one of the message with the bits of every byte reversed, its state reversed too.
 //
 // Where the CRC unit knows the polynomial, a block is two parts, A then B. In each step 128 bytes
-// of A are folded into eight 128-bit lanes and 96 bytes of B go through the CRC unit:
+// of A are folded into eight 128-bit lanes and 64 bytes of B go through the CRC unit:
 //
-//     |<------------- A: 128 (n + 1) bytes ------------->|<---- B: 96 n bytes ---->|
+//     |<------------- A: 128 (n + 1) bytes ------------->|<---- B: 64 n bytes ---->|
 //
 // Then the CRC unit turns the lanes, as the 128 bytes that stand for A, into A's remainder, which
-// is moved past B: times x^(8 * 96 n).
+// is moved past B: times x^(8 * 64 n).
 //
 // Other CRCs, of 64 bits, are folded all the way and the last lane divided by multiplication
 // (Barrett). One of 16 bits is such a one times x^48: polynomial and state are shifted up.
@@ -37,20 +37,21 @@ namespace {
 constexpr size_t kLanes = 8;
 constexpr size_t kLane = 16;
 constexpr size_t kStepA = kLanes * kLane;
-constexpr size_t kStepB = 96;
+constexpr size_t kStepB = 64;
 constexpr size_t kMaxSteps = 64;
 constexpr size_t kLeastSteps = 2;  // below that the CRC unit alone is as quick
 
 // The bits of a message in the order in which a reflected CRC takes them, or in the other.
 struct LsbFirst {
-  [[nodiscard]] static uint8x16_t order(uint8x16_t lane) { return lane; }
   template <typename Word>
   [[nodiscard]] static Word order(Word word) {
     return word;
   }
 };
 struct MsbFirst {
-  [[nodiscard]] static uint8x16_t order(uint8x16_t lane) { return vrbitq_u8(lane); }
+  [[nodiscard]] static uint64x2_t order(uint64x2_t lane) {
+    return vreinterpretq_u64_u8(vrbitq_u8(vreinterpretq_u8_u64(lane)));
+  }
   template <typename Word>
   [[nodiscard]] static Word order(Word word) {
     return std::byteswap(static_cast<Word>(__rbitll(word) >> (64 - 8 * sizeof(Word))));
@@ -76,21 +77,30 @@ template <typename Order, bool kCopy>
 class Reader {
  public:
   Reader(const uint8_t* from, uint8_t* to) : from_(from), to_(to) {}
-  [[nodiscard]] uint64x2_t lane(const uint8_t* p) const {
-    const uint8x16_t value = vld1q_u8(p);
-    if constexpr (kCopy) vst1q_u8(to(p), value);
-    return vreinterpretq_u64_u8(Order::order(value));
+  // Many words at once: all are read before the first is stored, which the compiler might not
+  // dare, and so in pairs.
+  template <typename Word, size_t kCount>
+  void words(const uint8_t* p, Word (&values)[kCount]) const {
+#pragma GCC unroll 16
+    for (size_t i = 0; i < kCount; ++i) std::memcpy(&values[i], p + i * sizeof(Word), sizeof(Word));
+    if constexpr (kCopy) {
+      uint8_t* to = to_ + (p - from_);
+#pragma GCC unroll 16
+      for (size_t i = 0; i < kCount; ++i) {
+        std::memcpy(to + i * sizeof(Word), &values[i], sizeof(Word));
+      }
+    }
+#pragma GCC unroll 16
+    for (Word& value : values) value = Order::order(value);
   }
   template <typename Word>
   [[nodiscard]] Word word(const uint8_t* p) const {
-    Word value;
-    std::memcpy(&value, p, sizeof value);
-    if constexpr (kCopy) std::memcpy(to(p), &value, sizeof value);
-    return Order::order(value);
+    Word value[1];
+    words(p, value);
+    return value[0];
   }
 
  private:
-  [[nodiscard]] uint8_t* to(const uint8_t* p) const { return to_ + (p - from_); }
   const uint8_t* from_;
   uint8_t* to_;
 };
@@ -126,14 +136,15 @@ template <typename Algebra>
 struct Lanes {
   template <typename Read>
   Lanes(uint64_t state, const uint8_t* p, Read read) {
-    for (size_t i = 0; i < kLanes; ++i) lane[i] = read.lane(p + kLane * i);
+    read.words(p, lane);
     lane[0] = veorq_u64(lane[0], vsetq_lane_u64(state, vdupq_n_u64(0), 0));
   }
   template <typename Read>
   void step(const uint8_t* p, Read read) {
-    for (size_t i = 0; i < kLanes; ++i) {
-      lane[i] = fold(lane[i], next_step, read.lane(p + kLane * i));
-    }
+    uint64x2_t next[kLanes];
+    read.words(p, next);
+#pragma GCC unroll 8
+    for (size_t i = 0; i < kLanes; ++i) lane[i] = fold(lane[i], next_step, next[i]);
   }
   uint64x2_t lane[kLanes];
 
@@ -142,7 +153,7 @@ struct Lanes {
   poly64x2_t next_step = kNextStep.constants();
 };
 
-// x^(8 * 96 n) as move() wants it: the product of two reflected values, reduced by the CRC unit,
+// x^(8 * 64 n) as move() wants it: the product of two reflected values, reduced by the CRC unit,
 // comes out times x^33.
 template <typename Algebra>
 constexpr auto kPastB = [] {
@@ -165,13 +176,15 @@ template <typename Unit, typename Read>
   uint32_t state_b = 0;
   for (size_t step = 0; step < steps; ++step) {
     a.step(p, read);
-    for (size_t i = 0; i < kStepB; i += 8) {
-      state_b = Unit::feed(state_b, read.template word<uint64_t>(b + i));
-    }
+    uint64_t words[kStepB / 8];
+    read.words(b, words);
+#pragma GCC unroll 16
+    for (const uint64_t word : words) state_b = Unit::feed(state_b, word);
     p += kStepA;
     b += kStepB;
   }
   uint32_t state_a = 0;
+#pragma GCC unroll 8
   for (const uint64x2_t lane : a.lane) {
     state_a = Unit::feed(Unit::feed(state_a, vgetq_lane_u64(lane, 0)), vgetq_lane_u64(lane, 1));
   }
@@ -219,14 +232,17 @@ template <auto kPolynomial>
   return (vgetq_lane_u64(product, 1) << 1) | (vgetq_lane_u64(product, 0) >> 63);
 }
 
+// Eight lanes folded into one.
 template <typename Algebra>
 [[nodiscard]] inline uint64x2_t only_lane(Lanes<Algebra>& all) {
   static constexpr FoldBy<Algebra> kHalvings[] = {
       FoldBy<Algebra>(4 * kLane), FoldBy<Algebra>(2 * kLane), FoldBy<Algebra>(kLane)};
   size_t left = kLanes;
+#pragma GCC unroll 3
   for (const auto& halving : kHalvings) {
     left /= 2;
     const poly64x2_t by = halving.constants();
+#pragma GCC unroll 4
     for (size_t i = 0; i < left; ++i) all.lane[i] = fold(all.lane[i], by, all.lane[i + left]);
   }
   return all.lane[0];
@@ -235,12 +251,17 @@ template <typename Algebra>
 // For CRCs of 64 bits.
 template <auto kPolynomial, typename Read>
 [[nodiscard]] uint64_t update64(uint64_t state, const uint8_t* p, size_t bytes, Read read) {
+  using Algebra = CrcAlgebra<kPolynomial>;
   if (bytes >= kStepA) {
-    Lanes<CrcAlgebra<kPolynomial>> lanes(state, p, read);
+    Lanes<Algebra> lanes(state, p, read);
     for (p += kStepA, bytes -= kStepA; bytes >= kStepA; p += kStepA, bytes -= kStepA) {
       lanes.step(p, read);
     }
-    const uint64x2_t lane = only_lane(lanes);
+    uint64x2_t lane = only_lane(lanes);
+    static constexpr FoldBy<Algebra> kNextLane{kLane};
+    for (; bytes >= kLane; bytes -= kLane, p += kLane) {
+      lane = fold(lane, kNextLane.constants(), read.template word<uint64x2_t>(p));
+    }
     state = times_x64<kPolynomial>(vgetq_lane_u64(lane, 0)) ^ vgetq_lane_u64(lane, 1);
     state = times_x64<kPolynomial>(state);
   }
