@@ -6,7 +6,9 @@
 #include <vector>
 
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/random.h"
@@ -188,6 +190,44 @@ TYPED_TEST(BlockSums, TouchNothingBesideTheirBytes) {
       ASSERT_EQ(TypeParam::copy(TypeParam::kSeed, target.data(), piece), expected) << length;
       ASSERT_TRUE(std::ranges::equal(piece, target)) << length;
     }
+  }
+}
+
+// Memory that a child process scribbles over: no data race of this program's own.
+class RestlessMemory {
+ public:
+  static constexpr size_t kBytes = 8192;
+  RestlessMemory()
+      : bytes_(static_cast<uint8_t*>(
+            ::mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0))),
+        child_(::fork()) {
+    if (child_ != 0) return;
+    ::alarm(60);  // should the test be killed
+    volatile uint8_t* bytes = bytes_;
+    for (uint8_t value = 0;; ++value) {
+      for (size_t i = 0; i < kBytes; i += 3) bytes[i] = value;
+    }
+  }
+  ~RestlessMemory() {
+    ::kill(child_, SIGKILL);
+    ::waitpid(child_, nullptr, 0);
+    ::munmap(bytes_, kBytes);
+  }
+  RestlessMemory(const RestlessMemory&) = delete;
+  RestlessMemory& operator=(const RestlessMemory&) = delete;
+  [[nodiscard]] Bytes bytes() const { return {bytes_, kBytes}; }
+
+ private:
+  uint8_t* bytes_;
+  pid_t child_;
+};
+
+TYPED_TEST(BlockSums, AreOfTheCopyWhileOthersChangeTheSource) {
+  const RestlessMemory from;
+  std::vector<uint8_t> to(RestlessMemory::kBytes);
+  for (int round = 0; round < 5000; ++round) {
+    const auto copied = TypeParam::copy(TypeParam::kSeed, to.data(), from.bytes());
+    ASSERT_EQ(copied, TypeParam::update(TypeParam::kSeed, to));
   }
 }
 
