@@ -42,7 +42,7 @@ class Side {
 
   [[nodiscard]] uint8_t* memory() { return memory_; }
   [[nodiscard]] device::Context& context() { return context_; }
-  [[nodiscard]] const device::Pd& pd() const { return *pd_; }
+  [[nodiscard]] device::Pd& pd() { return *pd_; }
   [[nodiscard]] const device::Mr& mr() const { return *mr_; }
   [[nodiscard]] const Remote& remote() const { return remote_; }
   [[nodiscard]] device::CompletionQueue& cq() { return *cq_; }
