@@ -77,8 +77,9 @@ template <typename Order, bool kCopy>
 class Reader {
  public:
   Reader(const uint8_t* from, uint8_t* to) : from_(from), to_(to) {}
-  // Many words at once: all are read before the first is stored, which the compiler might not
-  // dare, and so in pairs.
+  // Many words at once: all are read before the first is stored, which the compiler, not knowing
+  // that they do not overlap, would not dare. Here and below loops are unrolled by order: at -O2
+  // GCC leaves them be, and with them the words and lanes in memory, at twice the time.
   template <typename Word, size_t kCount>
   void words(const uint8_t* p, Word (&values)[kCount]) const {
 #pragma GCC unroll 16
@@ -125,8 +126,7 @@ struct FoldBy {
 }
 
 [[nodiscard]] inline uint64x2_t fold(uint64x2_t lane, poly64x2_t by, uint64x2_t onto) {
-  const auto low = vreinterpretq_u64_p128(
-      vmull_p64(static_cast<poly64_t>(vgetq_lane_u64(lane, 0)), vgetq_lane_p64(by, 0)));
+  const auto low = times(vgetq_lane_u64(lane, 0), vgetq_lane_p64(by, 0));
   const auto high = vreinterpretq_u64_p128(vmull_high_p64(vreinterpretq_p64_u64(lane), by));
   return veorq_u64(veorq_u64(low, high), onto);
 }
@@ -144,13 +144,13 @@ struct Lanes {
     uint64x2_t next[kLanes];
     read.words(p, next);
 #pragma GCC unroll 8
-    for (size_t i = 0; i < kLanes; ++i) lane[i] = fold(lane[i], next_step, next[i]);
+    for (size_t i = 0; i < kLanes; ++i) lane[i] = fold(lane[i], next_step_, next[i]);
   }
   uint64x2_t lane[kLanes];
 
  private:
   static constexpr FoldBy<Algebra> kNextStep{kStepA};
-  poly64x2_t next_step = kNextStep.constants();
+  poly64x2_t next_step_ = kNextStep.constants();
 };
 
 // x^(8 * 64 n) as move() wants it: the product of two reflected values, reduced by the CRC unit,
