@@ -121,6 +121,58 @@ void plain_memcpy(benchmark::State& state) {
 }
 BENCHMARK(plain_memcpy)->Name("Memcpy")->Arg(8)->Arg(64)->Arg(1024)->Arg(4096);
 
+// A stream of packets into, or out of, chunks of 4048 + 48 bytes, with the CRC-32 of each or
+// without.
+struct ChunkBench : Bench {
+  static constexpr uint32_t kChunks = 15;
+  explicit ChunkBench(bool with_crc) {
+    key = domain.create_key(pd, {.max_entries = 4, .signature = true}).value();
+    KeyConfig config;
+    config.access = kAll;
+    config.has_layout = true;
+    config.interleaved = true;
+    config.repeat = kChunks;
+    config.blocks = {{4096, 4048, 48, keys[0].lkey}};
+    if (with_crc) {
+      config.blocks.push_back({4096 + 4084, 4, 4092, keys[0].lkey});
+      config.signature =
+          Signature{.memory = {.kind = SignatureKind::kCrc32, .block = 4048, .seed = 0xffffffff}};
+    }
+    benchmark::DoNotOptimize(domain.configure_key(key.lkey, pd, config));
+  }
+  RegionKeys key;
+};
+
+void write_chunks(benchmark::State& state) {
+  ChunkBench bench(state.range(0) != 0);
+  const auto n = static_cast<uint32_t>(state.range(1));
+  uint64_t at = 0;
+  for (auto _ : state) {
+    if (at + n > uint64_t{ChunkBench::kChunks} * 4048) at = 0;
+    benchmark::DoNotOptimize(bench.domain.remote_write(bench.user, bench.key.rkey, RemoteAddr{at},
+                                                       std::span(bench.packet).first(n), false));
+    at += n;
+  }
+  state.SetBytesProcessed(state.iterations() * n);
+}
+BENCHMARK(write_chunks)->Name("WriteChunks/Crc/Packet")->ArgsProduct({{0, 1}, {1024, 4096}});
+
+void read_chunks(benchmark::State& state) {
+  ChunkBench bench(state.range(0) != 0);
+  const auto n = static_cast<uint32_t>(state.range(1));
+  uint64_t at = 0;
+  for (auto _ : state) {
+    if (at + n > uint64_t{ChunkBench::kChunks} * 4048) at = 0;
+    Pieces pieces(bench.staging);
+    benchmark::DoNotOptimize(
+        bench.domain.remote_read(bench.user, bench.key.rkey, RemoteAddr{at}, n, pieces));
+    benchmark::DoNotOptimize(pieces.bytes());
+    at += n;
+  }
+  state.SetBytesProcessed(state.iterations() * n);
+}
+BENCHMARK(read_chunks)->Name("ReadChunks/Crc/Packet")->ArgsProduct({{0, 1}, {1024, 4096}});
+
 void fetch_add(benchmark::State& state) {
   Bench bench;
   for (auto _ : state) {
