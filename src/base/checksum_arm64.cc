@@ -79,7 +79,7 @@ class Reader {
   Reader(const uint8_t* from, uint8_t* to) : from_(from), to_(to) {}
   // Many words at once: all are read before the first is stored, which the compiler, not knowing
   // that they do not overlap, would not dare. Here and below loops are unrolled by order: at -O2
-  // GCC leaves them be, and with them the words and lanes in memory, at twice the time.
+  // GCC leaves them be, and with them the words and lanes in memory, at up to twice the time.
   template <typename Word, size_t kCount>
   void words(const uint8_t* p, Word (&values)[kCount]) const {
 #pragma GCC unroll 16
