@@ -48,31 +48,43 @@ class BlockMap {
   template <typename Visit>
   [[nodiscard]] Fault walk(uint64_t offset, uint64_t n, Visit&& visit) const {
     if (n == 0) return Fault::kNone;
-    const uint64_t period = ends_.back();
-    uint64_t round = offset / period;
-    const uint64_t in_round = offset % period;
-    auto index = static_cast<size_t>(std::ranges::upper_bound(ends_, in_round) - ends_.begin());
-    uint64_t within = in_round - (index == 0 ? 0 : ends_[index - 1]);
+    Spot spot = last_.offset == offset ? last_ : find(offset);
+    spot.offset += n;
     while (n > 0) {
-      const KeyBlock& block = blocks_[index];
-      const uint64_t take = std::min<uint64_t>(n, block.bytes - within);
+      const KeyBlock& block = blocks_[spot.index];
+      const uint64_t take = std::min<uint64_t>(n, block.bytes - spot.within);
       const uint64_t stride = uint64_t{block.bytes} + block.skip;
-      const Fault fault = visit(Part{block.key, block.addr + round * stride, within, take});
+      const Fault fault =
+          visit(Part{block.key, block.addr + spot.round * stride, spot.within, take});
       if (fault != Fault::kNone) return fault;
       n -= take;
-      within = 0;
-      if (++index == blocks_.size()) {
-        index = 0;
-        ++round;
+      spot.within += take;
+      if (spot.within < block.bytes) break;
+      spot.within = 0;
+      if (++spot.index == blocks_.size()) {
+        spot.index = 0;
+        ++spot.round;
       }
     }
+    last_ = spot;
     return Fault::kNone;
   }
 
  private:
+  struct Spot {
+    uint64_t offset = 0;
+    uint64_t round = 0;
+    size_t index = 0;
+    uint64_t within = 0;
+  };
+  [[nodiscard]] Spot find(uint64_t offset) const;
+
   std::vector<KeyBlock> blocks_;
   std::vector<uint64_t> ends_;  // of each block, in bytes from the start of the first
   uint64_t length_ = 0;
+  // Where the last walk ended: the next most often goes on from there. Touched by one thread at a
+  // time, as all of the domain is.
+  mutable Spot last_;
 };
 
 }  // namespace verbena::memory
