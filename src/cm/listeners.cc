@@ -6,7 +6,8 @@ namespace verbena::cm {
 Result<ListenerId, Error> Listeners::add(const ListenParams& params) {
   const auto [begin, end] = by_service_.equal_range(params.service_id);
   for (auto at = begin; at != end; ++at) {
-    if (find(at->second)->params.address == params.address) return fail(Error::kInUse);
+    const AddressSet& taken = find(at->second)->params.address;
+    if (!taken.listens_beside(params.address)) return fail(Error::kInUse);
   }
   const ListenerId id(++last_id_);
   by_service_.emplace(params.service_id, id);
@@ -33,19 +34,17 @@ Listener* Listeners::find(ListenerId id) {
   return found == by_id_.end() ? nullptr : &found->second;
 }
 
-Listener* Listeners::match(uint64_t service_id, const std::optional<AddressHeader>& addresses) {
-  Listener* for_any = nullptr;
+Listener* Listeners::match(uint64_t service_id, const wire::Gid& address) {
+  Listener* for_many = nullptr;
   const auto [begin, end] = by_service_.equal_range(service_id);
   for (auto at = begin; at != end; ++at) {
     Listener* const listener = find(at->second);
-    const std::optional<wire::Gid>& bound = listener->params.address;
-    if (!bound) {
-      for_any = listener;
-    } else if (addresses && *bound == addresses->destination) {
-      return listener;
-    }
+    const AddressSet& bound = listener->params.address;
+    if (!bound.contains(address)) continue;
+    if (bound.is_one()) return listener;
+    for_many = listener;
   }
-  return for_any;
+  return for_many;
 }
 
 }  // namespace verbena::cm

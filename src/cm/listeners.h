@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <unordered_map>
 
 #include "base/result.h"
@@ -24,9 +23,8 @@ class Listeners {
   [[nodiscard]] Result<ListenerId, Error> add(const ListenParams& params);
   [[nodiscard]] bool remove(ListenerId id);
   [[nodiscard]] Listener* find(ListenerId id);
-  // The one that a request for this service is for: bound to the address that it names, else to
-  // any.
-  [[nodiscard]] Listener* match(uint64_t service_id, const std::optional<AddressHeader>& addresses);
+  // The one that a request for this service at this address is for.
+  [[nodiscard]] Listener* match(uint64_t service_id, const wire::Gid& address);
 
  private:
   uint64_t last_id_ = 0;

@@ -308,6 +308,23 @@ TEST_F(Passive, ListenerOfOneAddressGoesFirst) {
   EXPECT_EQ(said<Rej>().reason, RejectReason::kInvalidServiceId);
 }
 
+TEST_F(Passive, ListenersOfEachFamily) {
+  const ListenerId four =
+      *manager.listen({.service_id = kService, .address = AddressSet::all_ipv4()});
+  EXPECT_EQ(manager.listen({.service_id = kService}).error(), Error::kInUse);
+  Req m = req();
+  const wire::Gid six{{0xfd, 0x99}};
+  AddressHeader{1, six, six}.write(m.private_data.data());
+  receive(m);
+  EXPECT_EQ(said<Rej>().reason, RejectReason::kInvalidServiceId);
+  const ListenerId other =
+      *manager.listen({.service_id = kService, .address = AddressSet::all_ipv6()});
+  receive(m);
+  EXPECT_EQ(happened(EventKind::kConnectRequest).listener, other);
+  receive(req(kPeerId + 1, Qpn(0x18)));
+  EXPECT_EQ(happened(EventKind::kConnectRequest).listener, four);
+}
+
 TEST_F(Passive, ServiceWithoutAddresses) {
   const ListenerId id = *manager.listen({.service_id = 0x1234567890});
   Req m = req();

@@ -170,7 +170,7 @@ void Manager::on(const From& from, const Req& m) {
       return;
     }
   }
-  Listener* const listener = listeners_.match(m.service_id, addresses);
+  Listener* const listener = listeners_.match(m.service_id, addresses ? addresses->destination : from.our);
   if (listener == nullptr) {
     counters_.add(Counter::kNoListener);
     refuse(from, m.local_id, RejectReason::kInvalidServiceId, About::kReq);

@@ -20,11 +20,11 @@
 
 namespace verbena::cm {
 
-// A port of a port space, on one address of the host or on all: among all processes of the host.
+// A port of a port space, on addresses of the host: among all its processes.
 struct PortClaim {
   uint64_t service_id = 0;
-  std::optional<wire::Gid> address;  // nothing: all
-  bool shared = false;               // RDMA_OPTION_ID_REUSEADDR: others that say so may have it too
+  AddressSet address{};
+  bool shared = false;  // RDMA_OPTION_ID_REUSEADDR: others that say so may have it too
 };
 
 class Service {

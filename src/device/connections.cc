@@ -15,8 +15,10 @@ constexpr uint32_t kGsiQkey = 0x80010000;
 // Where the steering looks for the receiver of a request on this host.
 constexpr size_t kHintAt = link::kHintByte - wire::Bth::kBytes - wire::Deth::kBytes;
 
-[[nodiscard]] link::Port port_of(uint64_t service_id, const std::optional<wire::Gid>& address) {
-  return {.service_id = service_id, .address = address.value_or(wire::Gid())};
+// Of a claim or a listener.
+template <typename T>
+[[nodiscard]] link::Port port_of(const T& asked) {
+  return {.service_id = asked.service_id, .address = asked.address};
 }
 
 [[nodiscard]] link::Ports::Kind kind_of(const cm::PortClaim& claim) {
@@ -62,8 +64,7 @@ void Connections::send_mad(const wire::Gid& source, const wire::Gid& destination
   const uint8_t listener =
       route.kind != cm::Route::Kind::kService
           ? 0
-          : host_.listener_at(destination,
-                              port_of(route.service_id, route.address.value_or(destination)));
+          : host_.listener_at(destination, route.service_id, route.address.value_or(destination));
   if (listener == 0) return engine_.send_management(source, destination, kGsiQkey, mad);
   cm::MadBuffer hinted;
   std::ranges::copy(mad, hinted.begin());
@@ -97,17 +98,17 @@ void Connections::set_sink(cm::EventSink* sink) {
 
 int Connections::claim(const cm::PortClaim& claim) {
   const Engine::Quiet locked(engine_);
-  return host_.add_port(port_of(claim.service_id, claim.address), kind_of(claim));
+  return host_.add_port(port_of(claim), kind_of(claim));
 }
 
 void Connections::give_back(const cm::PortClaim& claim) {
   const Engine::Quiet locked(engine_);
-  host_.remove_port(port_of(claim.service_id, claim.address), kind_of(claim));
+  host_.remove_port(port_of(claim), kind_of(claim));
 }
 
 Result<cm::ListenerId, cm::Error> Connections::listen(const cm::ListenParams& params) {
   const Engine::Quiet locked(engine_);
-  const link::Port port = port_of(params.service_id, params.address);
+  const link::Port port = port_of(params);
   if (const int error = host_.add_port(port, link::Ports::Kind::kListening); error != 0) {
     return fail(error == EADDRINUSE ? cm::Error::kInUse : cm::Error::kTooMany);
   }

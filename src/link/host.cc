@@ -273,10 +273,11 @@ void Host::remove_port(const Port& port, Ports::Kind kind) {
   Ports(s.table(), s.self).remove(port, kind);
 }
 
-uint8_t Host::listener_at(const wire::Gid& destination, const Port& port) {
+uint8_t Host::listener_at(const wire::Gid& destination, uint64_t service_id,
+                          const wire::Gid& named) {
   State& s = *state_;
   if (!s.addresses.contains(destination)) return 0;
-  return Ports(s.table(), s.self).listener(port.service_id, port.address).value_or(0);
+  return Ports(s.table(), s.self).listener(service_id, named).value_or(0);
 }
 
 uint32_t Host::incarnation_of(const wire::Gid& address, Qpn qpn) {

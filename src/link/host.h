@@ -111,7 +111,9 @@ class Host final : public Credits {
   [[nodiscard]] int add_port(const Port& port, Ports::Kind kind);
   void remove_port(const Port& port, Ports::Kind kind);
   // The slot of who listens for this at an address of this host; 0: nobody, or it is elsewhere.
-  [[nodiscard]] uint8_t listener_at(const wire::Gid& destination, const Port& port);
+  // `named`: the address in the request.
+  [[nodiscard]] uint8_t listener_at(const wire::Gid& destination, uint64_t service_id,
+                                    const wire::Gid& named);
 
   // --- Credits: how much of a local member's receive buffer we may fill
   // A yes reserves: any number of senders that ask stay within the budget together. After a no,

@@ -12,13 +12,10 @@ using std::memory_order_acquire;
 using std::memory_order_relaxed;
 using std::memory_order_release;
 
-[[nodiscard]] wire::Gid address_of(const PortEntry& entry) {
-  return std::bit_cast<wire::Gid>(std::array<uint64_t, 2>{
+[[nodiscard]] cm::AddressSet address_of(const PortEntry& entry) {
+  const auto one = std::bit_cast<wire::Gid>(std::array<uint64_t, 2>{
       entry.address[0].load(memory_order_relaxed), entry.address[1].load(memory_order_relaxed)});
-}
-
-[[nodiscard]] bool overlap(const wire::Gid& a, const wire::Gid& b) {
-  return a.is_zero() || b.is_zero() || a == b;
+  return {static_cast<cm::AddressSet::Kind>(entry.addresses.load(memory_order_relaxed)), one};
 }
 
 // Whether what is there keeps others of this kind out, given that the addresses overlap.
@@ -48,10 +45,10 @@ int Ports::add(const Port& port, Kind kind) {
       if (place == nullptr) place = &entry;
       continue;
     }
-    if (service_id != port.service_id || !overlap(address_of(entry), port.address)) continue;
+    const cm::AddressSet taken = address_of(entry);
+    if (service_id != port.service_id || !taken.overlaps(port.address)) continue;
     const auto there = static_cast<Kind>(entry.kind.load(memory_order_relaxed));
-    // One that listens on a certain address goes before one on all.
-    const bool apart = kind == Kind::kListening && address_of(entry) != port.address;
+    const bool apart = kind == Kind::kListening && taken.listens_beside(port.address);
     if (!apart && excludes(there, kind)) return EADDRINUSE;
   }
   if (place == nullptr) {
@@ -60,9 +57,10 @@ int Ports::add(const Port& port, Kind kind) {
     all.end.store(end + 1, memory_order_release);
   }
   place->service_id.store(0, memory_order_release);  // a reader sees nothing meanwhile
-  const auto words = port.address.words();
+  const auto words = port.address.one().words();
   place->address[0].store(words[0], memory_order_relaxed);
   place->address[1].store(words[1], memory_order_relaxed);
+  place->addresses.store(static_cast<uint32_t>(port.address.kind()), memory_order_relaxed);
   place->slot.store(self_, memory_order_relaxed);
   place->incarnation.store(table_.slots[self_].incarnation.load(memory_order_relaxed),
                            memory_order_relaxed);
@@ -97,7 +95,7 @@ void Ports::clear() {
 }
 
 std::optional<uint8_t> Ports::listener(uint64_t service_id, const wire::Gid& address) const {
-  std::optional<uint8_t> on_all;
+  std::optional<uint8_t> on_many;
   const uint32_t end =
       std::min<uint32_t>(table_.ports.end.load(memory_order_acquire), PortTable::kEntries);
   for (uint32_t i = 0; i < end; ++i) {
@@ -105,11 +103,12 @@ std::optional<uint8_t> Ports::listener(uint64_t service_id, const wire::Gid& add
     if (entry.service_id.load(memory_order_acquire) != service_id || !is_live(entry)) continue;
     if (static_cast<Kind>(entry.kind.load(memory_order_relaxed)) != Kind::kListening) continue;
     const auto slot = static_cast<uint8_t>(entry.slot.load(memory_order_relaxed));
-    const wire::Gid there = address_of(entry);
-    if (there == address && !address.is_zero()) return slot;
-    if (there.is_zero() || address.is_zero()) on_all = slot;
+    const cm::AddressSet there = address_of(entry);
+    if (!there.contains(address)) continue;
+    if (there.is_one()) return slot;
+    on_many = slot;
   }
-  return on_all;
+  return on_many;
 }
 
 }  // namespace verbena::link

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "cm/address_set.h"
 #include "wire/gid.h"
 
 namespace verbena::link {
@@ -23,7 +24,7 @@ struct PortEntry {
   std::atomic<uint32_t> slot;
   std::atomic<uint32_t> incarnation;  // of the slot
   std::atomic<uint32_t> kind;
-  std::atomic<uint32_t> reserved;
+  std::atomic<uint32_t> addresses;  // a cm::AddressSet::Kind
 };
 
 struct PortTable {
@@ -34,12 +35,12 @@ struct PortTable {
 
 struct Port {
   uint64_t service_id = 0;
-  wire::Gid address;  // zero: all of the host's
+  cm::AddressSet address{};
 };
 
 class Ports {
  public:
-  // kBound excludes all others on the same address, kShared those that are not; kListening is
+  // kBound excludes all others whose addresses overlap, kShared those that are not; kListening is
   // beside either, and excludes its like.
   enum class Kind : uint32_t { kBound = 1, kShared, kListening };
 
@@ -51,7 +52,7 @@ class Ports {
   void remove(const Port& port, Kind kind);
   // All of ours.
   void clear();
-  // Who listens: on this address, else on all.
+  // Who listens: on this address alone, else on many.
   [[nodiscard]] std::optional<uint8_t> listener(uint64_t service_id,
                                                 const wire::Gid& address) const;
 

@@ -10,9 +10,10 @@
 namespace verbena::link {
 namespace {
 
-const wire::Gid kAll{};
+const cm::AddressSet kAll;
 const wire::Gid kOne = wire::Gid::from_ipv4(10, 0, 0, 1);
 const wire::Gid kTwo = wire::Gid::from_ipv4(10, 0, 0, 2);
+const wire::Gid kSix{{0xfd, 0x99, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}};
 constexpr uint64_t kService = 0x0106'1234;
 using Kind = Ports::Kind;
 
@@ -48,6 +49,22 @@ TEST_F(PortsTest, SharedByThoseWhoAllSaySo) {
   EXPECT_EQ(of(4).add({kService, kAll}, Kind::kListening), EADDRINUSE);
 }
 
+TEST_F(PortsTest, FamiliesAreApart) {
+  const auto ipv4 = cm::AddressSet::all_ipv4();
+  const auto ipv6 = cm::AddressSet::all_ipv6();
+  EXPECT_EQ(of(3).add({kService, ipv4}, Kind::kBound), 0);
+  EXPECT_EQ(of(4).add({kService, kAll}, Kind::kBound), EADDRINUSE);
+  EXPECT_EQ(of(4).add({kService, kOne}, Kind::kBound), EADDRINUSE);
+  EXPECT_EQ(of(4).add({kService, ipv6}, Kind::kBound), 0);
+  EXPECT_EQ(of(3).add({kService, kSix}, Kind::kBound), EADDRINUSE);
+  EXPECT_EQ(of(3).add({kService, ipv4}, Kind::kListening), 0);
+  EXPECT_EQ(of(3).listener(kService, kSix), std::nullopt);
+  EXPECT_EQ(of(4).add({kService, kAll}, Kind::kListening), EADDRINUSE);
+  EXPECT_EQ(of(4).add({kService, ipv6}, Kind::kListening), 0);
+  EXPECT_EQ(of(3).listener(kService, kSix), 4);
+  EXPECT_EQ(of(3).listener(kService, kOne), 3);
+}
+
 TEST_F(PortsTest, TheListenerOnTheAddressGoesBeforeTheOneOnAll) {
   EXPECT_EQ(of(3).listener(kService, kOne), std::nullopt);
   EXPECT_EQ(of(3).add({kService, kOne}, Kind::kBound), 0);
@@ -69,10 +86,10 @@ TEST_F(PortsTest, WhatIsRemovedOrADeadMembersIsFree) {
   EXPECT_EQ(of(4).add({kService, kAll}, Kind::kBound), 0);
   EXPECT_EQ(of(4).add({kService, kAll}, Kind::kListening), 0);
   die(4);
-  EXPECT_EQ(of(3).listener(kService, kAll), std::nullopt);
+  EXPECT_EQ(of(3).listener(kService, kOne), std::nullopt);
   EXPECT_EQ(of(3).add({kService, kAll}, Kind::kBound), 0);
   join(4);  // the slot's next owner has nothing
-  EXPECT_EQ(of(3).listener(kService, kAll), std::nullopt);
+  EXPECT_EQ(of(3).listener(kService, kOne), std::nullopt);
 }
 
 TEST_F(PortsTest, ClearedWhenAMemberLeaves) {

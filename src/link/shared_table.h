@@ -77,7 +77,7 @@ struct CreditPair {
 
 struct SharedTable {
   static constexpr uint64_t kMagic = 0x56657262656e6131;  // "Verbena1"
-  static constexpr uint32_t kVersion = 2;
+  static constexpr uint32_t kVersion = 3;
 
   uint64_t magic;
   uint32_t version;

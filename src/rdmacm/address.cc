@@ -82,6 +82,15 @@ bool Address::is_wildcard() const {
   return family() == AF_INET ? v4().sin_addr.s_addr == INADDR_ANY : gid().is_zero();
 }
 
+bool takes_one_family(sa_family_t family) {
+  if (family == AF_INET) return true;
+  const UniqueFd fd(::socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  int only = 0;
+  socklen_t length = sizeof only;
+  return fd.valid() &&
+         ::getsockopt(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, &only, &length) == 0 && only != 0;
+}
+
 namespace {
 
 // IP, UDP, BTH, the longest of the extended headers, ICRC, and something to spare.

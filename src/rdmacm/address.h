@@ -52,6 +52,10 @@ class Address {
   sockaddr_storage any_{};
 };
 
+// Whether a wildcard of this family leaves the other out, unless the program says: the IPv4 one
+// does, the other as the system's settings have it (net.ipv6.bindv6only).
+[[nodiscard]] bool takes_one_family(sa_family_t family);
+
 // The way to a destination, as the kernel's routes have it.
 struct Route {
   Address source;   // its port is 0

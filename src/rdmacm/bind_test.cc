@@ -10,6 +10,28 @@ class RdmacmBind : public Pair {
   static int set(rdma_cm_id* id, int option, int value) {
     return rdma_set_option(id, RDMA_OPTION_ID, option, &value, sizeof value);
   }
+  rdma_cm_id* bind(const Address& address, bool one_family) {
+    rdma_cm_id* const id = make_id();
+    EXPECT_EQ(set(id, RDMA_OPTION_ID_AFONLY, one_family ? 1 : 0), 0);
+    EXPECT_EQ(rdma_bind_addr(id, raw(address)), 0) << std::strerror(errno);
+    return id;
+  }
+  static uint16_t port_of(rdma_cm_id* id) { return ntohs(rdma_get_src_port(id)); }
+  // The listener that a request for this address comes to; nullptr if it is refused.
+  rdma_cm_id* who_hears(const Address& address) {
+    rdma_cm_id* const active = resolve(address);
+    rdma_conn_param params = saying("");
+    EXPECT_EQ(rdma_connect(active, &params), 0);
+    const Told told = next();
+    if (told.event == RDMA_CM_EVENT_CONNECT_REQUEST) {
+      EXPECT_EQ(rdma_reject(told.id, nullptr, 0), 0);
+      expect(RDMA_CM_EVENT_REJECTED);
+    } else {
+      EXPECT_EQ(told.event, RDMA_CM_EVENT_REJECTED);
+      EXPECT_EQ(told.status, 8);  // nobody listens
+    }
+    return told.listen_id;
+  }
 };
 
 TEST_F(RdmacmBind, ToAPortThatIsFound) {
@@ -65,15 +87,37 @@ TEST_F(RdmacmBind, ListeningBindsIfNeedBe) {
 }
 
 TEST_F(RdmacmBind, AListenerOfOneFamilyDoesNotHearTheOther) {
-  rdma_cm_id* const listener = make_id();
-  ASSERT_EQ(set(listener, RDMA_OPTION_ID_AFONLY, 1), 0);
-  const Address all = at("::");
-  ASSERT_EQ(rdma_bind_addr(listener, raw(all)), 0);
+  rdma_cm_id* const listener = bind(at("::"), true);
   ASSERT_EQ(rdma_listen(listener, 0), 0);
-  rdma_cm_id* const active = resolve(at("127.0.0.1", ntohs(rdma_get_src_port(listener))));
-  rdma_conn_param params = saying("");
-  ASSERT_EQ(rdma_connect(active, &params), 0);
-  EXPECT_EQ(expect(RDMA_CM_EVENT_REJECTED).id, active);
+  EXPECT_EQ(who_hears(at("127.0.0.1", port_of(listener))), nullptr);
+  EXPECT_EQ(who_hears(at("::1", port_of(listener))), listener);
+}
+
+TEST_F(RdmacmBind, TheIpv4WildcardIsOfOneFamilyUnlessToldOtherwise) {
+  rdma_cm_id* const listener = listen(at("0.0.0.0"));
+  EXPECT_EQ(who_hears(at("::1", port_of(listener))), nullptr);
+  EXPECT_EQ(who_hears(at("127.0.0.1", port_of(listener))), listener);
+  rdma_cm_id* const both = bind(at("0.0.0.0"), false);
+  ASSERT_EQ(rdma_listen(both, 0), 0);
+  EXPECT_EQ(who_hears(at("::1", port_of(both))), both);
+}
+
+TEST_F(RdmacmBind, TheIpv6WildcardIsOfBoth) {
+  rdma_cm_id* const listener = bind(at("::"), false);
+  ASSERT_EQ(rdma_listen(listener, 0), 0);
+  EXPECT_EQ(who_hears(at("127.0.0.1", port_of(listener))), listener);
+  EXPECT_EQ(who_hears(at("::1", port_of(listener))), listener);
+  const Address same = at("0.0.0.0", port_of(listener));
+  EXPECT_FAILS(rdma_bind_addr(make_id(), raw(same)), EADDRINUSE);
+}
+
+TEST_F(RdmacmBind, OnePortForAListenerOfEachFamily) {
+  rdma_cm_id* const four = listen(at("0.0.0.0"));
+  const uint16_t port = port_of(four);
+  rdma_cm_id* const six = bind(at("::", port), true);
+  ASSERT_EQ(rdma_listen(six, 0), 0);
+  EXPECT_EQ(who_hears(at("127.0.0.1", port)), four);
+  EXPECT_EQ(who_hears(at("::1", port)), six);
 }
 
 TEST_F(RdmacmBind, TheSourceIsFoundByTheRoute) {

@@ -45,17 +45,11 @@ void attach_private_data(Event& event, bool datagram) {
   length = event.private_length;
 }
 
-// A listener of one family takes no requests of the other.
-[[nodiscard]] bool is_for_listener(const CmId& request, const CmId& listener) {
-  return !listener.one_family ||
-         request.route.addr.src_addr.sa_family == listener.route.addr.src_addr.sa_family;
-}
-
 // Whether the program is to see it.
 [[nodiscard]] bool admit_request(Event& event) {
   CmId& id = of(event.id);
   CmId& listener = *event.counted;
-  int error = is_for_listener(id, listener) ? take_request(id) : EAFNOSUPPORT;
+  int error = take_request(id);
   if (error == 0 && listener.alone) {
     Channel* const own = Channel::create();
     error = own != nullptr ? 0 : errno;

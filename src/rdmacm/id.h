@@ -82,7 +82,7 @@ struct CmId : rdma_cm_id {
   uint8_t service_type = 0;
   std::optional<uint8_t> ack_timeout;
   bool shares_port = false;
-  bool one_family = false;
+  std::optional<bool> one_family;  // nothing: as is usual for the address
   // Endpoints: what queue pairs of requests shall be like, and what goes before private data.
   std::unique_ptr<ibv_qp_init_attr> qp_init;
   std::vector<uint8_t> connect_data;

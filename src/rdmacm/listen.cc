@@ -25,7 +25,7 @@ constexpr uint32_t kMostWaiting = 1024;  // as Linux has it
   }
   cm::ListenParams params;
   params.service_id = service_id_of(id, source->port());
-  if (!source->is_wildcard()) params.address = source->gid();
+  params.address = bound_to(id, *source);
   params.backlog =
       backlog > 0 ? std::min(static_cast<uint32_t>(backlog), kMostWaiting) : kMostWaiting;
   params.context = reinterpret_cast<uintptr_t>(&id);

@@ -33,7 +33,8 @@ template <typename T>
 }
 
 // Of what is about the port, nothing after it was bound.
-[[nodiscard]] int set_before_bound(CmId& id, bool CmId::* option, const void* value,
+template <typename Option>
+[[nodiscard]] int set_before_bound(CmId& id, Option CmId::* option, const void* value,
                                    size_t length) {
   const auto given = read<int>(value, length);
   if (!given || id.state != State::kIdle) return EINVAL;

@@ -56,13 +56,19 @@ uint64_t service_id_of(const CmId& id, uint16_t port) {
   return cm::service_id(static_cast<cm::PortSpace>(id.ps), port);
 }
 
+cm::AddressSet bound_to(const CmId& id, const Address& source) {
+  if (!source.is_wildcard()) return source.gid();
+  if (!id.one_family.value_or(takes_one_family(source.family()))) return {};
+  return source.family() == AF_INET ? cm::AddressSet::all_ipv4() : cm::AddressSet::all_ipv6();
+}
+
 int claim_port(CmId& id, uint16_t port) {
   const auto source = id.source_address();
   Device* const device = Device::open();
   if (device == nullptr) return errno;
   id.device = device;
   cm::PortClaim claim;
-  if (!source->is_wildcard()) claim.address = source->gid();
+  claim.address = bound_to(id, *source);
   claim.shared = id.shares_port;
   int error = EADDRINUSE;
   for (uint32_t tries = port != 0 ? 1 : kPorts; tries > 0 && error == EADDRINUSE; --tries) {

@@ -130,7 +130,6 @@ class Sink final : public cm::EventSink {
     id->comm = from.id;
     id->state = State::kAsked;
     id->peer = peer_of(from);
-    id->one_family = listener.one_family;
     set_addresses(*id, from);
     fill(from, *event);
     event->id = id.get();

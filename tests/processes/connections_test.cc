@@ -83,9 +83,9 @@ class Desk final : public cm::EventSink {
     return service_.connect(params);
   }
   void listen() {
-    need(service_.claim({.service_id = kService, .address = std::nullopt}) == 0,
+    need(service_.claim({.service_id = kService, .address = {}}) == 0,
          "the port is taken");
-    need(service_.listen({.service_id = kService, .address = std::nullopt}).has_value(),
+    need(service_.listen({.service_id = kService, .address = {}}).has_value(),
          "no listener");
   }
   // Accepts so many, each with the number that it came with.
@@ -200,7 +200,7 @@ TEST_F(Connecting, NobodyThereIsSaidAtOnceAndAPortIsOneProcesss) {
     need(
         told.kind == cm::EventKind::kRejected && told.reason == cm::RejectReason::kInvalidServiceId,
         "not refused");
-    const cm::PortClaim same{.service_id = kService, .address = std::nullopt};
+    const cm::PortClaim same{.service_id = kService, .address = {}};
     need(desk.service().claim(same) == EADDRINUSE, "two have one port");
     need(desk.service().claim({.service_id = kService, .address = kLoopback}) == EADDRINUSE,
          "two have one port on one address");

@@ -20,7 +20,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 RELEASE = "44"  # of rdma-core
 # Of what is private to rdma-core, ibv_devinfo alone wants something.
 # Our own librdmacm has a door into libibverbs.
-PRIVATE = {"libibverbs": {"ibv_query_gid_type@IBVERBS_PRIVATE_34", "verbena_connection_service@VERBENA_PRIVATE_1"}}
+PRIVATE = {"libibverbs": {"ibv_query_gid_type@IBVERBS_PRIVATE_34", "verbena_connection_service@VERBENA_PRIVATE_2"}}
 # ISA-L is not to be had as a static library in Debian. The loader is for thread-local variables.
 NEEDED = {"libibverbs": {"libisal.so.2"}, "librdmacm": {"libibverbs.so.1"}, "libmlx5": {"libibverbs.so.1"}}
 NEEDED_BY_ALL = r"libc\.so\.6|libm\.so\.6|ld-linux-.*"
