@@ -89,8 +89,9 @@ class Manager {
   // Asks the peer for more time (MRA, a code of times.h) before accept() or establish(). Without
   // this a peer that asks again is told so anyway.
   Result<void, Error> ask_for_time(CommId id, uint8_t service_timeout, Time now);
-  // DREQ, sent until DREP comes or max_disconnect_patience is over: kDisconnected. Where the end is
-  // already on its way (kDreqSent, kTimewait) it does nothing and succeeds.
+  // After accept() or establish(): DREQ, sent until DREP comes or max_disconnect_patience is over:
+  // kDisconnected. Where the end is already on its way (kDreqSent, kTimewait) it does nothing and
+  // succeeds.
   Result<void, Error> disconnect(CommId id, std::span<const uint8_t> private_data, Time now);
   // The peer was found to be not there any more: kDisconnected at once. It is sent DREQ all the
   // same, in case it is. Before the connection was made: kRejected, as if it had refused.

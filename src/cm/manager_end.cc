@@ -99,7 +99,9 @@ Result<void, Error> Manager::disconnect(CommId id, std::span<const uint8_t> priv
   Connection* const c = held(id);
   if (c == nullptr) return fail(Error::kGone);
   if (c->state == State::kDreqSent || c->state == State::kTimewait) return {};
-  if (c->state != State::kEstablished) return fail(Error::kWrongState);
+  if (c->state != State::kEstablished && c->state != State::kRepSent) {
+    return fail(Error::kWrongState);
+  }
   if (private_data.size() > kDreqPrivateBytes) return fail(Error::kTooLong);
   send_dreq(*c, private_data, now);
   return {};

@@ -32,9 +32,28 @@ TEST_F(End, WeDisconnect) {
   EXPECT_EQ(manager.size(), 0u);
 }
 
-TEST_F(End, OnlyWhatIsEstablishedCanBeDisconnected) {
+TEST_F(End, OnlyWhatWasAgreedToCanBeDisconnected) {
   EXPECT_EQ(manager.disconnect(connect(), {}, now).error(), Error::kWrongState);
-  EXPECT_EQ(manager.disconnect(accepted(), {}, now).error(), Error::kWrongState);
+  EXPECT_EQ(manager.disconnect(asked(), {}, now).error(), Error::kWrongState);
+}
+
+TEST_F(End, WeDisconnectBeforeThePeerIsReady) {
+  const CommId id = accepted();
+  ASSERT_TRUE(manager.disconnect(id, {}, now).has_value());
+  EXPECT_EQ(said<Dreq>().remote_qpn, kPeerQpn);
+  receive(rtu(id));  // crosses it
+  EXPECT_EQ(manager.state(id), State::kDreqSent);
+  receive(drep(id));
+  happened(EventKind::kDisconnected);
+  EXPECT_EQ(manager.state(id), State::kTimewait);
+}
+
+TEST_F(End, WeDisconnectAndThePeerNeverHadOurAnswer) {
+  const CommId id = accepted();
+  ASSERT_TRUE(manager.disconnect(id, {}, now).has_value());
+  said<Dreq>();
+  receive(req());
+  EXPECT_EQ(said<Rej>().reason, RejectReason::kStaleConnection);
 }
 
 TEST_F(End, UnansweredDisconnectEndsAnyway) {

@@ -170,7 +170,8 @@ void Manager::on(const From& from, const Req& m) {
       return;
     }
   }
-  Listener* const listener = listeners_.match(m.service_id, addresses ? addresses->destination : from.our);
+  Listener* const listener =
+      listeners_.match(m.service_id, addresses ? addresses->destination : from.our);
   if (listener == nullptr) {
     counters_.add(Counter::kNoListener);
     refuse(from, m.local_id, RejectReason::kInvalidServiceId, About::kReq);
@@ -208,6 +209,7 @@ void Manager::on_req_again(const From& from, Connection& c) {
     case State::kReqReceived: send_mra(c, About::kReq, config_.mra_timeout); return;
     case State::kRepSent:
     case State::kRefused:     send_last(c); return;
+    case State::kDreqSent:  // perhaps before the peer had its answer
     case State::kTimewait:
       refuse(from, c.remote_id, RejectReason::kStaleConnection, About::kReq);
       return;

@@ -84,7 +84,8 @@ void Manager::on(const From& from, const SidrReq& m) {
     refuse_with(SidrStatus::kRejected);
     return;
   }
-  const Listener* const listener = listeners_.match(m.service_id, addresses ? addresses->destination : from.our);
+  const Listener* const listener =
+      listeners_.match(m.service_id, addresses ? addresses->destination : from.our);
   if (listener == nullptr) {
     counters_.add(Counter::kNoListener);
     refuse_with(SidrStatus::kUnsupported);

@@ -159,7 +159,6 @@ Result<void, cm::Error> Connections::reject(cm::CommId id, const cm::RejectParam
 Result<void, cm::Error> Connections::disconnect(cm::CommId id,
                                                 std::span<const uint8_t> private_data) {
   const Engine::Locked locked(engine_);
-  watch_.remove(id);
   return manager_.disconnect(id, private_data, locked.now());
 }
 

@@ -87,8 +87,8 @@ bool takes_one_family(sa_family_t family) {
   const UniqueFd fd(::socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   int only = 0;
   socklen_t length = sizeof only;
-  return fd.valid() &&
-         ::getsockopt(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, &only, &length) == 0 && only != 0;
+  return fd.valid() && ::getsockopt(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, &only, &length) == 0 &&
+         only != 0;
 }
 
 namespace {

@@ -282,13 +282,16 @@ namespace {
   return outcome_of(id.device->service().establish(id.comm, {}));
 }
 
+// As Linux: where there is nothing to tell the peer yet, or any more, the queue pair is flushed and
+// that is all. A peer's answer that comes after it makes no connection.
 [[nodiscard]] int disconnect(CmId& id) {
   if (id.device == nullptr || id.comm == cm::CommId{} || id.is_datagram()) return EINVAL;
   if (const int error = flush_qp(id); error != 0) return error;
   const auto done = id.device->service().disconnect(id.comm, {});
-  // One that is over has nothing more to tell.
-  if (!done && done.error() == cm::Error::kGone) return 0;
-  if (!done) return outcome_of(done);
+  if (!done) {
+    const bool nothing = done.error() == cm::Error::kGone || done.error() == cm::Error::kWrongState;
+    return nothing ? 0 : outcome_of(done);
+  }
   int error = 0;
   while (id.alone && !id.disconnect_told && error == 0) {
     error = complete(id, {RDMA_CM_EVENT_ESTABLISHED, RDMA_CM_EVENT_DISCONNECTED});

@@ -157,6 +157,52 @@ TEST_F(RdmacmConnect, DataThatArrivesFirstEstablishesIt) {
   EXPECT_FAILS(rdma_notify(passive, IBV_EVENT_COMM_EST), EISCONN);
 }
 
+TEST_F(RdmacmConnect, EndedByTheAcceptingEndBeforeItIsEstablished) {
+  rdma_cm_id* const active = resolve(of_listener(listen(at("127.0.0.1"))));
+  rdma_conn_param params = saying("");
+  ASSERT_EQ(rdma_connect(active, &params), 0);
+  rdma_cm_id* const passive = expect(RDMA_CM_EVENT_CONNECT_REQUEST).id;
+  add_qp(passive);
+  EXPECT_EQ(rdma_disconnect(passive), 0);  // nothing to end: it can still be refused
+  EXPECT_EQ(state_of(passive->qp), IBV_QPS_ERR);
+  rdma_destroy_qp(passive);
+  add_qp(passive);
+  ASSERT_EQ(rdma_accept(passive, &params), 0);
+  // Here is the peer's thread, too, and it has not looked at the answer: nothing is established.
+  EXPECT_EQ(rdma_disconnect(passive), 0);
+  EXPECT_EQ(state_of(passive->qp), IBV_QPS_ERR);
+  bool ended = false;
+  bool heard = false;
+  while ((!ended || !heard) && !HasFailure()) {
+    const Told told = next();
+    if (told.id == passive) {
+      EXPECT_EQ(told.event, RDMA_CM_EVENT_DISCONNECTED) << rdma_event_str(told.event);
+      ended = true;
+    } else if (told.event != RDMA_CM_EVENT_ESTABLISHED) {  // it may be faster than the DREQ
+      EXPECT_TRUE(told.event == RDMA_CM_EVENT_CONNECT_ERROR ||
+                  told.event == RDMA_CM_EVENT_DISCONNECTED)
+          << rdma_event_str(told.event);
+      heard = true;
+    }
+  }
+  EXPECT_EQ(rdma_disconnect(passive), 0);
+  EXPECT_EQ(rdma_disconnect(active), 0);
+}
+
+TEST_F(RdmacmConnect, EndedByTheAskingEndBeforeItIsEstablished) {
+  rdma_cm_id* const active = resolve(of_listener(listen(at("127.0.0.1"))));
+  rdma_conn_param params = saying("");
+  ASSERT_EQ(rdma_connect(active, &params), 0);
+  EXPECT_EQ(rdma_disconnect(active), 0);
+  EXPECT_EQ(state_of(active->qp), IBV_QPS_ERR);
+  rdma_cm_id* const passive = expect(RDMA_CM_EVENT_CONNECT_REQUEST).id;
+  add_qp(passive);
+  ASSERT_EQ(rdma_accept(passive, &params), 0);
+  // A queue pair that was flushed makes no connection.
+  EXPECT_EQ(expect(RDMA_CM_EVENT_CONNECT_ERROR).id, active);
+  EXPECT_EQ(expect(RDMA_CM_EVENT_REJECTED).id, passive);
+}
+
 TEST_F(RdmacmConnect, AnIdThatIsDestroyedTellsItsPeer) {
   const Connected both = connect(listen(at("127.0.0.1")));
   destroy(both.active);
