@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
+#include <iterator>
+#include <vector>
 
 #include <fcntl.h>
 #include <poll.h>
@@ -51,16 +53,27 @@ void Channel::push(std::unique_ptr<Event> event) {
   show();
 }
 
-void Channel::leave() {
-  --users_;
+void Channel::leave(CmId& id) {
+  ids_.erase(&id);
   end_if_unused();
 }
 
 void Channel::end_if_unused() {
-  if (closed_ && users_ == 0 && waiting_ == 0) delete this;
+  if (closed_ && ids_.empty() && waiting_ == 0) delete this;
+}
+
+void Channel::end_listeners() {
+  std::vector<CmId*> listeners;
+  {
+    const std::lock_guard lock(mailbox().mutex);
+    std::ranges::copy_if(ids_, std::back_inserter(listeners),
+                         [](const CmId* id) { return id->listener != cm::ListenerId{}; });
+  }
+  for (CmId* const id : listeners) stop_listening(*id);
 }
 
 void Channel::close() {
+  end_listeners();  // what comes until then is in the queue
   std::deque<std::unique_ptr<Event>> dropped;
   {
     const std::lock_guard lock(mailbox().mutex);

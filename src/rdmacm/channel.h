@@ -14,6 +14,7 @@
 #include <memory>
 #include <mutex>
 #include <span>
+#include <unordered_set>
 
 #include <rdma/rdma_cma.h>
 
@@ -61,7 +62,8 @@ class Channel : public rdma_event_channel {
   // nullptr and errno.
   [[nodiscard]] static Channel* create();
   // Who waits on it goes on waiting, as with librdmacm: programs end with a thread in there, which
-  // must not run into an error first. The memory stays until the last id and thread have left.
+  // must not run into an error first. The memory stays until the last id and thread have left. Its
+  // listeners hear no more, as nobody would get their requests.
   void close();
 
   // 0 and an event, counted as reported; EAGAIN, EINTR, or EBADF after close(). Waits unless the
@@ -69,8 +71,8 @@ class Channel : public rdma_event_channel {
   [[nodiscard]] int take(std::unique_ptr<Event>& event);
 
   // ---- with the mailbox's mutex held
-  void join() { ++users_; }
-  void leave();
+  void join(CmId& id) { ids_.insert(&id); }
+  void leave(CmId& id);
   [[nodiscard]] bool is_closed() const { return closed_; }
   // Nothing comes into one that is closed.
   void push(std::unique_ptr<Event> event);
@@ -82,13 +84,14 @@ class Channel : public rdma_event_channel {
   explicit Channel(UniqueFd descriptor);
   void show();
   void end_if_unused();
+  void end_listeners();
 
   UniqueFd fd_;
   std::deque<std::unique_ptr<Event>> queue_;
   bool shown_ = false;  // the descriptor can be read
   bool closed_ = false;
   uint32_t waiting_ = 0;  // threads in take()
-  uint32_t users_ = 0;
+  std::unordered_set<CmId*> ids_;
 };
 
 template <typename Matches>

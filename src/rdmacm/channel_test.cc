@@ -116,6 +116,24 @@ TEST_F(RdmacmChannel, EventsMoveWithTheId) {
   rdma_destroy_event_channel(other);
 }
 
+TEST_F(RdmacmChannel, AListenerHearsNoMoreWhenItsChannelIsDestroyed) {
+  rdma_event_channel* const other = rdma_create_event_channel();
+  ASSERT_NE(other, nullptr);
+  rdma_cm_id* const listener = listen(at("127.0.0.1"));
+  ASSERT_EQ(rdma_migrate_id(listener, other), 0);
+  rdma_cm_id* const before = resolve(of_listener(listener));
+  rdma_cm_id* const after = resolve(of_listener(listener));
+  rdma_conn_param params = saying("");
+  ASSERT_EQ(rdma_connect(before, &params), 0);
+  ASSERT_TRUE(is_readable(other, kPatienceMs));
+  rdma_destroy_event_channel(other);
+  EXPECT_EQ(expect(RDMA_CM_EVENT_REJECTED).id, before);
+  ASSERT_EQ(rdma_connect(after, &params), 0);
+  const Told told = expect(RDMA_CM_EVENT_REJECTED);
+  EXPECT_EQ(told.id, after);
+  EXPECT_EQ(told.status, 8);  // nobody listens
+}
+
 TEST_F(RdmacmChannel, RequestsMoveWithTheListener) {
   rdma_event_channel* const before = rdma_create_event_channel();
   rdma_cm_id* const listener = make_id();

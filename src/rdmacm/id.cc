@@ -27,7 +27,7 @@ CmId* make_id(Channel* channel, void* context, rdma_port_space space, ibv_qp_typ
   id->qp_type = type;
   id->channel = id->home = channel;
   const std::lock_guard lock(mailbox().mutex);
-  channel->join();
+  channel->join(*id);
   return id.release();
 }
 
@@ -51,9 +51,15 @@ void move_home(CmId& id, Channel& to) {
     to.push(std::move(event));
     if (request != nullptr) move_home(*request, to);
   }
-  to.join();
+  to.join(id);
   id.channel = id.home = &to;
-  from.leave();
+  from.leave(id);
+}
+
+void stop_listening(CmId& id) {
+  if (id.listener == cm::ListenerId{}) return;
+  id.device->service().unlisten(id.listener);
+  id.listener = {};
 }
 
 namespace {
@@ -65,7 +71,7 @@ void await_acknowledgements(CmId& id, std::unique_lock<std::mutex>& lock) {
 
 // The service tells nothing more of it once this is done.
 void end_exchange(CmId& id) {
-  if (id.listener != cm::ListenerId{}) id.device->service().unlisten(id.listener);
+  stop_listening(id);
   if (id.comm != cm::CommId{}) {
     id.device->service().release(id.comm);
     forget_request(id.comm, id);
@@ -91,7 +97,7 @@ void discard_request(CmId& id) {
   (void)take_back_events(id);
   {
     const std::lock_guard lock(mailbox().mutex);
-    id.home->leave();
+    id.home->leave(id);
   }
   delete &id;
 }
@@ -106,7 +112,7 @@ void destroy_id(CmId& id) {
     std::unique_lock lock(mailbox().mutex);
     await_acknowledgements(id, lock);
     if (id.alone) own = id.home;
-    id.home->leave();
+    id.home->leave(id);
   }
   if (own != nullptr) own->close();
   delete &id;

@@ -103,6 +103,8 @@ struct CmId : rdma_cm_id {
 // A new one, on this channel or on its own. nullptr and errno.
 [[nodiscard]] CmId* make_id(Channel* channel, void* context, rdma_port_space space,
                             ibv_qp_type type);
+// Requests come no more.
+void stop_listening(CmId& id);
 // Ends what it has begun, waits until its events are acknowledged.
 void destroy_id(CmId& id);
 // Of a request whose event was never got.

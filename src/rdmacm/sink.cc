@@ -136,14 +136,15 @@ class Sink final : public cm::EventSink {
     event->listen_id = &listener;
     event->counted = &listener;
     id->channel = id->home = listener.home;
-    requests_[from.id.value] = id.get();
+    id->home->join(*id);
     try {
+      requests_[from.id.value] = id.get();
       id->home->push(std::move(event));
     } catch (const std::bad_alloc&) {
       requests_.erase(from.id.value);
+      id->home->leave(*id);
       return;
     }
-    id->home->join();
     (void)id.release();
   }
 
