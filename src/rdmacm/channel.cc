@@ -17,11 +17,6 @@
 
 namespace verbena::rdmacm {
 
-Mailbox& mailbox() {
-  static Mailbox& only = *new Mailbox;
-  return only;
-}
-
 void Event::set_private_data(std::span<const uint8_t> bytes) {
   private_length = static_cast<uint8_t>(std::min(bytes.size(), private_bytes.size()));
   std::copy_n(bytes.begin(), private_length, private_bytes.begin());
@@ -146,13 +141,13 @@ VERBENA_EXPORT rdma_event_channel* rdma_create_event_channel(void) {
 }
 
 VERBENA_EXPORT void rdma_destroy_event_channel(rdma_event_channel* channel) {
-  if (channel != nullptr) static_cast<Channel*>(channel)->close();
+  if (is_ours(channel)) static_cast<Channel*>(channel)->close();
 }
 
 VERBENA_EXPORT int rdma_ack_cm_event(rdma_cm_event* event) {
   if (event == nullptr) return answer(EINVAL);
   auto* const whole = static_cast<Event*>(event);
-  {
+  if (whole->counted->is_ours()) {
     Mailbox& box = mailbox();
     const std::lock_guard lock(box.mutex);
     ++whole->counted->acknowledged;

@@ -20,6 +20,7 @@
 
 #include "base/unique_fd.h"
 #include "cm/types.h"
+#include "rdmacm/process.h"
 
 namespace verbena::rdmacm {
 
@@ -53,11 +54,10 @@ struct Mailbox {
   std::mutex mutex;
   std::condition_variable changed;  // an acknowledgement
 };
-// Outlives every thread's last call.
-[[nodiscard]] Mailbox& mailbox();
+[[nodiscard]] inline Mailbox& mailbox() { return only<Mailbox>(); }
 
 // The descriptor can be read as long as there are events; nobody but this class reads it.
-class Channel : public rdma_event_channel {
+class Channel : public rdma_event_channel, public ProcessOwned {
  public:
   // nullptr and errno.
   [[nodiscard]] static Channel* create();
@@ -102,6 +102,10 @@ std::deque<std::unique_ptr<Event>> Channel::remove(Matches matches) {
   queue_ = std::move(kept);
   show();
   return removed;
+}
+
+[[nodiscard]] inline bool is_ours(const rdma_event_channel* channel) {
+  return channel != nullptr && static_cast<const Channel*>(channel)->is_ours();
 }
 
 // Gives an event of the library's own making to an id's channel.

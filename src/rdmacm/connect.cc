@@ -311,29 +311,29 @@ namespace {
 using namespace verbena::rdmacm;
 
 VERBENA_EXPORT int rdma_connect(rdma_cm_id* id, rdma_conn_param* params) {
-  return guarded([=] { return id != nullptr ? connect(of(id), params) : EINVAL; });
+  return guarded([=] { return is_ours(id) ? connect(of(id), params) : EINVAL; });
 }
 
 VERBENA_EXPORT int rdma_accept(rdma_cm_id* id, rdma_conn_param* params) {
-  return guarded([=] { return id != nullptr ? accept(of(id), params) : EINVAL; });
+  return guarded([=] { return is_ours(id) ? accept(of(id), params) : EINVAL; });
 }
 
 VERBENA_EXPORT int rdma_reject(rdma_cm_id* id, const void* data, uint8_t length) {
   return guarded([=] {
-    if (id == nullptr) return EINVAL;
+    if (!is_ours(id)) return EINVAL;
     const auto* const bytes = static_cast<const uint8_t*>(data);
     return reject(of(id), {bytes, bytes != nullptr ? length : size_t{0}});
   });
 }
 
 VERBENA_EXPORT int rdma_establish(rdma_cm_id* id) {
-  return guarded([=] { return id != nullptr ? establish(of(id)) : EINVAL; });
+  return guarded([=] { return is_ours(id) ? establish(of(id)) : EINVAL; });
 }
 
 VERBENA_EXPORT int rdma_disconnect(rdma_cm_id* id) {
-  return guarded([=] { return id != nullptr ? disconnect(of(id)) : EINVAL; });
+  return guarded([=] { return is_ours(id) ? disconnect(of(id)) : EINVAL; });
 }
 
 VERBENA_EXPORT int rdma_notify(rdma_cm_id* id, ibv_event_type event) {
-  return guarded([=] { return id != nullptr ? notify(of(id), event) : EINVAL; });
+  return guarded([=] { return is_ours(id) ? notify(of(id), event) : EINVAL; });
 }

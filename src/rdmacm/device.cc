@@ -9,10 +9,10 @@
 
 #include <fcntl.h>
 #include <rdma/rdma_cma.h>
-#include <unistd.h>
 
 #include "base/c_interface.h"
 #include "rdmacm/failure.h"
+#include "rdmacm/process.h"
 #include "rdmacm/sink.h"
 
 // The one way from here into libibverbs.so.1 that is not public.
@@ -41,12 +41,19 @@ bool Device::start() {
   return true;
 }
 
+namespace {
+
+struct Opened {
+  std::mutex mutex;
+  Device* device = nullptr;
+};
+
+}  // namespace
+
 Device* Device::open() {
-  static std::mutex mutex;
-  static Device* only = nullptr;
-  static pid_t owner = 0;  // a child of fork() has a device of its own
-  const std::lock_guard lock(mutex);
-  if (only != nullptr && owner == ::getpid()) return only;
+  auto& opened = only<Opened>();
+  const std::lock_guard lock(opened.mutex);
+  if (opened.device != nullptr) return opened.device;
   auto* const fresh = new Device;
   if (!fresh->start()) {
     const int error = errno;
@@ -56,8 +63,7 @@ Device* Device::open() {
     errno = error;
     return nullptr;
   }
-  owner = ::getpid();
-  return only = fresh;
+  return opened.device = fresh;
 }
 
 std::optional<uint8_t> Device::gid_index(const wire::Gid& gid) const {

@@ -109,7 +109,7 @@ VERBENA_EXPORT void rdma_destroy_ep(rdma_cm_id* id) {
 
 VERBENA_EXPORT int rdma_get_request(rdma_cm_id* listener, rdma_cm_id** id) {
   return guarded([=] {
-    if (listener == nullptr || id == nullptr) return EINVAL;
+    if (!is_ours(listener) || id == nullptr) return EINVAL;
     return get_request(of(listener), id);
   });
 }

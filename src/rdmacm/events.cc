@@ -122,7 +122,7 @@ using namespace verbena::rdmacm;
 
 VERBENA_EXPORT int rdma_get_cm_event(rdma_event_channel* channel, rdma_cm_event** event) {
   return guarded([=] {
-    if (channel == nullptr || event == nullptr) return EINVAL;
+    if (!is_ours(channel) || event == nullptr) return EINVAL;
     return get_event(*static_cast<Channel*>(channel), event);
   });
 }

@@ -147,7 +147,7 @@ using namespace verbena::rdmacm;
 VERBENA_EXPORT int rdma_create_id(rdma_event_channel* channel, rdma_cm_id** id, void* context,
                                   rdma_port_space space) {
   return guarded([=] {
-    if (id == nullptr) return EINVAL;
+    if (id == nullptr || (channel != nullptr && !is_ours(channel))) return EINVAL;
     ibv_qp_type type = IBV_QPT_RC;
     switch (space) {
       case RDMA_PS_TCP:
@@ -166,14 +166,14 @@ VERBENA_EXPORT int rdma_create_id(rdma_event_channel* channel, rdma_cm_id** id, 
 VERBENA_EXPORT int rdma_destroy_id(rdma_cm_id* id) {
   return guarded([=] {
     if (id == nullptr) return EINVAL;
-    destroy_id(of(id));
+    if (is_ours(id)) destroy_id(of(id));
     return 0;
   });
 }
 
 VERBENA_EXPORT int rdma_migrate_id(rdma_cm_id* id, rdma_event_channel* channel) {
   return guarded([=] {
-    if (id == nullptr) return EINVAL;
+    if (!is_ours(id) || (channel != nullptr && !is_ours(channel))) return EINVAL;
     return migrate(of(id), static_cast<Channel*>(channel));
   });
 }

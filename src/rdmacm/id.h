@@ -46,7 +46,7 @@ struct Membership {
   uint32_t acknowledged = 0;  // likewise
 };
 
-struct CmId : rdma_cm_id {
+struct CmId : rdma_cm_id, ProcessOwned {
   CmId() : rdma_cm_id{} {}
 
   [[nodiscard]] bool is_datagram() const { return qp_type == IBV_QPT_UD; }
@@ -99,6 +99,10 @@ struct CmId : rdma_cm_id {
 };
 
 [[nodiscard]] inline CmId& of(rdma_cm_id* id) { return *static_cast<CmId*>(id); }
+// There is one, and it is this process's.
+[[nodiscard]] inline bool is_ours(const rdma_cm_id* id) {
+  return id != nullptr && static_cast<const CmId*>(id)->is_ours();
+}
 
 // A new one, on this channel or on its own. nullptr and errno.
 [[nodiscard]] CmId* make_id(Channel* channel, void* context, rdma_port_space space,

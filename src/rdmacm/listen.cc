@@ -44,5 +44,5 @@ constexpr uint32_t kMostWaiting = 1024;  // as Linux has it
 using namespace verbena::rdmacm;
 
 VERBENA_EXPORT int rdma_listen(rdma_cm_id* id, int backlog) {
-  return guarded([=] { return id != nullptr ? listen(of(id), backlog) : EINVAL; });
+  return guarded([=] { return is_ours(id) ? listen(of(id), backlog) : EINVAL; });
 }

@@ -90,7 +90,7 @@ using namespace verbena::rdmacm;
 VERBENA_EXPORT int rdma_join_multicast(rdma_cm_id* id, sockaddr* address, void* context) {
   return guarded([=] {
     const auto group = Address::read(address);
-    if (id == nullptr || !group) return EINVAL;
+    if (!is_ours(id) || !group) return EINVAL;
     return join(of(id), *group, false, context);
   });
 }
@@ -98,7 +98,7 @@ VERBENA_EXPORT int rdma_join_multicast(rdma_cm_id* id, sockaddr* address, void* 
 VERBENA_EXPORT int rdma_join_multicast_ex(rdma_cm_id* id, rdma_cm_join_mc_attr_ex* attr,
                                           void* context) {
   return guarded([=] {
-    if (id == nullptr || attr == nullptr) return EINVAL;
+    if (!is_ours(id) || attr == nullptr) return EINVAL;
     constexpr uint32_t kBoth = RDMA_CM_JOIN_MC_ATTR_ADDRESS | RDMA_CM_JOIN_MC_ATTR_JOIN_FLAGS;
     if (attr->comp_mask >= RDMA_CM_JOIN_MC_ATTR_RESERVED) return ENOTSUP;
     if ((attr->comp_mask & kBoth) != kBoth) return EINVAL;
@@ -112,7 +112,7 @@ VERBENA_EXPORT int rdma_join_multicast_ex(rdma_cm_id* id, rdma_cm_join_mc_attr_e
 VERBENA_EXPORT int rdma_leave_multicast(rdma_cm_id* id, sockaddr* address) {
   return guarded([=] {
     const auto group = Address::read(address);
-    if (id == nullptr || !group) return EINVAL;
+    if (!is_ours(id) || !group) return EINVAL;
     return leave(of(id), *group);
   });
 }

@@ -63,7 +63,7 @@ using namespace verbena::rdmacm;
 VERBENA_EXPORT int rdma_set_option(rdma_cm_id* id, int level, int name, void* value,
                                    size_t length) {
   return guarded([=] {
-    if (id == nullptr) return EINVAL;
+    if (!is_ours(id)) return EINVAL;
     return set_option(of(id), level, name, value, length);
   });
 }

@@ -135,15 +135,15 @@ void destroy_qp(CmId& id) {
 using namespace verbena::rdmacm;
 
 VERBENA_EXPORT int rdma_create_qp(rdma_cm_id* id, ibv_pd* pd, ibv_qp_init_attr* init) {
-  if (id == nullptr || init == nullptr) return answer(EINVAL);
+  if (!is_ours(id) || init == nullptr) return answer(EINVAL);
   return guarded([=] { return create_qp(of(id), pd, *init); });
 }
 
 VERBENA_EXPORT int rdma_create_qp_ex(rdma_cm_id* id, ibv_qp_init_attr_ex* init) {
-  if (id == nullptr || init == nullptr) return answer(EINVAL);
+  if (!is_ours(id) || init == nullptr) return answer(EINVAL);
   return guarded([=] { return create_qp(of(id), *init); });
 }
 
 VERBENA_EXPORT void rdma_destroy_qp(rdma_cm_id* id) {
-  if (id != nullptr) destroy_qp(of(id));
+  if (is_ours(id)) destroy_qp(of(id));
 }

@@ -129,6 +129,6 @@ int flush_qp(CmId& id) {
 using namespace verbena::rdmacm;
 
 VERBENA_EXPORT int rdma_init_qp_attr(rdma_cm_id* id, ibv_qp_attr* attr, int* mask) {
-  if (id == nullptr || attr == nullptr || mask == nullptr) return answer(EINVAL);
+  if (!is_ours(id) || attr == nullptr || mask == nullptr) return answer(EINVAL);
   return answer(describe_qp(of(id), *attr, *mask));
 }

@@ -187,7 +187,7 @@ using namespace verbena::rdmacm;
 VERBENA_EXPORT int rdma_bind_addr(rdma_cm_id* id, sockaddr* address) {
   return guarded([=] {
     const auto given = Address::read(address);
-    if (id == nullptr || !given) return EINVAL;
+    if (!is_ours(id) || !given) return EINVAL;
     return bind(of(id), *given);
   });
 }
@@ -196,11 +196,11 @@ VERBENA_EXPORT int rdma_resolve_addr(rdma_cm_id* id, sockaddr* source, sockaddr*
   return guarded([=] {
     const auto from = Address::read(source);
     const auto to = Address::read(destination);
-    if (id == nullptr || !to || (source != nullptr && !from)) return EINVAL;
+    if (!is_ours(id) || !to || (source != nullptr && !from)) return EINVAL;
     return resolve_address(of(id), from, *to);
   });
 }
 
 VERBENA_EXPORT int rdma_resolve_route(rdma_cm_id* id, int) {
-  return guarded([=] { return id != nullptr ? resolve_route(of(id)) : EINVAL; });
+  return guarded([=] { return is_ours(id) ? resolve_route(of(id)) : EINVAL; });
 }

@@ -10,6 +10,7 @@
 
 #include "rdmacm/channel.h"
 #include "rdmacm/id.h"
+#include "rdmacm/process.h"
 
 namespace verbena::rdmacm {
 namespace {
@@ -176,10 +177,7 @@ class Sink final : public cm::EventSink {
   std::unordered_map<uint32_t, CmId*> requests_;  // under the mailbox's mutex
 };
 
-[[nodiscard]] Sink& the_sink() {
-  static Sink& only = *new Sink;  // outlives every thread of the device
-  return only;
-}
+[[nodiscard]] Sink& the_sink() { return only<Sink>(); }
 
 }  // namespace
 

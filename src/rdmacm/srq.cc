@@ -54,12 +54,12 @@ namespace {
 using namespace verbena::rdmacm;
 
 VERBENA_EXPORT int rdma_create_srq_ex(rdma_cm_id* id, ibv_srq_init_attr_ex* init) {
-  if (id == nullptr || init == nullptr) return answer(EINVAL);
+  if (!is_ours(id) || init == nullptr) return answer(EINVAL);
   return guarded([=] { return create_srq(of(id), *init); });
 }
 
 VERBENA_EXPORT int rdma_create_srq(rdma_cm_id* id, ibv_pd* pd, ibv_srq_init_attr* init) {
-  if (id == nullptr || init == nullptr) return answer(EINVAL);
+  if (!is_ours(id) || init == nullptr) return answer(EINVAL);
   return guarded([=] {
     ibv_srq_init_attr_ex whole{};
     std::memcpy(&whole, init, sizeof *init);
@@ -73,7 +73,7 @@ VERBENA_EXPORT int rdma_create_srq(rdma_cm_id* id, ibv_pd* pd, ibv_srq_init_attr
 }
 
 VERBENA_EXPORT void rdma_destroy_srq(rdma_cm_id* id) {
-  if (id == nullptr || id->srq == nullptr) return;
+  if (!is_ours(id) || id->srq == nullptr) return;
   (void)ibv_destroy_srq(id->srq);
   id->srq = nullptr;
   if (id->qp == nullptr) destroy_queues(of(id));
