@@ -53,6 +53,9 @@ struct Connection {
   Duration timewait = 0;
   Duration linger = 0;  // after a refusal
 
+  // A peer that waits for the program's answer says its message again within this time.
+  Duration says_again = 0;
+
   MadBuffer last{};  // what goes again when the peer does not answer, or asks again
   Duration resend_after = 0;
   Time grace_until = 0;      // a REQ that nobody listens to goes again until then,

@@ -94,6 +94,13 @@ void Manager::wait_for_answer(Connection& c, Duration patience, Time now) {
   timers_.set(c, std::min(now + c.resend_after, c.give_up));
 }
 
+// Of so many in a row not all are lost.
+void Manager::expect_again(Connection& c, Duration pause, Time now) {
+  constexpr int kMissed = 4;
+  const Duration within = std::max(c.says_again, config_.first_resend) + pause;
+  timers_.set(c, now + kMissed * std::min(within, config_.max_patience));
+}
+
 void Manager::enter_timewait(Connection& c, Time now) {
   set_state(c, State::kTimewait);
   timers_.set(c, now + std::min(c.timewait, config_.max_timewait));
@@ -134,11 +141,15 @@ void Manager::on_timer_of(Connection& c, Time now) {
       c.resend_after = std::min(c.resend_after * 2, c.response_time);
       timers_.set(c, std::min(now + c.resend_after, c.give_up));
       return;
-    case State::kTimewait:        finish(c, {.kind = EventKind::kTimewaitExit}); return;
+    case State::kTimewait:    finish(c, {.kind = EventKind::kTimewaitExit}); return;
     case State::kRefused:
-    case State::kSidrReplied:     erase(c); return;
+    case State::kSidrReplied: erase(c); return;
     case State::kReqReceived:
     case State::kRepReceived:
+      counters_.add(Counter::kGaveUp);
+      send_timeout_rej(c);
+      finish(c, {.kind = EventKind::kRejected, .reason = RejectReason::kTimeout});
+      return;
     case State::kEstablished:
     case State::kSidrReqReceived: return;  // a timer of the state before
   }

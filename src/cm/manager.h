@@ -5,8 +5,8 @@
 // by one thread at a time; the sinks must not call back into it.
 //
 // Always holds: a CommId that a call or an event gave is either in the table, or the event that
-// says it is gone was delivered, or release() was called; and every connection that waits for the
-// peer has a timer, so that each exchange ends in bounded time.
+// says it is gone was delivered, or release() was called; and every connection that is neither
+// established nor its program's to end has a timer, so that each exchange ends in bounded time.
 #pragma once
 
 #include <cstdint>
@@ -146,6 +146,8 @@ class Manager {
   void send(Connection& c, const M& message);  // kept as c.last
   void send_last(Connection& c);
   void wait_for_answer(Connection& c, Duration patience, Time now);
+  // While the program thinks: the peer is to be heard again, or is not there any more.
+  void expect_again(Connection& c, Duration pause, Time now);
   void enter_timewait(Connection& c, Time now);
   void end(Connection& c, const Event& event, Time now);  // timewait, and tells
   void linger(Connection& c, State state, Time now);
@@ -157,7 +159,7 @@ class Manager {
   void send_timeout_rej(Connection& c);
   void send_dreq(Connection& c, std::span<const uint8_t> private_data, Time now);
   void lose(Connection& c, RejectReason reason, Time now);
-  void send_mra(Connection& c, About about, uint8_t service_timeout);
+  void send_mra(Connection& c, About about, uint8_t service_timeout, Time now);
 
   // manager_receive.cc
   [[nodiscard]] Connection* addressed(const From& from, uint32_t our_id, uint32_t peer_id);

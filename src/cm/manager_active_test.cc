@@ -107,6 +107,16 @@ TEST_F(Active, ReplyThenEstablish) {
   pass(1000 * kSecond);
 }
 
+TEST_F(Active, PeerThatIsNotHeardAgainBeforeWeAreReady) {
+  const CommId id = answered();
+  pass(20 * kSecond);
+  EXPECT_EQ(manager.state(id), State::kRepReceived);
+  pass(10 * kSecond);
+  EXPECT_EQ(said<Rej>().reason, RejectReason::kTimeout);
+  EXPECT_EQ(happened(EventKind::kRejected).reason, RejectReason::kTimeout);
+  EXPECT_TRUE(is_gone(id));
+}
+
 TEST_F(Active, UnansweredRequestGoesAgainAndFailsInTheEnd) {
   const CommId id = connect();
   const Req first = said_again<Req>(250 * kMillisecond);

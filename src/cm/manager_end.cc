@@ -7,6 +7,7 @@
 #include "cm/fill.h"
 #include "cm/manager.h"
 #include "cm/manager_send.h"
+#include "cm/times.h"
 
 namespace verbena::cm {
 namespace {
@@ -39,7 +40,7 @@ void Manager::send_timeout_rej(Connection& c) {
   send_rej(c, {.reason = RejectReason::kTimeout, .info = guid, .private_data = {}});
 }
 
-void Manager::send_mra(Connection& c, About message, uint8_t service_timeout) {
+void Manager::send_mra(Connection& c, About message, uint8_t service_timeout, Time now) {
   counters_.add(Counter::kMraSent);
   const Mra m{.local_id = c.id.value,
               .remote_id = c.remote_id,
@@ -48,6 +49,7 @@ void Manager::send_mra(Connection& c, About message, uint8_t service_timeout) {
   MadBuffer mad;
   encode({.transaction = c.transaction}, m, mad);
   put(c.source, c.destination, mad);
+  expect_again(c, from_code(service_timeout), now);
 }
 
 void Manager::send_dreq(Connection& c, std::span<const uint8_t> private_data, Time now) {
@@ -83,14 +85,14 @@ Result<void, Error> Manager::reject(CommId id, const RejectParams& p, Time now) 
   return {};
 }
 
-Result<void, Error> Manager::ask_for_time(CommId id, uint8_t service_timeout, Time /*now*/) {
+Result<void, Error> Manager::ask_for_time(CommId id, uint8_t service_timeout, Time now) {
   Connection* const c = held(id);
   if (c == nullptr) return fail(Error::kGone);
   if (service_timeout > 31) return fail(Error::kInvalid);
   if (c->state != State::kReqReceived && c->state != State::kRepReceived) {
     return fail(Error::kWrongState);
   }
-  send_mra(*c, about(c->state), service_timeout);
+  send_mra(*c, about(c->state), service_timeout, now);
   return {};
 }
 

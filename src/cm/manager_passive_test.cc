@@ -110,6 +110,20 @@ TEST_F(Passive, DataBeforeReady) {
   pass(1000 * kSecond);
 }
 
+TEST_F(Passive, PeerThatIsNotHeardAgainWhileTheProgramThinks) {
+  const CommId id = asked();
+  pass(30 * kSecond);
+  receive(req());  // it is there
+  said<Mra>();
+  pass(4 * from_code(24));  // as long as we asked it to be silent, and some of its messages lost
+  EXPECT_EQ(manager.state(id), State::kReqReceived);
+  pass(60 * kSecond);
+  EXPECT_EQ(said<Rej>().reason, RejectReason::kTimeout);
+  EXPECT_EQ(happened(EventKind::kRejected).reason, RejectReason::kTimeout);
+  EXPECT_EQ(manager.accept(id, {}, now).error(), Error::kGone);
+  EXPECT_EQ(manager.half_open(), 0u);
+}
+
 TEST_F(Passive, RequestAgainBeforeTheAnswer) {
   const CommId id = asked();
   receive(req());

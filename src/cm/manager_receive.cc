@@ -75,8 +75,9 @@ void Manager::on(const From& from, const Rep& m) {
   c->remote_qpn = qpn;
   c->transaction = from.header.transaction;
   table_.index_remote(*c);
-  timers_.set(*c, kNever);
   set_state(*c, State::kRepReceived);
+  c->says_again = c->response_time;
+  expect_again(*c, 0, from.now);
   emit(*c, {.kind = EventKind::kConnectResponse,
             .private_data = m.private_data,
             .service_id = c->service_id,
@@ -94,7 +95,7 @@ void Manager::on_rep_again(const From& from, Connection& c, const Rep& m) {
   }
   counters_.add(Counter::kDuplicateRep);
   switch (c.state) {
-    case State::kRepReceived: send_mra(c, About::kRep, config_.mra_timeout); return;
+    case State::kRepReceived: send_mra(c, About::kRep, config_.mra_timeout, from.now); return;
     case State::kEstablished:
     case State::kRefused:     send_last(c); return;
     case State::kTimewait:

@@ -197,8 +197,10 @@ void Manager::ask_program(const From& from, const Req& m, Listener& listener,
   c.timewait = from_code(m.path.local_ack_timeout);
   // A little longer than the peer waits before it asks again: the answer to it must be the same.
   c.linger = (from_code(m.remote_response_timeout) + from_code(m.path.local_ack_timeout)) / 4 * 5;
+  c.says_again = c.linger;
   table_.index_remote(c);
   set_state(c, State::kReqReceived);
+  expect_again(c, 0, from.now);
   emit(c, request_event(m, listener, addresses));
 }
 
@@ -206,7 +208,7 @@ void Manager::on_req_again(const From& from, Connection& c) {
   counters_.add(Counter::kDuplicateReq);
   if (!c.passive || c.source != from.our) return;
   switch (c.state) {
-    case State::kReqReceived: send_mra(c, About::kReq, config_.mra_timeout); return;
+    case State::kReqReceived: send_mra(c, About::kReq, config_.mra_timeout, from.now); return;
     case State::kRepSent:
     case State::kRefused:     send_last(c); return;
     case State::kDreqSent:  // perhaps before the peer had its answer
@@ -270,6 +272,7 @@ Result<void, Error> Manager::establish(CommId id, std::span<const uint8_t> priva
   m.local_id = c->id.value;
   m.remote_id = c->remote_id;
   if (!fill(m.private_data, private_data)) return fail(Error::kTooLong);
+  timers_.set(*c, kNever);
   set_state(*c, State::kEstablished);
   send(*c, m);
   return {};
