@@ -35,6 +35,7 @@ uint32_t Host::packets_available(const wire::Gid& destination, Qpn qpn, uint32_t
   const int64_t beyond = packet_bytes + 2 * int64_t{kDatagramOverhead};
   const int64_t may = s.ledger->reserve(slot, beyond + int64_t{wanted} * packet_bytes);
   if (may == 0) return deaf_now(slot) ? wanted : 0;
+  if (s.refusals[slot].since != 0) hears_again(slot);
   return static_cast<uint32_t>(std::clamp<int64_t>((may - beyond) / packet_bytes, 1, wanted));
 }
 

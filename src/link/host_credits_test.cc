@@ -3,6 +3,7 @@
 // 212,992) does not overflow, as the kernel itself counts it (SO_RXQ_OVFL).
 #include <netinet/udp.h>
 
+#include "link/clock.h"
 #include "link/host_test_fixture.h"
 
 namespace verbena::link::testing {
@@ -13,6 +14,7 @@ struct Blast {
   uint32_t bytes;
   uint32_t segments;
   Family family = Family::kIpv4;
+  bool run = false;  // asked for together
 };
 
 bool blast_once(Host& host, uint8_t slot, const Blast& blast, std::vector<uint8_t>& buffer) {
@@ -25,7 +27,11 @@ bool blast_once(Host& host, uint8_t slot, const Blast& blast, std::vector<uint8_
   const Qpn qpn(uint32_t{slot} << 16 | 77);
   uint32_t got = 0;
   uint32_t spent = 0;
-  for (; got < blast.segments && host.available(destination, qpn); ++got) {
+  if (blast.run) {
+    got = host.packets_available(destination, qpn, blast.bytes, blast.segments);
+    if (got != 0) host.spend(destination, qpn, datagram_cost(got * blast.bytes, blast.bytes));
+  }
+  for (; !blast.run && got < blast.segments && host.available(destination, qpn); ++got) {
     const uint32_t cost = datagram_cost((got + 1) * blast.bytes, blast.bytes);
     host.spend(destination, qpn, cost - spent);
     spent = cost;
@@ -193,6 +199,36 @@ TEST_F(HostCreditsTest, AKilledSendersCreditsComeBack) {
   }
   EXPECT_EQ(reader.report->overflow, 0U);
   EXPECT_TRUE(wait_until([&] { return reader.report->members == 1; }));
+}
+
+// Runs that are refused now and then, for longer than kDeafAfter, and have room in between.
+TEST_F(HostCreditsTest, WhoHasRoomNowAndThenIsNotDeaf) {
+  const Member reader = start_joined(serve_slowly);
+  reader.report->stage = 2000;
+  const Member sender =
+      start_joined([slot = reader.slot()](Host& host, Report& report, Shared& shared) {
+        Server server(host, report, shared);
+        std::vector<uint8_t> buffer;
+        const Time end = monotonic_now() + Host::kDeafAfter * 3 / 2;
+        Time heard = monotonic_now();
+        bool wrong = false;
+        while (monotonic_now() < end && !wrong) {
+          const bool sent =
+              blast_once(host, slot, {.bytes = 4140, .segments = 15, .run = true}, buffer);
+          wrong = host.anyone_deaf() && monotonic_now() - heard < Host::kDeafAfter / 2;
+          if (sent) heard = monotonic_now();
+          if (sent) continue;
+          ++report.refused;
+          server.serve(1);
+        }
+        report.misdelivered = wrong ? 1 : 0;
+        report.stage = 1;
+        serve_until_told(host, report, shared);
+      });
+  ASSERT_TRUE(wait_until([&] { return sender.report->stage != 0; }));
+  EXPECT_EQ(sender.report->misdelivered, 0U) << "taken for deaf";
+  EXPECT_GT(sender.report->refused, 3U);
+  EXPECT_EQ(reader.report->overflow, 0U);
 }
 
 TEST_F(HostCreditsTest, AStoppedReaderHoldsOnlyItsOwnTraffic) {
