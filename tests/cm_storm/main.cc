@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// verbena_cm_storm [--seeds N] [--first S] [--trace]: runs seeds, says what was violated and how to
-// repeat it, and checks that a long run reached every counter of the connection manager.
+// verbena_cm_storm [--wired] [--seeds N] [--first S] [--trace]: runs seeds, says what was violated
+// and how to repeat it, and checks that a long run reached every counter of the connection manager.
+// --wired: over the transport (wired_storm.h); the first seed goes twice, to the same hash.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <exception>
 
 #include "cm_storm/storm.h"
+#include "cm_storm/wired_storm.h"
 
 namespace verbena::cm_storm {
 namespace {
@@ -17,6 +19,7 @@ struct Options {
   uint64_t seeds = 100;
   uint64_t first = 1;
   bool trace = false;
+  bool wired = false;
 };
 
 bool parse(int argc, char** argv, Options& options) {
@@ -24,12 +27,14 @@ bool parse(int argc, char** argv, Options& options) {
     const bool has_value = i + 1 < argc;
     if (std::strcmp(argv[i], "--trace") == 0) {
       options.trace = true;
+    } else if (std::strcmp(argv[i], "--wired") == 0) {
+      options.wired = true;
     } else if (std::strcmp(argv[i], "--seeds") == 0 && has_value) {
       options.seeds = std::strtoull(argv[++i], nullptr, 10);
     } else if (std::strcmp(argv[i], "--first") == 0 && has_value) {
       options.first = std::strtoull(argv[++i], nullptr, 10);
     } else {
-      std::fprintf(stderr, "verbena_cm_storm [--seeds N] [--first S] [--trace]\n");
+      std::fprintf(stderr, "verbena_cm_storm [--wired] [--seeds N] [--first S] [--trace]\n");
       return false;
     }
   }
@@ -71,13 +76,49 @@ int run(const Options& options) {
   return failed == 0 && all.connected != 0 ? 0 : 1;
 }
 
+int run_wired(const Options& options) {
+  WiredOutcome all;
+  size_t failed = 0;
+  for (uint64_t i = 0; i < options.seeds; ++i) {
+    const auto seed = static_cast<unsigned long long>(options.first + i);
+    WiredOutcome outcome = run_wired_storm(seed, options.trace);
+    if (i == 0 && outcome.violation.empty() && run_wired_storm(seed, false).hash != outcome.hash) {
+      outcome.violation = "the same seed had another history";
+    }
+    all.connects += outcome.connects;
+    all.packets += outcome.packets;
+    all.faults += outcome.faults;
+    for (size_t s = 0; s < Sights::kCount; ++s) all.sights.seen[s] += outcome.sights.seen[s];
+    if (outcome.violation.empty()) continue;
+    ++failed;
+    std::printf(
+        "FAIL seed %llu: %s\n  again: verbena_cm_storm --wired --seeds 1 --first %llu --trace\n",
+        seed, outcome.violation.c_str(), seed);
+  }
+  std::printf("%llu seeds, %llu connects, %llu packets, %llu faults; %zu failed\n",
+              static_cast<unsigned long long>(options.seeds),
+              static_cast<unsigned long long>(all.connects),
+              static_cast<unsigned long long>(all.packets),
+              static_cast<unsigned long long>(all.faults), failed);
+  for (size_t s = 0; s < Sights::kCount; ++s) {
+    std::printf("%12llu %s\n", static_cast<unsigned long long>(all.sights.seen[s]),
+                Sights::kText[s]);
+    if (all.sights.seen[s] != 0 || options.seeds < kLongRun) continue;
+    std::printf("FAIL never seen: %s\n", Sights::kText[s]);
+    ++failed;
+  }
+  return failed == 0 ? 0 : 1;
+}
+
 }  // namespace
 }  // namespace verbena::cm_storm
 
 int main(int argc, char** argv) {
   try {
-    verbena::cm_storm::Options options;
-    return verbena::cm_storm::parse(argc, argv, options) ? verbena::cm_storm::run(options) : 2;
+    using namespace verbena::cm_storm;
+    Options options;
+    if (!parse(argc, argv, options)) return 2;
+    return options.wired ? run_wired(options) : run(options);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "verbena_cm_storm: %s\n", error.what());
     return 2;
