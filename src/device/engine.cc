@@ -300,6 +300,7 @@ void Engine::wake_helper() {
 }
 
 void Engine::armed() {
+  lease_.on_armed();
   sleeper_.store(true, std::memory_order_relaxed);
   // The helper must watch the sockets from now on, unless a thread in wait() does.
   if (!helper_watching_.load(std::memory_order_relaxed) && !waited(clock())) {
@@ -357,6 +358,9 @@ void Engine::poll() {
   const std::unique_lock lock(mutex_, std::try_to_lock);
   if (!lock.owns_lock()) return;
   const Time now = clock();
+  if (sleeper_.load(std::memory_order_relaxed) && lease_.on_look_while_armed(now)) {
+    sleeper_.store(false, std::memory_order_relaxed);
+  }
   if (!sleeper_.load(std::memory_order_relaxed)) {
     lease_.on_poll(now);
     if (!polling_) {

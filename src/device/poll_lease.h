@@ -8,6 +8,10 @@
 // a poller still receives what it comes for, beside the helper; having done so for a while, it gets
 // a lease again, after a longer while with each time that it was lost.
 //
+// A queue that is armed says that somebody is about to sleep, and from then on nobody takes a
+// lease: the helper must be there. But it need not be the poller who sleeps (UCX has a thread that
+// waits for datagrams, which hardly ever come): who looks again and again all the same is awake.
+//
 // One thread at a time (the engine's lock), but for what is marked.
 #pragma once
 
@@ -54,6 +58,18 @@ class PollLease {
   }
   // Its program is about to sleep. Any thread.
   void give_up() { polled_.store(0, std::memory_order_relaxed); }
+  // A queue was armed: looks are counted from here. Any thread.
+  void on_armed() { looks_.store(0, std::memory_order_relaxed); }
+  // A look while a queue is armed; whether there were so many, one right after the other, that the
+  // one who looks does not sleep. A program that is about to looks once or twice more.
+  [[nodiscard]] bool on_look_while_armed(Time now) {
+    constexpr Duration kApart = 50 * kMicrosecond;
+    constexpr uint32_t kAwake = 64;
+    const uint32_t before = now - looked_ < kApart ? looks_.load(std::memory_order_relaxed) : 0;
+    looked_ = now;
+    looks_.store(before + 1, std::memory_order_relaxed);
+    return before + 1 >= kAwake;
+  }
 
   void on_poll(Time now) { polled_.store(now, std::memory_order_relaxed); }
   // The poller brought packets, and has worked on them until now.
@@ -101,6 +117,8 @@ class PollLease {
   std::atomic<Time> polled_{0};
   std::atomic<Duration> length_{kFull};
   std::atomic<Duration> full_{kFull};
+  std::atomic<uint32_t> looks_{0};  // since a queue was armed
+  Time looked_ = 0;                 // the last of them
   Duration look_ = 0;
   int32_t score_ = kNewScore;
   uint32_t in_time_ = 0;  // batches, since the lease changed or was late

@@ -49,6 +49,28 @@ TEST(PollLease, WhereALookTakesLongItIsLonger) {
   EXPECT_EQ(lease.full(), PollLease::kFull);
 }
 
+TEST(PollLease, WhoLooksAgainAndAgainWhileAQueueIsArmedIsAwake) {
+  PollLease lease;
+  Time now = kStart;
+  const auto looks_until_awake = [&](Duration apart, int most) {
+    int looks = 1;
+    while (looks < most && !lease.on_look_while_armed(now += apart)) ++looks;
+    return looks;
+  };
+  lease.on_armed();
+  const int needed = looks_until_awake(kMicrosecond, 1000);
+  EXPECT_GT(needed, 10);
+  EXPECT_LT(needed, 1000);
+  // Once or twice, then it sleeps: each time from the start.
+  for (int i = 0; i < 1000; ++i) {
+    lease.on_armed();
+    EXPECT_EQ(looks_until_awake(kMicrosecond, 3), 3);
+  }
+  // One that is elsewhere in between.
+  lease.on_armed();
+  EXPECT_EQ(looks_until_awake(100 * kMicrosecond, 1000), 1000);
+}
+
 // A program that polls once in each turn and then spins on memory, where packets reach it late.
 [[nodiscard]] Time spin_on_memory(PollLease& lease, Time now, int turns) {
   for (int i = 0; i < turns; ++i) {
