@@ -152,7 +152,7 @@ wire::Psn Engine::draw_psn() {
   return wire::Psn(static_cast<uint32_t>(random_->next()));
 }
 
-void Engine::note_family(bool ipv4) { (ipv4 ? use_ipv4_ : use_ipv6_) = true; }
+void Engine::note_family(bool ipv4) { (ipv4 ? ipv4_use_ : ipv6_use_).wanted = true; }
 
 void Engine::on_consumed(const wire::Gid& source, uint16_t source_port, uint32_t cost) {
   host_->consumed(source, source_port, cost);
@@ -208,15 +208,21 @@ void Engine::accept(const link::Datagram& datagram) {
 }
 
 size_t Engine::receive_batch(bool all_families, link::UdpReceiver::Ask ask) {
-  const link::UdpSockets* const ipv4 = host_->ipv4();
-  const link::UdpSockets* const ipv6 = host_->ipv6();
   size_t got = 0;
-  if (ipv4 != nullptr && (use_ipv4_ || all_families)) {
-    got += receiver_.receive(ipv4->receive.get(), link::Family::kIpv4, *this, ask);
+  if (all_families || is_looked_at(ipv4_use_, ipv6_use_)) {
+    got += receive_family(host_->ipv4(), link::Family::kIpv4, ipv4_use_, ask);
   }
-  if (ipv6 != nullptr && (use_ipv6_ || all_families)) {
-    got += receiver_.receive(ipv6->receive.get(), link::Family::kIpv6, *this, ask);
+  if (all_families || is_looked_at(ipv6_use_, ipv4_use_)) {
+    got += receive_family(host_->ipv6(), link::Family::kIpv6, ipv6_use_, ask);
   }
+  return got;
+}
+
+size_t Engine::receive_family(const link::UdpSockets* sockets, link::Family family, FamilyUse& use,
+                              link::UdpReceiver::Ask ask) {
+  if (sockets == nullptr) return 0;
+  const size_t got = receiver_.receive(sockets->receive.get(), family, *this, ask);
+  use.empty_looks = got != 0 ? 0 : std::min(use.empty_looks + 1, FamilyUse::kQuiet);
   return got;
 }
 

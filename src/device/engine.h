@@ -208,6 +208,19 @@ class Engine final : public transport::EventSink,
     return std::min({endpoint_->next_deadline(), connections_->next_timer(), filter_due_});
   }
 
+  // A program may want both address families and talk over one: to look at the other each time is
+  // half of the cost of a poll.
+  struct FamilyUse {
+    static constexpr uint32_t kQuiet = 256;
+    bool wanted = false;
+    uint32_t empty_looks = 0;  // in a row, up to kQuiet
+  };
+  [[nodiscard]] static bool is_looked_at(const FamilyUse& use, const FamilyUse& other) {
+    return use.wanted && (use.empty_looks < FamilyUse::kQuiet || !other.wanted ||
+                          other.empty_looks >= FamilyUse::kQuiet);
+  }
+  size_t receive_family(const link::UdpSockets* sockets, link::Family family, FamilyUse& use,
+                        link::UdpReceiver::Ask ask);
   // Reads one batch from the sockets; gives the number of datagrams. Under the lock.
   size_t receive_batch(bool all_families,
                        link::UdpReceiver::Ask ask = link::UdpReceiver::Ask::kBatch);
@@ -268,8 +281,8 @@ class Engine final : public transport::EventSink,
   Time batch_time_ = 0;
   uint16_t port_ = 0;
   bool this_host_only_ = false;
-  bool use_ipv4_ = false;
-  bool use_ipv6_ = false;
+  FamilyUse ipv4_use_;
+  FamilyUse ipv6_use_;
   uint32_t poll_round_ = 0;
   uint32_t last_qpn_ = 0;
   uint32_t qpn_step_ = 0;  // 0: not drawn yet

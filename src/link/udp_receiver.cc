@@ -119,7 +119,8 @@ void UdpReceiver::dispatch(const mmsghdr& header, Family family, DatagramHandler
 }
 
 size_t UdpReceiver::receive(int fd, Family family, DatagramHandler& handler, Ask ask) {
-  const size_t most = large_ ? 1 : ask == Ask::kBatch ? kBatch : expected_;
+  size_t& expected = expected_[static_cast<size_t>(family)];
+  const size_t most = large_ ? 1 : ask == Ask::kBatch ? kBatch : expected;
   for (size_t i = 0; i < most; ++i) {
     mmsghdr& header = headers_[i];
     header.msg_hdr.msg_namelen = sizeof(sockaddr_storage);
@@ -130,11 +131,11 @@ size_t UdpReceiver::receive(int fd, Family family, DatagramHandler& handler, Ask
   const int got =
       ::recvmmsg(fd, headers_.data(), static_cast<unsigned>(most), MSG_DONTWAIT, nullptr);
   if (got <= 0) {
-    expected_ = 1;
+    expected = 1;
     return 0;
   }
   for (int i = 0; i < got; ++i) dispatch(headers_[static_cast<size_t>(i)], family, handler);
-  expected_ = static_cast<size_t>(got) == most ? std::min(2 * most, kBatch) : 1;
+  expected = static_cast<size_t>(got) == most ? std::min(2 * most, kBatch) : 1;
   return static_cast<size_t>(got);
 }
 

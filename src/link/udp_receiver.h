@@ -85,7 +85,7 @@ class UdpReceiver {
   // Large datagrams are read one by one: each frees its room for the sender, and is worked on while
   // it is in the cache.
   bool large_ = false;
-  size_t expected_ = 1;  // by kAsExpected
+  std::array<size_t, 2> expected_{1, 1};  // by kAsExpected, by family
 };
 
 }  // namespace verbena::link
