@@ -289,8 +289,15 @@ void Engine::have_helper_by(Time deadline) {
   wake_helper();
 }
 
-void Engine::settle_received(Time now) {
-  settle(now, to_publish_.empty() ? acks_of_batch() : Acks::kHold);
+void Engine::settle_received(Time now, bool held) {
+  // A program that takes one message after the other gives no answer to each: they share an ACK,
+  // as long as it takes them quickly.
+  constexpr uint32_t kBatchesPerAck = 8;
+  constexpr Duration kHeldAtMost = 30 * kMicrosecond;
+  if (!held) acks_held_since_ = now;
+  if (to_publish_.empty()) return settle(now, acks_of_batch());
+  const bool hold = ++batches_unacked_ < kBatchesPerAck && now - acks_held_since_ < kHeldAtMost;
+  settle(now, hold ? Acks::kHold : Acks::kSend);
 }
 
 Engine::Acks Engine::acks_of_batch() {
@@ -386,12 +393,7 @@ void Engine::poll() {
   }
   ++counters_.poller_batches;
   last_activity_ = now;
-  // What was held until now has waited for an answer that did not come.
-  if (held && batches_unacked_ == 0) {
-    settle(now);
-  } else {
-    settle_received(now);
-  }
+  settle_received(now, held);
   if (!sleeper_.load(std::memory_order_relaxed)) lease_.on_batch(clock());
   // Should this program not come back: timers, and ACKs that are held.
   const Time lease_end = std::max(lease_.end(), now);

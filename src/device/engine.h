@@ -16,7 +16,8 @@
 //
 // ACKs: of bulk, a few batches that are there already share them. When a batch brought completions,
 // its ACKs wait for the program's answer and leave behind it in one system call. They go alone when
-// the program calls in for something else, or at the helper's next look, at most kTick later.
+// the program polls and there is nothing more, after a few messages, when the program calls in for
+// something else, or at the helper's next look, at most kTick later.
 #pragma once
 
 #include <algorithm>
@@ -231,8 +232,9 @@ class Engine final : public transport::EventSink,
   [[nodiscard]] bool has_work(Time now);
   // Timers that are due, owed ACKs, replies; then the link is flushed and completions shown.
   void settle(Time now, Acks acks = Acks::kSend);
-  // settle() after packets were received for a thread of the program's.
-  void settle_received(Time now);
+  // settle() after packets were received for a thread of the program's; `held`: while ACKs for
+  // what it had before were held.
+  void settle_received(Time now, bool held);
   void finish();
   void report_counters();
   void wake_helper();
@@ -288,7 +290,8 @@ class Engine final : public transport::EventSink,
   uint32_t qpn_step_ = 0;  // 0: not drawn yet
   wire::Psn management_psn_;
   std::string counters_file_;
-  uint32_t batches_unacked_ = 0;  // of bulk, that put their ACKs off for the next
+  uint32_t batches_unacked_ = 0;  // that put their ACKs off for the next,
+  Time acks_held_since_ = 0;      // of a program that polls, since then
 
   // Between pollers and the helper; relaxed: hints that the next pass corrects.
   PollLease lease_;
