@@ -85,6 +85,7 @@ class UdpTransmitter final : public transport::PacketSink {
   [[nodiscard]] uint32_t room_for(const transport::Path& path, Qpn qpn, uint32_t packet_bytes,
                                   uint32_t wanted) const override;
   void send_run(const transport::OutRun& run) override;
+  void cut() override { flush(); }
   [[nodiscard]] bool paces(const transport::Path& path, Qpn qpn) const override;
   [[nodiscard]] std::span<uint8_t> staging() override;
   void flush();

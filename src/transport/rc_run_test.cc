@@ -73,6 +73,21 @@ TEST_F(RcRun, IsTheSameOnTheWireAsOneByOne) {
   }
 }
 
+// The peer has nothing else to do: it works on the one half while we make the other.
+TEST_F(RcRun, AMessageAloneLeavesInTwoParts) {
+  connect();
+  ASSERT_TRUE(accepted(post({.op = SendOp::kSend}, {at(0, 64 * 1024)})));
+  EXPECT_EQ(link_.sent.size(), 64u);
+  EXPECT_EQ(link_.cuts, std::vector<size_t>({32}));
+}
+
+TEST_F(RcRun, AShortMessageAndOneBehindOthersLeaveWhole) {
+  connect();
+  ASSERT_TRUE(accepted(post({.op = SendOp::kSend}, {at(0, 40 * 1024)})));
+  ASSERT_TRUE(accepted(post({.op = SendOp::kSend}, {at(0, 48 * 1024)})));
+  EXPECT_TRUE(link_.cuts.empty());
+}
+
 TEST_F(RcRun, EndsWhereAListEntryDoes) {
   connect();
   const uint64_t before = count(Counter::kRunsSent);

@@ -226,6 +226,16 @@ enum class Sent : uint8_t { kYes, kMustWait, kFailed };
   return static_cast<uint32_t>(std::min<uint64_t>(by_cost, window.limits.max_packets - out));
 }
 
+// Where a message is cut in two: before this packet, what is made of it so far leaves at once. For
+// a peer that has nothing else to do, so that it works on the one part while we make the other.
+// 0: nowhere.
+[[nodiscard]] uint32_t cut_of(const QueuePair& qp, const SendWqe& wqe) {
+  constexpr uint32_t kHeadBytes = 32 * 1024;
+  const uint32_t head = kHeadBytes / qp.mtu;
+  const bool alone = qp.send.una == wqe.first_psn;
+  return alone && wqe.packets >= head + head / 2 && !wqe.wants_response() ? head : 0;
+}
+
 // Sends a run from the cursor on, if there is one; gives the number of its packets.
 [[nodiscard]] uint32_t send_run_at_cursor(Core& core, QueuePair& qp, const SendWqe& wqe,
                                           uint32_t budget, Time now) {
@@ -239,6 +249,7 @@ enum class Sent : uint8_t { kYes, kMustWait, kFailed };
        send.window.limits.ack_every - std::min(send.unrequested, send.window.limits.ack_every)});
   const bool again = psn.is_before(send.sent_end);
   if (again) most = std::min(most, static_cast<uint32_t>(distance(psn, send.sent_end)));
+  if (const uint32_t cut = cut_of(qp, wqe); from < cut) most = std::min(most, cut - from);
   OutRun run = run_at_cursor(core, qp, wqe, most);
   const uint32_t packets = run.packets;
   if (packets < 2) return 0;
@@ -319,6 +330,7 @@ void pump_reliable(Core& core, QueuePair& qp, Time now) {
       if (send.refused) refuse(core, qp);
       break;
     }
+    if (send.cursor_packet != 0 && send.cursor_packet == cut_of(qp, wqe)) core.link.cut();
     if (const uint32_t run = send_run_at_cursor(core, qp, wqe, budget, now); run != 0) {
       budget -= run;
       continue;

@@ -75,9 +75,11 @@ class RecordingLink final : public PacketSink {
   [[nodiscard]] uint32_t room_for(const Path&, Qpn, uint32_t, uint32_t wanted) const override {
     return static_cast<uint32_t>(std::min<size_t>(room, wanted));
   }
+  void cut() override { cuts.push_back(sent.size()); }
   [[nodiscard]] std::span<uint8_t> staging() override { return staging_; }
 
   std::vector<Packet> sent;
+  std::vector<size_t> cuts;  // after so many of what is in `sent`
   size_t room = kUnlimited;
   bool discard = false;
 

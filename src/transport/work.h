@@ -140,6 +140,8 @@ class PacketSink {
   }
   // As many packets as room_for() said, at most.
   virtual void send_run(const OutRun& run);
+  // What was sent so far need not wait for what follows.
+  virtual void cut() {}
   // Whether has_room_towards() keeps what lies at the receiver within its buffer by itself.
   [[nodiscard]] virtual bool paces(const Path& /*path*/, Qpn /*qpn*/) const { return false; }
   // Room for one payload (kMaxMtu bytes). What a sent packet's pieces point to stays untouched
