@@ -78,8 +78,15 @@ def memory(build, held):
     return at_client, at_server
 
 
+def on_core(end):
+    """Keeps a server (0) or a client (1) on a core of its own, where there are two."""
+    cores = sorted(os.sched_getaffinity(0))
+    return ["taskset", "-c", str(cores[end])] if len(cores) > 1 else []
+
+
 def pair(server, client, env):
     """What a client says, its server having been started before."""
+    server, client = on_core(0) + server, on_core(1) + client
     running = subprocess.Popen(server, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         for _ in range(50):  # the server listens soon
@@ -95,9 +102,10 @@ def pair(server, client, env):
 
 def libfabric(verbena, kind, size, count):
     port = free_port()
+    env = {**os.environ, "FI_TCP_IFACE": "lo"}
     common = [verbena, "run", "--", "fi_pingpong", "-p", "verbs" if kind == "device" else "tcp", "-e", "msg", "-I", str(count),
               "-S", str(size)]
-    said = pair(common + ["-B", port], common + ["-P", port, "127.0.0.1"], os.environ)
+    said = pair(common + ["-B", port], common + ["-P", port, "127.0.0.1"], env)
     fields = said.splitlines()[-1].split()
     return {"MB/s": float(fields[5]), "us": float(fields[6])}
 
@@ -107,8 +115,8 @@ def ucx(verbena, kind, size, count):
     tls = "rc_verbs,ud_verbs:aux" if kind == "device" else "tcp"
     env = {**os.environ, "UCX_TLS": tls, "UCX_NET_DEVICES": "verbena0:1" if kind == "device" else "lo", "UCX_WARN_UNUSED_ENV_VARS": "n"}
     test = "tag_bw" if size > 1000 else "tag_lat"
-    common = [verbena, "run", "--", "ucx_perftest", "-p", port]
-    said = pair(common, common[:4] + ["127.0.0.1", "-p", port, "-t", test, "-s", str(size), "-n", str(count)], env)
+    common = [verbena, "run", "--address", "lo", "--", "ucx_perftest", "-p", port]
+    said = pair(common, common + ["127.0.0.1", "-t", test, "-s", str(size), "-n", str(count)], env)
     fields = re.search(r"^Final:(.*)$", said, re.M).group(1).split()
     return {"MB/s": float(fields[5]), "us": float(fields[3])}
 
@@ -148,7 +156,8 @@ def main():
           f" {at_server / 1024:.1f} KiB at the server")
     rows.append({"name": f"{options.held} connections held, bytes each", "client": at_client, "server": at_server})
 
-    print("\nlibfabric and UCX on the device, against the same on TCP over loopback (aim: more than 1)")
+    print("\nlibfabric and UCX on the device, against the same on their own TCP (aim: more than 1)")
+    print(f"  both over the loopback interface and its addresses, {'each end on a core of its own' if on_core(0) else 'not pinned'}")
     for name, measure in (("fi_pingpong msg", libfabric), ("ucx_perftest rc", ucx)):
         for size, count, unit in ((65536, scaled(3000), "MB/s"), (8, scaled(5000), "us")):
             ours, theirs = [], []
