@@ -77,6 +77,9 @@ class CompletionQueue final : public transport::CompletionQueue {
   [[nodiscard]] bool empty() const {
     return published_.load(std::memory_order_acquire) == consumed_.load(std::memory_order_relaxed);
   }
+  // How many completions there were to poll so far, and how many were.
+  [[nodiscard]] uint64_t published() const { return published_.load(std::memory_order_relaxed); }
+  [[nodiscard]] uint64_t consumed() const { return consumed_.load(std::memory_order_acquire); }
   // Around fork: no other thread is polling.
   void before_fork() { consumer_.lock(); }
   void after_fork() { consumer_.unlock(); }

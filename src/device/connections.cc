@@ -32,6 +32,9 @@ Connections::Connections(Engine& engine, const Parts& parts, uint64_t node_guid,
     : engine_(engine),
       host_(parts.host),
       watch_(parts.endpoint, parts.host, watch),
+      held_ends_([&engine](Qpn qpn, const CompletionMarks& marks) {
+        return engine.router().were_polled(qpn, marks);
+      }),
       manager_(
           {.slot = parts.host.slot(), .ca_guid = node_guid, .listener_grace = 250 * kMillisecond},
           *this, *this, parts.random) {}
@@ -47,9 +50,12 @@ void Connections::receive(const wire::Gid& our, const wire::Gid& peer, const wir
   manager_.on_mad(our, peer, view.payload, now);
 }
 
-Time Connections::next_timer() const { return std::min(manager_.next_timer(), watch_.next_tick()); }
+Time Connections::next_timer() const {
+  return std::min({manager_.next_timer(), watch_.next_tick(), held_ends_.next_look()});
+}
 
 void Connections::on_timer(Time now) {
+  if (held_ends_.next_look() <= now) tell(held_ends_.take_due(now));
   if (manager_.next_timer() <= now) manager_.on_timer(now);
   if (watch_.next_tick() > now) return;
   for (const cm::CommId id : watch_.tick(now)) {
@@ -75,7 +81,9 @@ void Connections::send_mad(const wire::Gid& source, const wire::Gid& destination
 void Connections::on_event(const cm::Event& event) {
   // What arrived before it is seen before it: a program that hears of the end may look no more.
   engine_.publish_completions();
+  tell(held_ends_.take(event.id));
   constexpr uint32_t kSlotAt = 24;
+  const Qpn qpn = watch_.qpn_of(event.id);
   switch (event.kind) {
     case cm::EventKind::kConnectRequest:
     case cm::EventKind::kConnectResponse:
@@ -88,7 +96,16 @@ void Connections::on_event(const cm::Event& event) {
     case cm::EventKind::kDisconnectRequested: watch_.remove(event.id); break;
     default:                                  break;
   }
+  if (event.kind == cm::EventKind::kDisconnectRequested) {
+    const CompletionMarks marks = engine_.router().completions_of(qpn);
+    if (held_ends_.keep(event, qpn, marks, Engine::clock())) return;
+  }
   if (sink_ != nullptr) sink_->on_event(event);
+}
+
+void Connections::tell(const std::vector<cm::Event>& events) {
+  if (sink_ == nullptr) return;
+  for (const cm::Event& event : events) sink_->on_event(event);
 }
 
 void Connections::set_sink(cm::EventSink* sink) {
@@ -159,6 +176,7 @@ Result<void, cm::Error> Connections::reject(cm::CommId id, const cm::RejectParam
 Result<void, cm::Error> Connections::disconnect(cm::CommId id,
                                                 std::span<const uint8_t> private_data) {
   const Engine::Locked locked(engine_);
+  tell(held_ends_.take(id));
   return manager_.disconnect(id, private_data, locked.now());
 }
 
@@ -169,11 +187,13 @@ Result<void, cm::Error> Connections::data_arrived(cm::CommId id) {
 
 Result<void, cm::Error> Connections::set_context(cm::CommId id, uint64_t context) {
   const Engine::Quiet locked(engine_);
+  tell(held_ends_.take(id));
   return manager_.set_context(id, context);
 }
 
 void Connections::release(cm::CommId id) {
   const Engine::Locked locked(engine_);
+  (void)held_ends_.take(id);  // nobody is left to be told
   watch_.remove(id);
   manager_.release(id, locked.now());
 }

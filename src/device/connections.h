@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // The connection manager on the wire: the messages of QP1 between the engine and cm::Manager, the
-// ports among the processes of the host, and the watch over idle peers. As cm::Service it takes the
-// engine's lock; the engine calls the rest with the lock held.
+// ports among the processes of the host, the watch over idle peers, and ends that wait to be told.
+// As cm::Service it takes the engine's lock; the engine calls the rest with the lock held.
 #pragma once
 
 #include <cstdint>
 #include <span>
 #include <unordered_map>
+#include <vector>
 
 #include "cm/manager.h"
 #include "cm/service.h"
+#include "device/held_ends.h"
 #include "device/peer_watch.h"
 #include "link/ports.h"
 #include "wire/packet.h"
@@ -73,11 +75,13 @@ class Connections final : public cm::Service, private cm::MadSink, private cm::E
  private:
   void send_mad(const wire::Gid& source, const wire::Gid& destination, cm::MadBytes mad) override;
   void on_event(const cm::Event& event) override;
+  void tell(const std::vector<cm::Event>& events);
 
   Engine& engine_;
   link::Host& host_;
   cm::EventSink* sink_ = nullptr;
   PeerWatch watch_;
+  HeldEnds held_ends_;
   std::unordered_map<uint64_t, link::Port> listening_;  // by listener
   ConnectionCounters counters_;
   cm::Manager manager_;

@@ -187,6 +187,26 @@ void Device::on_addresses_changed() {
   }
 }
 
+CompletionMarks Device::completions_of(Qpn qpn) {
+  const auto place = qps_.find(qpn.value);
+  if (place == qps_.end()) return {};
+  const auto published = [](const CompletionQueue* cq) {
+    return cq != nullptr ? cq->published() : 0;
+  };
+  return {.send = published(place->second->request.send_cq),
+          .recv = published(place->second->request.recv_cq)};
+}
+
+bool Device::were_polled(Qpn qpn, const CompletionMarks& marks) {
+  const auto place = qps_.find(qpn.value);
+  if (place == qps_.end()) return true;
+  const auto polled = [](const CompletionQueue* cq, uint64_t mark) {
+    return cq == nullptr || cq->consumed() >= mark;
+  };
+  return polled(place->second->request.send_cq, marks.send) &&
+         polled(place->second->request.recv_cq, marks.recv);
+}
+
 transport::Path Device::path_between(const wire::Gid& source, const wire::Gid& destination) {
   if (const auto index = gids_.find(source)) {
     if (const auto path = resolve({.destination = destination, .source_index = *index})) {

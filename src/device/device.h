@@ -175,6 +175,8 @@ class Device final : public EventRouter {
   void on_srq_event(transport::Event event, SrqId srq) override;
   void on_cq_overflow(CompletionQueue& cq) override;
   void on_addresses_changed() override;
+  [[nodiscard]] CompletionMarks completions_of(Qpn qpn) override;
+  [[nodiscard]] bool were_polled(Qpn qpn, const CompletionMarks& marks) override;
   [[nodiscard]] transport::Path path_between(const wire::Gid& source,
                                              const wire::Gid& destination) override;
 

@@ -38,6 +38,7 @@
 #include "device/epoll_sleep.h"
 #include "device/event_queue.h"
 #include "device/gid_table.h"
+#include "device/held_ends.h"
 #include "device/poll_lease.h"
 #include "link/host.h"
 #include "link/receive_filter.h"
@@ -79,6 +80,9 @@ class EventRouter {
   virtual void on_cq_overflow(CompletionQueue& cq) = 0;
   // The host's addresses or interfaces may have changed.
   virtual void on_addresses_changed() = 0;
+  // What a queue pair's completion queues hold, and whether it was polled. Under the engine's lock.
+  [[nodiscard]] virtual CompletionMarks completions_of(Qpn qpn) = 0;
+  [[nodiscard]] virtual bool were_polled(Qpn qpn, const CompletionMarks& marks) = 0;
   // How packets of the device's own leave. Under the engine's lock.
   [[nodiscard]] virtual transport::Path path_between(const wire::Gid& source,
                                                      const wire::Gid& destination) = 0;
@@ -139,6 +143,7 @@ class Engine final : public transport::EventSink,
   // A completion queue is destroyed. Under the lock.
   void forget(CompletionQueue& cq) { std::erase(to_publish_, &cq); }
 
+  [[nodiscard]] EventRouter& router() { return router_; }
   // The connection manager.
   [[nodiscard]] Connections& connections() { return *connections_; }
   // A datagram between the QP1s of two addresses. Under the lock; leaves at its end.

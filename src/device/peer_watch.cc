@@ -40,6 +40,11 @@ void PeerWatch::add_member(cm::CommId id, const wire::Gid& peer, uint8_t slot, T
 
 void PeerWatch::remove(cm::CommId id) { watched_.erase(id.value); }
 
+Qpn PeerWatch::qpn_of(cm::CommId id) const {
+  const auto place = watched_.find(id.value);
+  return place != watched_.end() ? place->second.qpn : Qpn(0);
+}
+
 bool PeerWatch::is_gone(const Watched& watched, Time now) {
   if (watched.incarnation != 0) {
     return host_.incarnation_of(watched.peer, watched.peer_qpn) != watched.incarnation;

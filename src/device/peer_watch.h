@@ -36,6 +36,8 @@ class PeerWatch {
   // with this slot of this host.
   void add_member(cm::CommId id, const wire::Gid& peer, uint8_t slot, Time now);
   void remove(cm::CommId id);
+  // Our queue pair, while it is watched; 0: none.
+  [[nodiscard]] Qpn qpn_of(cm::CommId id) const;
   [[nodiscard]] Time next_tick() const { return watched_.empty() ? kNever : tick_at_; }
   // Those that are gone; they are not watched any more.
   [[nodiscard]] std::vector<cm::CommId> tick(Time now);

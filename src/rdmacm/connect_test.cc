@@ -209,6 +209,25 @@ TEST_F(RdmacmConnect, AnIdThatIsDestroyedTellsItsPeer) {
   EXPECT_EQ(expect(RDMA_CM_EVENT_DISCONNECTED).id, both.passive);
 }
 
+// It waits for completions that came before it to be polled, but not for ever.
+TEST_F(RdmacmConnect, TheEndIsToldThoughNobodyPolls) {
+  const Connected both = connect(listen(at("127.0.0.1")));
+  std::array<char, 16> words{"a word"};
+  ibv_mr* const sent = rdma_reg_msgs(both.active, words.data(), words.size());
+  ibv_mr* const got = rdma_reg_msgs(both.passive, words.data(), words.size());
+  ASSERT_EQ(rdma_post_recv(both.passive, nullptr, words.data(), words.size(), got), 0);
+  ASSERT_EQ(rdma_post_send(both.active, nullptr, words.data(), words.size(), sent, 0), 0);
+  ibv_wc wc{};
+  ASSERT_EQ(rdma_get_recv_comp(both.passive, &wc), 1);
+  ASSERT_EQ(rdma_disconnect(both.passive), 0);
+  expect(RDMA_CM_EVENT_DISCONNECTED);
+  expect(RDMA_CM_EVENT_DISCONNECTED);
+  ASSERT_EQ(rdma_get_send_comp(both.active, &wc), 1);
+  EXPECT_EQ(wc.status, IBV_WC_SUCCESS);
+  EXPECT_EQ(rdma_dereg_mr(sent), 0);
+  EXPECT_EQ(rdma_dereg_mr(got), 0);
+}
+
 TEST_F(RdmacmConnect, ARequestThatNobodyGotEndsWithItsListener) {
   rdma_cm_id* const listener = listen(at("127.0.0.1"));
   rdma_cm_id* const active = resolve(of_listener(listener));
