@@ -33,6 +33,8 @@ Context::~Context() {
     if (context == this) release(*cq);
   }
   std::erase_if(device_->cqs_, [this](const auto& entry) { return entry.second == this; });
+  std::erase_if(device_->reserved_qpns_,
+                [this](const auto& entry) { return entry.second == this; });
   std::unordered_set<uint32_t> pds;
   for (Pd* const pd : pds_) {
     pds.insert(pd->id.value);

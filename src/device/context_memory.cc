@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Context: protection domains, regions, windows.
+// Context: protection domains, regions, windows, keys over other keys.
 #include <cerrno>
 
 #include "device/device.h"
@@ -73,6 +73,31 @@ int Context::dealloc_mw(RKey window) {
   const Engine::Locked locked(device_->engine());
   const auto done = locked.memory().deallocate_window(window);
   return done ? 0 : errno_of(done.error());
+}
+
+Outcome<memory::RegionKeys> Context::create_key(Pd& pd, const memory::KeySpec& spec) {
+  const Engine::Quiet locked(device_->engine());
+  const auto keys = locked.memory().create_key(pd.id, spec);
+  if (!keys) return fail(errno_of(keys.error()));
+  return *keys;
+}
+
+int Context::destroy_key(LKey key) {
+  const Engine::Locked locked(device_->engine());
+  const auto done = locked.memory().destroy_key(key);
+  return done ? 0 : errno_of(done.error());
+}
+
+int Context::configure_key(Pd& pd, LKey key, const memory::KeyConfig& config) {
+  const Engine::Locked locked(device_->engine());
+  return locked.memory().configure_key(key, pd.id, config) == memory::Fault::kNone ? 0 : EINVAL;
+}
+
+Outcome<std::optional<memory::SignatureError>> Context::take_signature_error(LKey key) {
+  const Engine::Quiet locked(device_->engine());
+  auto error = locked.memory().take_signature_error(key);
+  if (!error) return fail(errno_of(error.error()));
+  return *error;
 }
 
 int Context::rereg_mr(Mr& mr, const RegionChange& change) {

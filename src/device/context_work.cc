@@ -98,16 +98,12 @@ Outcome<std::unique_ptr<Qp>> Context::create_qp(Pd* pd, const QpRequest& request
                                .send = request.send,
                                .max_recv_entries = request.max_recv_entries,
                                .max_recv_sge = request.max_recv_sge,
-                               .signal_all = request.signal_all};
+                               .signal_all = request.signal_all,
+                               .signature_pipelining = request.signature_pipelining};
   auto queues = engine.make_queues(init);
   if (!queues) return fail(errno_of(queues.error()));
   const Engine::Quiet locked(engine);
-  // The number's low bits are random: a taken one is drawn again. Half the numbers are free at the
-  // least.
-  auto qpn = locked.endpoint().create_qp(init, engine.draw_qpn(), *queues);
-  for (int i = 0; i < 64 && !qpn && qpn.error() == transport::Error::kBusy; ++i) {
-    qpn = locked.endpoint().create_qp(init, engine.draw_qpn(), *queues);
-  }
+  const auto qpn = locked.endpoint().create_qp(init, device_->draw_qpn(), *queues);
   if (!qpn) return fail(errno_of(qpn.error()));
   auto qp = std::make_unique<Qp>(Qp{this, pd, *qpn, request});
   device_->qps_.emplace(qpn->value, qp.get());
@@ -115,6 +111,35 @@ Outcome<std::unique_ptr<Qp>> Context::create_qp(Pd* pd, const QpRequest& request
   if (request.xrcd != nullptr) ++request.xrcd->users;
   for (CompletionQueue* const cq : qp->cqs()) ++cq->users;
   return qp;
+}
+
+// The number's low bits are random: a taken one is drawn again. A third of the numbers are free at
+// the least.
+Qpn Device::draw_qpn() {
+  const auto is_taken = [this](Qpn qpn) {
+    return qps_.contains(qpn.value) || reserved_qpns_.contains(qpn.value);
+  };
+  Qpn qpn = engine_->draw_qpn();
+  for (int i = 0; i < 64 && is_taken(qpn); ++i) qpn = engine_->draw_qpn();
+  return qpn;
+}
+
+Outcome<Qpn> Context::reserve_qpn() {
+  constexpr size_t kMost = 8192;
+  const Engine::Quiet locked(device_->engine());
+  if (device_->reserved_qpns_.size() >= kMost) return fail(ENOMEM);
+  const Qpn qpn = device_->draw_qpn();
+  if (device_->qps_.contains(qpn.value)) return fail(ENOMEM);
+  if (!device_->reserved_qpns_.emplace(qpn.value, this).second) return fail(ENOMEM);
+  return qpn;
+}
+
+int Context::release_qpn(Qpn qpn) {
+  const Engine::Quiet locked(device_->engine());
+  const auto place = device_->reserved_qpns_.find(qpn.value);
+  if (place == device_->reserved_qpns_.end() || place->second != this) return EINVAL;
+  device_->reserved_qpns_.erase(place);
+  return 0;
 }
 
 int Context::modify_qp(Qp& qp, const transport::QpAttr& attr, uint32_t mask) {
@@ -221,6 +246,13 @@ int Context::post_send_all(Qp& qp, std::span<const transport::SendRequest> reque
     VERBENA_CHECK(locked.endpoint().post_send(qp.qpn, request, now));
   }
   return 0;
+}
+
+Outcome<uint32_t> Context::cancel_sends(Qp& qp, uint64_t wr_id) {
+  const Engine::Quiet locked(device_->engine());
+  const auto cancelled = locked.endpoint().cancel_sends(qp.qpn, wr_id);
+  if (!cancelled) return fail(errno_of(cancelled.error()));
+  return *cancelled;
 }
 
 int Context::post_recv(Qp& qp, const transport::RecvRequest& request) {

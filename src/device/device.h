@@ -117,6 +117,7 @@ struct QpRequest {
   uint32_t max_recv_entries = 0;
   uint32_t max_recv_sge = 0;
   bool signal_all = false;
+  bool signature_pipelining = false;  // a wrong signature stops the send queue
   void* cookie = nullptr;
 };
 
@@ -171,6 +172,8 @@ class Device final : public EventRouter {
   friend class Context;
   Device() = default;
   void after_fork();
+  // One that is nobody's; the engine's lock is held.
+  [[nodiscard]] Qpn draw_qpn();
   void on_qp_event(transport::Event event, Qpn qpn) override;
   void on_srq_event(transport::Event event, SrqId srq) override;
   void on_cq_overflow(CompletionQueue& cq) override;
@@ -187,6 +190,7 @@ class Device final : public EventRouter {
   // By number, for events; touched under the engine's lock.
   std::unordered_map<uint32_t, Qp*> qps_;
   std::unordered_map<uint32_t, Srq*> srqs_;
+  std::unordered_map<uint32_t, Context*> reserved_qpns_;
   std::unordered_map<CompletionQueue*, Context*> cqs_;
   uint32_t xrcds_made_ = 0;
   std::vector<std::weak_ptr<Xrcd>> xrcds_;  // those with a file
@@ -249,6 +253,9 @@ class Context {
   [[nodiscard]] Outcome<std::unique_ptr<Qp>> create_qp(Pd& pd, const QpRequest& request) {
     return create_qp(&pd, request);
   }
+  // A number that no queue pair gets until it is given back, or the context is closed.
+  [[nodiscard]] Outcome<Qpn> reserve_qpn();
+  [[nodiscard]] int release_qpn(Qpn qpn);
   [[nodiscard]] int modify_qp(Qp& qp, const transport::QpAttr& attr, uint32_t mask);
   [[nodiscard]] Outcome<transport::QpAttr> query_qp(const Qp& qp);
   // EBUSY while it is attached to a group.
@@ -266,9 +273,19 @@ class Context {
   // The same, all of them or, with an error, none.
   [[nodiscard]] int post_send_all(Qp& qp, std::span<const transport::SendRequest> requests);
   [[nodiscard]] int post_recv(Qp& qp, const transport::RecvRequest& request);
+  // Sends with this wr_id that wait in a queue in SQD do nothing, and complete. Gives their number.
+  [[nodiscard]] Outcome<uint32_t> cancel_sends(Qp& qp, uint64_t wr_id);
 
   [[nodiscard]] Outcome<RKey> alloc_mw(Pd& pd, memory::WindowType type);
   [[nodiscard]] int dealloc_mw(RKey window);
+
+  // Keys over other keys (memory/indirect_key.h).
+  [[nodiscard]] Outcome<memory::RegionKeys> create_key(Pd& pd, const memory::KeySpec& spec);
+  [[nodiscard]] int destroy_key(LKey key);
+  // At once, not in order with what is posted.
+  [[nodiscard]] int configure_key(Pd& pd, LKey key, const memory::KeyConfig& config);
+  // The first signature that was found wrong since the last call.
+  [[nodiscard]] Outcome<std::optional<memory::SignatureError>> take_signature_error(LKey key);
 
  private:
   void leave_groups(transport::Endpoint& endpoint, Qpn qpn);

@@ -6,6 +6,7 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <deque>
 #include <memory>
 #include <mutex>
 #include <new>
@@ -16,6 +17,7 @@
 
 #include "base/c_interface.h"
 #include "device/device.h"
+#include "keys/service.h"
 #include "verbs/handle.h"
 
 namespace verbena::verbs {
@@ -97,6 +99,13 @@ struct DmObject : ibv_dm, Handle<DmObject> {
 
 struct MwObject : ibv_mw, Handle<MwObject> {};
 
+// An indirect key.
+struct KeyObject : keys::Key, Handle<KeyObject> {
+  ibv_context* context = nullptr;
+  std::shared_ptr<device::Pd> pd;
+  memory::KeySpec spec;
+};
+
 struct ChannelObject : ibv_comp_channel, Handle<ChannelObject> {
   device::CompletionChannel channel;
 };
@@ -130,7 +139,11 @@ struct WorkInProgress {
   std::vector<List> lists;  // of each, in `entries`
   std::vector<memory::Sge> entries;
   std::vector<uint8_t> inlined;
-  transport::SendRequest scrap;  // takes what comes after an error
+  // Those of requests to configure keys, `configs_used` of them. Kept, for the room in them.
+  std::deque<memory::KeyConfig> configs;
+  size_t configs_used = 0;
+  KeyObject* configured = nullptr;  // by the last of them, which is not complete
+  transport::SendRequest scrap;     // takes what comes after an error
   int error = 0;
 };
 
@@ -142,6 +155,7 @@ struct QpObject : ibv_qp_ex, Handle<QpObject, kLinger> {
   ibv_qp_cap cap;  // as given to the program
   bool signal_all;
   ibv_ah_attr path;  // as the program gave it
+  keys::Companion companion;
 };
 
 struct AhObject : ibv_ah, Handle<AhObject> {
@@ -169,6 +183,7 @@ struct AhObject : ibv_ah, Handle<AhObject> {
 [[nodiscard]] inline AhObject& of(ibv_ah* ah) { return *static_cast<AhObject*>(ah); }
 [[nodiscard]] inline DmObject& of(ibv_dm* dm) { return *static_cast<DmObject*>(dm); }
 [[nodiscard]] inline TdObject& of(ibv_td* td) { return *static_cast<TdObject*>(td); }
+[[nodiscard]] inline KeyObject& of(keys::Key* key) { return *static_cast<KeyObject*>(key); }
 [[nodiscard]] inline MwObject& of(ibv_mw* mw) { return *static_cast<MwObject*>(mw); }
 
 // Whether a program's pointer leads to something that it has not destroyed, nor its context. What
@@ -179,6 +194,9 @@ struct AhObject : ibv_ah, Handle<AhObject> {
 // An imported one may outlive the context that it was made in.
 [[nodiscard]] inline bool is_alive(ibv_pd* pd) {
   return pd != nullptr && of(pd).is_alive() && of(pd->context).is_alive() && !of(pd).pd->abandoned;
+}
+[[nodiscard]] inline bool is_alive(keys::Key* key) {
+  return key != nullptr && of(key).is_alive() && is_alive(of(key).context);
 }
 template <typename Shown>
 [[nodiscard]] bool is_alive(Shown* shown) {

@@ -42,6 +42,9 @@ int close_xrcd(ibv_xrcd* xrcd);
 int get_srq_num(ibv_srq* srq, uint32_t* number);
 ibv_srq* create_srq_ex(ibv_context* context, ibv_srq_init_attr_ex* init);
 ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* init);
+ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* init, bool signature_pipelining);
+// A new request between wr_start and wr_complete; what it is about is set by the calls that follow.
+transport::SendRequest& begin_request(ibv_qp_ex* qp, transport::SendOp op);
 int post_send(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad);
 int post_recv(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad);
 int post_srq_recv(ibv_srq* srq, ibv_recv_wr* wr, ibv_recv_wr** bad);

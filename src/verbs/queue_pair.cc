@@ -74,7 +74,8 @@ void leave_out_other_half(ibv_qp_init_attr& init) {
 }
 
 [[nodiscard]] ibv_qp* create_qp(ibv_context* context, ibv_pd* pd, ibv_xrcd* xrcd,
-                                ibv_qp_init_attr& init, bool extended) {
+                                ibv_qp_init_attr& init, bool extended,
+                                bool signature_pipelining = false) {
   if (!has_type(init.qp_type)) return none(EOPNOTSUPP);
   leave_out_other_half(init);
   if (!is_usable_in(context, init.send_cq) || !is_usable_in(context, init.recv_cq) ||
@@ -91,6 +92,7 @@ void leave_out_other_half(ibv_qp_init_attr& init) {
   request.max_recv_entries = init.srq != nullptr ? 0 : init.cap.max_recv_wr;
   request.max_recv_sge = init.srq != nullptr ? 0 : init.cap.max_recv_sge;
   request.signal_all = init.sq_sig_all != 0;
+  request.signature_pipelining = signature_pipelining;
   auto qp = std::make_unique<QpObject>();
   request.cookie = qp.get();
   device::Pd* const domain = pd != nullptr ? of(pd).pd.get() : nullptr;
@@ -113,6 +115,7 @@ void leave_out_other_half(ibv_qp_init_attr& init) {
   qp->signal_all = init.sq_sig_all != 0;
   qp->path = {};
   qp->extended = extended;
+  qp->companion = {};
   if (extended) fill_work_calls(*qp);
   qp->qp = std::move(*made);
   return &qp.release()->qp_base;
@@ -121,6 +124,10 @@ void leave_out_other_half(ibv_qp_init_attr& init) {
 }  // namespace
 
 ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* init) {
+  return create_qp_ex(context, init, false);
+}
+
+ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* init, bool signature_pipelining) {
   return guarded([=]() -> ibv_qp* {
     constexpr uint32_t kKnown = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_XRCD |
                                 IBV_QP_INIT_ATTR_SEND_OPS_FLAGS | IBV_QP_INIT_ATTR_CREATE_FLAGS;
@@ -150,7 +157,7 @@ ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* init) {
       classic.cap.max_inline_data =
           std::max<uint32_t>(classic.cap.max_inline_data, sizeof(uint64_t));
     }
-    ibv_qp* const qp = create_qp(context, pd, xrcd, classic, extended);
+    ibv_qp* const qp = create_qp(context, pd, xrcd, classic, extended, signature_pipelining);
     if (qp != nullptr) init->cap = classic.cap;
     return qp;
   });

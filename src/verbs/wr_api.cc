@@ -12,19 +12,7 @@ namespace {
 using transport::SendOp;
 using transport::SendRequest;
 
-// A new request; what it is about is set by the calls that follow.
-SendRequest& begin(ibv_qp_ex* qp, SendOp op) {
-  WorkInProgress& work = of(qp).work;
-  if (!of(qp).is_alive()) return work.scrap;
-  if (work.requests.size() == work.requests.capacity()) work.error = ENOMEM;
-  if (work.error != 0) return work.scrap = {};
-  SendRequest& request = work.requests.emplace_back();
-  request.wr_id = qp->wr_id;
-  request.flags = qp->wr_flags & ~unsigned{IBV_SEND_INLINE};
-  request.op = op;
-  work.lists.emplace_back();
-  return request;
-}
+SendRequest& begin(ibv_qp_ex* qp, SendOp op) { return begin_request(qp, op); }
 
 SendRequest& begin_remote(ibv_qp_ex* qp, SendOp op, uint32_t rkey, uint64_t addr) {
   SendRequest& request = begin(qp, op);
@@ -148,6 +136,8 @@ void forget(WorkInProgress& work) {
   work.lists.clear();
   work.entries.clear();
   work.inlined.clear();
+  work.configs_used = 0;
+  work.configured = nullptr;
   work.error = 0;
 }
 
@@ -161,6 +151,7 @@ int wr_complete(ibv_qp_ex* qp) {
   if (!is_alive(&qp->qp_base)) return EINVAL;
   QpObject& object = of(qp);
   WorkInProgress& work = object.work;
+  if (work.error == 0 && work.configured != nullptr) work.error = EINVAL;
   int error = work.error;
   if (error == 0 && !work.requests.empty()) {
     for (size_t i = 0; i < work.requests.size(); ++i) {
@@ -178,6 +169,20 @@ void wr_abort(ibv_qp_ex* qp) {
 }
 
 }  // namespace
+
+SendRequest& begin_request(ibv_qp_ex* qp, SendOp op) {
+  WorkInProgress& work = of(qp).work;
+  if (!of(qp).is_alive()) return work.scrap;
+  if (work.error == 0 && work.configured != nullptr) work.error = EINVAL;
+  if (work.error == 0 && work.requests.size() == work.requests.capacity()) work.error = ENOMEM;
+  if (work.error != 0) return work.scrap = {};
+  SendRequest& request = work.requests.emplace_back();
+  request.wr_id = qp->wr_id;
+  request.flags = qp->wr_flags & ~unsigned{IBV_SEND_INLINE};
+  request.op = op;
+  work.lists.emplace_back();
+  return request;
+}
 
 void fill_work_calls(QpObject& qp) {
   WorkInProgress& work = qp.work;
