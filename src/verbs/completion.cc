@@ -5,6 +5,7 @@
 
 #include "verbs/objects.h"
 #include "verbs/operations.h"
+#include "verbs/queue_memory.h"
 
 namespace verbena::verbs {
 namespace {
@@ -42,6 +43,7 @@ void translate(const Completion& from, ibv_wc& to) {
 ibv_cq* make_cq(ibv_context* context, const CqWish& wish) {
   if (!is_alive(context) || !is_usable_in(context, wish.channel)) return none(EINVAL);
   if (wish.vector >= static_cast<uint32_t>(context->num_comp_vectors)) return none(EINVAL);
+  if (!has_memory_for("MLX_CQ_ALLOC_TYPE")) return none(ENOMEM);
   auto cq = std::make_unique<CqObject>();
   auto made = of(context).device.create_cq(
       wish.entries, wish.channel != nullptr ? &of(wish.channel).channel : nullptr, wish.options);

@@ -5,6 +5,7 @@
 
 #include "verbs/objects.h"
 #include "verbs/operations.h"
+#include "verbs/queue_memory.h"
 
 namespace verbena::verbs {
 namespace {
@@ -82,6 +83,7 @@ void leave_out_other_half(ibv_qp_init_attr& init) {
       !is_usable_in(context, init.srq)) {
     return none(EINVAL);
   }
+  if (!has_memory_for("MLX_QP_ALLOC_TYPE")) return none(ENOMEM);
   device::QpRequest request;
   request.type = static_cast<transport::QpType>(init.qp_type);
   request.send_cq = queue_of(init.send_cq);

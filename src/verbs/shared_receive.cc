@@ -1,13 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // Shared receive queues, XRC's too.
+#include <algorithm>
+
 #include "verbs/objects.h"
 #include "verbs/operations.h"
+#include "verbs/queue_memory.h"
 
 namespace verbena::verbs {
 namespace {
 
 [[nodiscard]] ibv_srq* make_srq(ibv_pd* pd, device::SrqRequest request, void* srq_context) {
+  if (!has_memory_for("MLX_SRQ_ALLOC_TYPE")) return none(ENOMEM);
   auto srq = std::make_unique<SrqObject>();
+  request.entries = std::max<uint32_t>(request.entries, 1);  // at least what was asked for
   request.cookie = srq.get();
   auto made = of(pd->context).device.create_srq(*of(pd).pd, request);
   if (!made) return none(made.error());
