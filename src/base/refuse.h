@@ -51,7 +51,6 @@ constexpr bool returns_like = std::is_same_v<Shape<One>, Shape<Other>>;
   type verbena_##way()
 
 VERBENA_ANSWER(int, error_number) { return EOPNOTSUPP; }
-VERBENA_ANSWER(int, minus_error_number) { return -EOPNOTSUPP; }
 VERBENA_ANSWER(int, minus_one) {
   errno = EOPNOTSUPP;
   return -1;

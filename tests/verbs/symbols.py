@@ -19,8 +19,9 @@ import sys
 HERE = os.path.dirname(os.path.abspath(__file__))
 RELEASE = "44"  # of rdma-core
 # Of what is private to rdma-core, ibv_devinfo alone wants something.
-# Our own librdmacm has a door into libibverbs.
-PRIVATE = {"libibverbs": {"ibv_query_gid_type@IBVERBS_PRIVATE_34", "verbena_connection_service@VERBENA_PRIVATE_2"}}
+# Our own libraries beside libibverbs have doors into it.
+PRIVATE = {"libibverbs": {"ibv_query_gid_type@IBVERBS_PRIVATE_34", "verbena_connection_service@VERBENA_PRIVATE_2",
+                          "verbena_key_service@VERBENA_KEYS_1"}}
 # ISA-L is not to be had as a static library in Debian. The loader is for thread-local variables.
 NEEDED = {"libibverbs": {"libisal.so.2"}, "librdmacm": {"libibverbs.so.1"}, "libmlx5": {"libibverbs.so.1"}}
 NEEDED_BY_ALL = r"libc\.so\.6|libm\.so\.6|ld-linux-.*"
@@ -97,9 +98,9 @@ def check_refusals(directory):
     calls = [("rdma_set_local_ece", rdmacm, ctypes.c_int, -1, True),
              ("rsend", rdmacm, ctypes.c_ssize_t, -1, True),
              ("riowrite", rdmacm, ctypes.c_ssize_t, -1, True),
-             ("mlx5dv_query_device", mlx5, ctypes.c_int, errno.EOPNOTSUPP, False),
-             ("mlx5dv_qp_cancel_posted_send_wrs", mlx5, ctypes.c_int, -errno.EOPNOTSUPP, False),
-             ("mlx5dv_create_mkey", mlx5, ctypes.c_void_p, None, True),
+             ("mlx5dv_devx_obj_query", mlx5, ctypes.c_int, errno.EOPNOTSUPP, False),
+             ("mlx5dv_devx_obj_create", mlx5, ctypes.c_void_p, None, True),
+             ("mlx5dv_sched_node_create", mlx5, ctypes.c_void_p, None, True),
              ("mlx5dv_is_supported", mlx5, ctypes.c_bool, False, False),
              ("efadv_query_ah", efa, ctypes.c_int, errno.EOPNOTSUPP, False)]
     problems = []
