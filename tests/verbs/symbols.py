@@ -13,6 +13,7 @@ import ctypes
 import errno
 import os
 import re
+import shutil
 import subprocess
 import sys
 
@@ -117,12 +118,47 @@ def check_refusals(directory):
     return problems
 
 
+def check_own(directory):
+    """libverbena.so.1 has what its header declares, and beside the distribution's libibverbs says no."""
+    path = f"{directory}/libverbena.so.1"
+    default, other = exports(path)
+    with open(f"{HERE}/../../include/verbena/indirect.h", encoding="ascii") as header:
+        wanted = {f"{name}@VERBENA_1.0" for name in re.findall(r"(verbena_\w+)\(", header.read())}
+    problems = [f"libverbena: {symbol}" for symbol in sorted((default | other) ^ wanted)]
+    dynamic = readelf("--dynamic", path)
+    problems += [f"libverbena: needs {library}" for library in tag(dynamic, "NEEDED")
+                 if not re.fullmatch(NEEDED_BY_ALL, library)]
+    if tag(dynamic, "SONAME") != {"libverbena.so.1"}:
+        problems.append(f"libverbena: is called {tag(dynamic, 'SONAME')}")
+    if shutil.which("cc"):
+        as_c = subprocess.run(["cc", "-std=c99", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", "-x", "c",
+                               f"{HERE}/../../include/verbena/indirect.h"], capture_output=True, text=True, check=False)
+        problems += [f"indirect.h as C: {as_c.stderr}"] if as_c.returncode else []
+    theirs = distribution_library("libibverbs")
+    # A process of its own: here ours is loaded.
+    script = ("import ctypes, errno, sys\n"
+              "if len(sys.argv) > 2: ctypes.CDLL(sys.argv[2])\n"
+              "own = ctypes.CDLL(sys.argv[1], use_errno=True)\n"
+              "own.verbena_create_indirect_mr.restype = ctypes.c_void_p\n"
+              "room = ctypes.create_string_buffer(4096)\n"
+              "made = own.verbena_create_indirect_mr(room, room)\n"
+              "assert made is None and ctypes.get_errno() == errno.EOPNOTSUPP, (made, ctypes.get_errno())\n"
+              "assert own.verbena_destroy_indirect_mr(room) == errno.EOPNOTSUPP\n")
+    for beside in [[]] + ([[theirs]] if theirs else []):
+        run = subprocess.run([sys.executable, "-c", script, path] + beside, capture_output=True, text=True,
+                             check=False, env={**os.environ, "LD_LIBRARY_PATH": ""})
+        if run.returncode != 0:
+            problems.append(f"libverbena beside {beside}: {run.stderr}")
+    return problems
+
+
 def main():
     directory = os.path.abspath(sys.argv[1])
     problems = []
     for name in ("libibverbs", "librdmacm", "libmlx5", "libefa"):
         problems += check_library(directory, name)
     problems += check_refusals(directory)
+    problems += check_own(directory)
     print("\n".join(problems) or "ok")
     return 1 if problems else 0
 
