@@ -2,13 +2,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs rdma-core's own test suite, as the distribution ships it, on the drop-in libraries.
 
-pyverbs.py DIRECTORY-OF-THE-LIBRARIES [WORDS...]
+pyverbs.py DIRECTORY-OF-THE-LIBRARIES [--identity verbena|connectx] [--part PREFIX] [WORDS...]
 
-No case may fail. Those in pyverbs-must-pass.txt must pass: a skip is a failure. Every other skip must
-have its reason in pyverbs-may-skip.txt. With words: only cases whose names have one of them, and no lists.
+No case may fail. Those in pyverbs-must-pass.txt and pyverbs-must-pass-IDENTITY.txt must pass: a skip is a
+failure. Every other skip must have its reason in pyverbs-may-skip.txt or pyverbs-may-skip-IDENTITY.txt.
+With a part: only cases whose names begin so. With words: only cases whose names have one of them, and no lists.
 
 Not `/usr/bin/env python3`: the distribution's pyverbs belongs to the distribution's Python.
 """
+import argparse
 import fnmatch
 import gzip
 import json
@@ -37,7 +39,7 @@ def unpack(suite, into):
             shutil.copy(source, os.path.join(into, name))
 
 
-def run_inside(directory, words):
+def run_inside(directory, part, words):
     """In a process of its own, with our libraries: runs the cases, writes what came of each."""
     import unittest
 
@@ -86,7 +88,7 @@ def run_inside(directory, words):
         for item in suite:
             if isinstance(item, unittest.TestSuite):
                 yield from cases(item)
-            elif not words or any(word in item.id() for word in words):
+            elif item.id().startswith(part) and (not words or any(word in item.id() for word in words)):
                 yield item
 
     import tests
@@ -95,11 +97,12 @@ def run_inside(directory, words):
     results.save()
 
 
-def run_suite(libraries, directory, words):
+def run_suite(libraries, directory, choice):
     """Gives the outcomes by case, and why the run as a whole went wrong, if it did."""
     # With what `verbena run` shows of /sys: the connection manager's cases look there for the device's interface.
-    env = dict(os.environ, LD_LIBRARY_PATH=libraries, LD_PRELOAD=os.path.join(libraries, "libverbena-paths.so"))
-    command = [sys.executable, os.path.abspath(__file__), "--inside", directory] + words
+    env = dict(os.environ, LD_LIBRARY_PATH=libraries, LD_PRELOAD=os.path.join(libraries, "libverbena-paths.so"),
+               VERBENA_IDENTITY=choice.identity)
+    command = [sys.executable, os.path.abspath(__file__), "--inside", directory, choice.part] + choice.words
     run = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                            start_new_session=True)
     problem = None
@@ -118,9 +121,14 @@ def run_suite(libraries, directory, words):
     return outcomes, problem
 
 
-def lines_of(name):
-    with open(os.path.join(HERE, name), encoding="utf-8") as file:
-        return [line.rstrip("\n") for line in file if line.strip() and not line.startswith("#")]
+def lines_of(name, identity):
+    """Of the list, and of the one for this identity."""
+    lines = []
+    for path in (os.path.join(HERE, f"{name}.txt"), os.path.join(HERE, f"{name}-{identity}.txt")):
+        if os.path.exists(path):
+            with open(path, encoding="utf-8") as file:
+                lines += [line.rstrip("\n") for line in file if line.strip() and not line.startswith("#")]
+    return lines
 
 
 def judge(outcomes, must_pass, may_skip):
@@ -131,20 +139,26 @@ def judge(outcomes, must_pass, may_skip):
     for case, (outcome, text) in sorted(outcomes.items()):
         if outcome == "passed":
             if case not in must_pass:
-                notes.append(f"{case} passes and is not in pyverbs-must-pass.txt")
+                notes.append(f"{case} passes and is in no list of those that must")
         elif outcome != "skipped":
             wrong.append(f"{case} {outcome}:\n{text}")
         elif case in must_pass:
             wrong.append(f"{case} must pass and was skipped: {text}")
         elif not any(fnmatch.fnmatch(case, pattern) for pattern, _ in may_skip):
-            wrong.append(f"{case} was skipped, and pyverbs-may-skip.txt has no reason why: {text}")
+            wrong.append(f"{case} was skipped, and no pyverbs-may-skip list has a reason why: {text}")
     return wrong, notes
 
 
 def main():
     if sys.argv[1] == "--inside":
-        return run_inside(sys.argv[2], sys.argv[3:])
-    libraries, words = os.path.abspath(sys.argv[1]), sys.argv[2:]
+        return run_inside(sys.argv[2], sys.argv[3], sys.argv[4:])
+    parser = argparse.ArgumentParser()
+    parser.add_argument("libraries", type=os.path.abspath)
+    parser.add_argument("--identity", choices=["verbena", "connectx"], default="verbena")
+    parser.add_argument("--part", default="")
+    parser.add_argument("words", nargs="*")
+    choice = parser.parse_intermixed_args()
+    words = choice.words
     if not os.path.isdir(SUITE):
         print(f"skipped: there is no {SUITE} (package rdma-core, installed with its documentation)")
         return SKIPPED
@@ -155,10 +169,12 @@ def main():
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as directory:
         unpack(SUITE, os.path.join(directory, "tests"))
-        outcomes, problem = run_suite(libraries, directory, words)
+        outcomes, problem = run_suite(choice.libraries, directory, choice)
 
-    must_pass = set() if words else set(lines_of("pyverbs-must-pass.txt"))
-    may_skip = [("*", "")] if words else [line.split(None, 1) for line in lines_of("pyverbs-may-skip.txt")]
+    must_pass = {case for case in lines_of("pyverbs-must-pass", choice.identity) if case.startswith(choice.part)}
+    may_skip = [line.split(None, 1) for line in lines_of("pyverbs-may-skip", choice.identity)]
+    if words:
+        must_pass, may_skip = set(), [("*", "")]
     wrong, notes = judge(outcomes, must_pass, may_skip)
     if problem:
         wrong.append(problem)
