@@ -99,7 +99,8 @@ Outcome<std::unique_ptr<Qp>> Context::create_qp(Pd* pd, const QpRequest& request
                                .max_recv_entries = request.max_recv_entries,
                                .max_recv_sge = request.max_recv_sge,
                                .signal_all = request.signal_all,
-                               .signature_pipelining = request.signature_pipelining};
+                               .signature_pipelining = request.signature_pipelining,
+                               .block_own_multicast = request.block_own_multicast};
   auto queues = engine.make_queues(init);
   if (!queues) return fail(errno_of(queues.error()));
   const Engine::Quiet locked(engine);

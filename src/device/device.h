@@ -118,6 +118,7 @@ struct QpRequest {
   uint32_t max_recv_sge = 0;
   bool signal_all = false;
   bool signature_pipelining = false;  // a wrong signature stops the send queue
+  bool block_own_multicast = false;   // does not hear what it sends to a group itself
   void* cookie = nullptr;
 };
 

@@ -48,6 +48,7 @@ bool send(Core& core, QueuePair& qp, uint64_t number) {
   const bool own = (target.qkey & 0x80000000u) != 0;
   writer.put(wire::Deth{own ? qp.attr.qkey : target.qkey, 0, qp.qpn});
   if (imm) writer.put(wire::ImmDt{wqe.imm_or_invalidate});
+  if (target.path.destination.is_multicast()) qp.send.multicast_source = target.path.source;
   writer.send(core, target.path, pieces.list(), pieces.bytes());
   return true;
 }

@@ -239,7 +239,16 @@ void Endpoint::receive(const InPacket& packet, Time now) {
   responder::on_request(core_, *qp, packet);
 }
 
-// Each member has its copy; the one that sent it too, if it is one.
+namespace {
+
+// Another host may have a queue pair of the same number.
+[[nodiscard]] bool is_own(const QueuePair& qp, const InPacket& packet) {
+  return packet.view.deth().source_qp == qp.qpn && packet.source == qp.send.multicast_source;
+}
+
+}  // namespace
+
+// Each member has its copy; the one that sent it too, if it is one and wants it.
 void Endpoint::receive_multicast(const InPacket& packet) {
   const wire::OpcodeInfo& info = *packet.view.info;
   if (info.service != wire::Service::kUd) return counters_.add(Counter::kDropWrongService);
@@ -248,6 +257,7 @@ void Endpoint::receive_multicast(const InPacket& packet) {
     return counters_.add(Counter::kDropNoQp);
   }
   for (QueuePair* const qp : members) {
+    if (qp->block_own_multicast && is_own(*qp, packet)) continue;
     if (qp->can_receive()) {
       datagram::on_datagram(core_, *qp, packet);
     } else {

@@ -21,11 +21,12 @@ class Multicast : public EndpointTest {
     recv(2, 100, 100, kSecondQpn);
   }
   void arrive(const wire::Gid& to, Qpn qpn = kMulticastQpn,
-              wire::Service service = wire::Service::kUd) {
+              wire::Service service = wire::Service::kUd, Qpn from_qpn = Qpn(0x99),
+              const wire::Gid& from = kThere) {
     auto headers = headers_of(service, Op::kSendOnly, qpn, Psn(7));
-    headers.deth = {kQkey, 0, Qpn(0x99)};
+    headers.deth = {kQkey, 0, from_qpn};
     const Packet packet(headers, pattern(5));
-    InPacket in = arriving(packet, kThere);
+    InPacket in = arriving(packet, from);
     in.destination = to;
     endpoint_->receive(in, now_);
     endpoint_->finish_batch(now_);
@@ -86,6 +87,27 @@ TEST_F(Multicast, AMemberThatIsNotReadyDoesNotKeepItFromOthers) {
   arrive(kGroup);
   EXPECT_EQ(recvs(), "2 success 45");
   EXPECT_EQ(count(Counter::kDropWrongState), 1u);
+}
+
+TEST_F(Multicast, WhatOneSentItselfIsNotHeardByWhoDoesNotWantIt) {
+  QpInit deaf = init(QpType::kUd);
+  deaf.block_own_multicast = true;
+  create(deaf, kQpn);
+  bring_up(defaults(), QpType::kUd, kQpn);
+  connect(defaults(), QpType::kUd, kSecondQpn);
+  recv(1, 100, 0, kQpn);
+  recv(2, 100, 100, kSecondQpn);
+  ASSERT_TRUE(accepted(endpoint_->attach(kQpn, kGroup)));
+  ASSERT_TRUE(accepted(endpoint_->attach(kSecondQpn, kGroup)));
+  SendRequest request{.wr_id = 1, .remote_qpn = kMulticastQpn};
+  request.path = {.source = kHere, .destination = kGroup};
+  request.remote_qkey = kQkey;
+  ASSERT_TRUE(accepted(post(request)));
+  arrive(kGroup, kMulticastQpn, wire::Service::kUd, kQpn, kHere);
+  EXPECT_EQ(recvs(), "2 success 45");
+  // Another host's queue pair of that number.
+  arrive(kGroup, kMulticastQpn, wire::Service::kUd, kQpn, kThere);
+  EXPECT_EQ(recvs(), "1 success 45");
 }
 
 TEST_F(Multicast, AnAttachedQueuePairIsBusy) {

@@ -33,6 +33,7 @@ struct QpInit {
   uint32_t max_recv_sge = 0;
   bool signal_all = false;
   bool signature_pipelining = false;  // a wrong signature stops the send queue (SQD)
+  bool block_own_multicast = false;   // UD: does not hear what it sends to a group itself
 };
 
 struct QpQueues {
@@ -115,6 +116,7 @@ struct SendSide {
   Time timeout_at = kNever;
   bool drained_notified = true;  // SQ_DRAINED is not owed
   bool answer_awaited = false;   // the next entry waits for what is out, which may not have asked
+  wire::Gid multicast_source{};  // of the last datagram to a group
   bool signature_stop = false;   // of a pipelined queue pair: stops before it starts another
 };
 
@@ -177,6 +179,7 @@ struct QueuePair {
         xrcd(init.xrcd),
         signal_all(init.signal_all),
         signature_pipelining(init.signature_pipelining),
+        block_own_multicast(init.block_own_multicast),
         sq(std::move(queues.send)),
         rq(std::move(queues.recv)) {
     recv.taken.list.reserve(srq != nullptr ? srq->queue.max_sge() : init.max_recv_sge);
@@ -192,6 +195,7 @@ struct QueuePair {
   const XrcdId xrcd;
   const bool signal_all;
   const bool signature_pipelining;
+  const bool block_own_multicast;
 
   QpAttr attr;
   uint32_t mtu = 1024;  // bytes, of attr.mtu

@@ -74,9 +74,15 @@ void leave_out_other_half(ibv_qp_init_attr& init) {
   return cq != nullptr ? of(cq).cq.get() : nullptr;
 }
 
+// What an ibv_qp_init_attr does not say.
+struct QpWish {
+  bool extended = false;  // for ibv_wr_*
+  bool signature_pipelining = false;
+  bool block_own_multicast = false;
+};
+
 [[nodiscard]] ibv_qp* create_qp(ibv_context* context, ibv_pd* pd, ibv_xrcd* xrcd,
-                                ibv_qp_init_attr& init, bool extended,
-                                bool signature_pipelining = false) {
+                                ibv_qp_init_attr& init, const QpWish& wish = {}) {
   if (!has_type(init.qp_type)) return none(EOPNOTSUPP);
   leave_out_other_half(init);
   if (!is_usable_in(context, init.send_cq) || !is_usable_in(context, init.recv_cq) ||
@@ -94,7 +100,8 @@ void leave_out_other_half(ibv_qp_init_attr& init) {
   request.max_recv_entries = init.srq != nullptr ? 0 : init.cap.max_recv_wr;
   request.max_recv_sge = init.srq != nullptr ? 0 : init.cap.max_recv_sge;
   request.signal_all = init.sq_sig_all != 0;
-  request.signature_pipelining = signature_pipelining;
+  request.signature_pipelining = wish.signature_pipelining;
+  request.block_own_multicast = wish.block_own_multicast;
   auto qp = std::make_unique<QpObject>();
   request.cookie = qp.get();
   device::Pd* const domain = pd != nullptr ? of(pd).pd.get() : nullptr;
@@ -116,9 +123,9 @@ void leave_out_other_half(ibv_qp_init_attr& init) {
   qp->cap = init.cap;
   qp->signal_all = init.sq_sig_all != 0;
   qp->path = {};
-  qp->extended = extended;
+  qp->extended = wish.extended;
   qp->companion = {};
-  if (extended) fill_work_calls(*qp);
+  if (wish.extended) fill_work_calls(*qp);
   qp->qp = std::move(*made);
   return &qp.release()->qp_base;
 }
@@ -140,10 +147,11 @@ ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* init, bool signa
                                    IBV_QP_EX_WITH_SEND_WITH_INV | IBV_QP_EX_WITH_BIND_MW |
                                    IBV_QP_EX_WITH_ATOMIC_WRITE;
     if ((init->comp_mask & ~kKnown) != 0) return none(EOPNOTSUPP);
-    // None of the flags has a meaning here (multicast, raw packets).
-    if ((init->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) != 0 && init->create_flags != 0) {
-      return none(EOPNOTSUPP);
-    }
+    // The others are for raw packets.
+    const bool flagged = (init->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) != 0;
+    const uint32_t flags = flagged ? init->create_flags : 0;
+    const bool block_own = flags == IBV_QP_CREATE_BLOCK_SELF_MCAST_LB;
+    if (flags != 0 && !(block_own && init->qp_type == IBV_QPT_UD)) return none(EOPNOTSUPP);
     const bool extended = (init->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0;
     if (extended && (init->send_ops_flags & ~kKnownOps) != 0) return none(EOPNOTSUPP);
     const bool target = init->qp_type == IBV_QPT_XRC_RECV;
@@ -159,7 +167,10 @@ ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* init, bool signa
       classic.cap.max_inline_data =
           std::max<uint32_t>(classic.cap.max_inline_data, sizeof(uint64_t));
     }
-    ibv_qp* const qp = create_qp(context, pd, xrcd, classic, extended, signature_pipelining);
+    ibv_qp* const qp = create_qp(context, pd, xrcd, classic,
+                                 {.extended = extended,
+                                  .signature_pipelining = signature_pipelining,
+                                  .block_own_multicast = block_own});
     if (qp != nullptr) init->cap = classic.cap;
     return qp;
   });
@@ -174,7 +185,7 @@ VERBENA_EXPORT ibv_qp* ibv_create_qp(ibv_pd* pd, ibv_qp_init_attr* init) {
   if (!is_alive(pd) || init == nullptr) return none(EINVAL);
   return guarded([=] {
     ibv_qp_init_attr wish = *init;
-    ibv_qp* const qp = create_qp(pd->context, pd, nullptr, wish, false);
+    ibv_qp* const qp = create_qp(pd->context, pd, nullptr, wish);
     if (qp != nullptr) init->cap = wish.cap;  // and nothing else
     return qp;
   });
