@@ -69,7 +69,11 @@ ibv_context* open_device() {
     if (!mlx5dv_is_supported(devices[i])) continue;
     mlx5dv_context_attr attr{};
     attr.flags = MLX5DV_CONTEXT_FLAGS_DEVX;  // a ConnectX wants it for its keys
-    ibv_context* const context = mlx5dv_open_device(devices[i], &attr);
+    ibv_context* context = mlx5dv_open_device(devices[i], &attr);
+    if (context == nullptr) {  // not every device has DEVX, nor needs it
+      attr.flags = 0;
+      context = mlx5dv_open_device(devices[i], &attr);
+    }
     must(context != nullptr, "mlx5dv_open_device");
     ibv_free_device_list(devices);
     return context;
