@@ -219,6 +219,20 @@ TEST_F(IndirectKeyTest, ReconfiguringChangesOnlyWhatItSets) {
   (void)read(keys.rkey, 0, 1, Fault::kNoAccess);
 }
 
+// Its signature would lie behind the layout, in memory that is nobody's to write.
+TEST_F(IndirectKeyTest, ABlockWithoutRoomForItsSignatureIsNoPartOfIt) {
+  const auto a = region(0, 4096);
+  const auto keys = key(4, true);
+  KeyConfig config = list({{kIova, 516, 0, a.lkey}, {kIova + 1000, 515, 0, a.lkey}});
+  config.signature = Signature{.memory = {.kind = SignatureKind::kCrc32, .block = 512, .seed = 0}};
+  ASSERT_EQ(configure(keys.lkey, config), Fault::kNone);
+  EXPECT_EQ(read(keys.rkey, 0, 512), arena_bytes(0, 512));
+  (void)read(keys.rkey, 0, 513, Fault::kOutOfBounds);
+  const Bytes bytes(513);
+  EXPECT_EQ(domain_.remote_write(user_, keys.rkey, RemoteAddr(512), bytes, true),
+            Fault::kOutOfBounds);
+}
+
 TEST_F(IndirectKeyTest, ARangeMayBeginAtAnAddress) {
   const auto a = region(0, 4096);
   const auto keys = key();

@@ -13,7 +13,8 @@ namespace {
 [[nodiscard]] uint64_t data_in(const SignatureDomain& domain, uint64_t bytes) {
   if (!domain.present()) return bytes;
   const uint64_t unit = uint64_t{domain.block} + domain.bytes();
-  return bytes / unit * domain.block + std::min<uint64_t>(bytes % unit, domain.block);
+  const uint64_t rest = bytes % unit;
+  return bytes / unit * domain.block + (rest < domain.block ? rest : 0);
 }
 
 }  // namespace

@@ -6,8 +6,9 @@
 //   wire    | block w   |sig| block w   |sig| rest     |        offsets by which the key is used
 //
 // Either side may have no signatures; blocks and kinds may differ. What is left at the end, shorter
-// than a block, has none. On the way out signatures of memory are checked and left out, those of
-// the wire are made (or passed on, by the copy mask); on the way in it is the other way round.
+// than a block, has none; a block in memory without room for its signature is not part of the
+// range. On the way out signatures of memory are checked and left out, those of the wire are made
+// (or passed on, by the copy mask); on the way in it is the other way round.
 //
 // The running sums belong to one transfer that goes from front to back, however packets cut it. Who
 // begins elsewhere (a packet sent again) pays for reading the block's beginning once more.

@@ -5,135 +5,12 @@
 #include <algorithm>
 
 #include "memory/domain_test_fixture.h"
+#include "memory/signature_model.h"
 
 namespace verbena::memory {
 namespace {
 
-using Bytes = std::vector<uint8_t>;
-
-// ---- the model
-
-Bytes naive_signature(const SignatureDomain& domain, std::span<const uint8_t> block,
-                      uint64_t index) {
-  // Bit by bit, from the definitions.
-  const auto reflected = [&](uint64_t polynomial, uint64_t mask) {
-    uint64_t state = domain.seed & mask;
-    for (const uint8_t byte : block) {
-      state ^= byte;
-      for (int i = 0; i < 8; ++i) state = (state >> 1) ^ ((state & 1) != 0 ? polynomial : 0);
-    }
-    return ~state & mask;
-  };
-  const auto forward = [&](uint32_t polynomial, int width) {
-    const uint64_t mask = (uint64_t{1} << width) - 1;
-    uint64_t state = domain.seed & mask;
-    for (const uint8_t byte : block) {
-      state ^= uint64_t{byte} << (width - 8);
-      for (int i = 0; i < 8; ++i) {
-        state = ((state << 1) ^ ((state >> (width - 1) & 1) != 0 ? polynomial : 0)) & mask;
-      }
-    }
-    return state;
-  };
-  const auto big = [](uint64_t value, int bytes) {
-    Bytes out;
-    for (int i = bytes - 1; i >= 0; --i) out.push_back(static_cast<uint8_t>(value >> (8 * i)));
-    return out;
-  };
-  switch (domain.kind) {
-    case SignatureKind::kNone:   return {};
-    case SignatureKind::kCrc32:  return big(~forward(0x04c11db7, 32) & 0xffffffff, 4);
-    case SignatureKind::kCrc32c: {
-      Bytes out = big(reflected(0x82f63b78, 0xffffffff), 4);
-      std::ranges::reverse(out);
-      return out;
-    }
-    case SignatureKind::kCrc64: {
-      Bytes out = big(reflected(0x9a6c9329ac4bc9b5, ~uint64_t{0}), 8);
-      std::ranges::reverse(out);
-      return out;
-    }
-    default: break;
-  }
-  uint64_t guard = domain.seed;
-  if (domain.kind == SignatureKind::kDifCrc) {
-    guard = forward(0x8bb7, 16);
-  } else {
-    for (size_t i = 0; i < block.size(); i += 2) {
-      guard += (uint64_t{block[i]} << 8) + (i + 1 < block.size() ? block[i + 1] : 0);
-    }
-    while (guard >> 16 != 0) guard = (guard & 0xffff) + (guard >> 16);
-    guard = ~guard & 0xffff;
-  }
-  Bytes out = big(guard, 2);
-  for (const uint8_t byte : big(domain.app_tag, 2)) out.push_back(byte);
-  const uint32_t ref = domain.ref_tag + (domain.ref_counts ? static_cast<uint32_t>(index) : 0);
-  for (const uint8_t byte : big(ref, 4)) out.push_back(byte);
-  return out;
-}
-
-struct Model {
-  Bytes data;
-  std::vector<Bytes> signatures;  // as they were found
-};
-
-// Takes apart the bytes of one side.
-Model apart(const SignatureDomain& domain, const Bytes& bytes) {
-  Model model;
-  size_t at = 0;
-  while (at < bytes.size()) {
-    const size_t n =
-        domain.present() ? std::min<size_t>(domain.block, bytes.size() - at) : bytes.size() - at;
-    model.data.insert(model.data.end(), bytes.begin() + at, bytes.begin() + at + n);
-    at += n;
-    if (!domain.present() || n < domain.block || bytes.size() - at < domain.bytes()) break;
-    model.signatures.emplace_back(bytes.begin() + at, bytes.begin() + at + domain.bytes());
-    at += domain.bytes();
-  }
-  return model;
-}
-
-Bytes together(const SignatureDomain& domain, const Bytes& data, const std::vector<Bytes>& found,
-               uint8_t copy_mask) {
-  if (!domain.present()) return data;
-  Bytes out;
-  for (size_t at = 0, index = 0; at < data.size(); ++index) {
-    const size_t n = std::min<size_t>(domain.block, data.size() - at);
-    const std::span block(data.data() + at, n);
-    out.insert(out.end(), block.begin(), block.end());
-    at += n;
-    if (n < domain.block) break;
-    Bytes signature = naive_signature(domain, block, index);
-    for (size_t i = 0; i < signature.size(); ++i) {
-      if ((copy_mask & (0x80 >> i)) != 0) signature[i] = found.at(index)[i];
-    }
-    out.insert(out.end(), signature.begin(), signature.end());
-  }
-  return out;
-}
-
-// The first block of arriving data whose signature is wrong; its offset.
-std::optional<uint64_t> first_wrong(const SignatureDomain& domain, uint8_t mask,
-                                    const Model& model) {
-  for (size_t index = 0; index < model.signatures.size(); ++index) {
-    const Bytes right = naive_signature(
-        domain, std::span(model.data).subspan(index * domain.block, domain.block), index);
-    const Bytes& found = model.signatures[index];
-    const bool dif = is_dif(domain.kind);
-    const bool app = dif && found[2] == 0xff && found[3] == 0xff;
-    const bool ref = dif && std::all_of(found.begin() + 4, found.end(),
-                                        [](uint8_t byte) { return byte == 0xff; });
-    if (app && (domain.app_escape || (domain.app_ref_escape && ref))) continue;
-    for (size_t i = 0; i < right.size(); ++i) {
-      if ((mask & (0x80 >> i)) != 0 && right[i] != found[i]) {
-        return index * (domain.block + domain.bytes());
-      }
-    }
-  }
-  return std::nullopt;
-}
-
-// ---- random cases
+using namespace signature_model;
 
 class SignerProperty : public ::testing::TestWithParam<uint64_t> {
  protected:
@@ -175,6 +52,15 @@ class SignerProperty : public ::testing::TestWithParam<uint64_t> {
       signature.copy_mask = static_cast<uint8_t>(draw(256));
     }
     return signature;
+  }
+
+  // Often where a block of memory, or its signature, ends.
+  size_t random_length() {
+    const size_t any = 1 + draw(20'000);
+    const SignatureDomain& memory = signature_.memory;
+    if (!memory.present() || draw(2) == 0) return any;
+    const size_t unit = memory.block + memory.bytes();
+    return any / unit * unit + memory.block + draw(memory.bytes() + 2);
   }
 
   // Pieces of the arena in a random order that do not overlap, `total` bytes in all.
@@ -224,8 +110,8 @@ class SignerProperty : public ::testing::TestWithParam<uint64_t> {
                 pd_, {.base = arena_.data(), .length = kArena, .iova = 0, .access = kLocalWrite})
             .value();
     keys_ = domain_.create_key(pd_, {.max_entries = 64, .signature = true}).value();
-    blocks_ = random_layout(1 + draw(20'000));
     signature_ = random_signature();
+    blocks_ = random_layout(random_length());
     KeyConfig config;
     config.access = kLocalWrite | kRemoteRead | kRemoteWrite;
     config.has_layout = true;
