@@ -151,7 +151,7 @@ class Domain {
   [[nodiscard]] Result<std::optional<SignatureError>, Error> take_signature_error(LKey lkey);
   // How many were found wrong, in all keys.
   [[nodiscard]] uint64_t signature_errors() const;
-  // Copies between two ranges of this host's keys, which do not overlap.
+  // Copies between two ranges of this host's keys. Where they overlap, nobody knows which bytes.
   [[nodiscard]] Fault copy(PdId pd, const Sge& to, const Sge& from) const;
 
   // --- use from a work queue: a scatter/gather list seen as one range of bytes

@@ -298,3 +298,6 @@ TEST_F(IndirectKeyTest, GoesWithItsProtectionDomain) {
 
 }  // namespace
 }  // namespace verbena::memory
+  // A program's mistake, and no more than that: for the sanitizers.
+  EXPECT_EQ(domain_.copy(pd_, {kIova + 8, 3400, b.lkey}, {kIova + 5, 3400, b.lkey}), Fault::kNone);
+  expect_write(8200, arena_bytes(8200, 3400));

@@ -31,7 +31,7 @@ void copy_out(uint8_t* to, const uint8_t* from, size_t n) {
   for (size_t i = 0; i < n; ++i) to[i] = __atomic_load_n(from + i, __ATOMIC_RELAXED);
 }
 #else
-void copy_in(uint8_t* to, const uint8_t* from, size_t n) { std::memcpy(to, from, n); }
+void copy_in(uint8_t* to, const uint8_t* from, size_t n) { std::memmove(to, from, n); }
 void copy_out(uint8_t* to, const uint8_t* from, size_t n) { std::memcpy(to, from, n); }
 #endif
 

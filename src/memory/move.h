@@ -14,7 +14,8 @@
 // A unit does not reach back over the packet or list entry that ends the message: what holds always
 // is the last byte.
 //
-// The packet's side of a copy never overlaps the program's memory.
+// The packet's side of a copy never overlaps the program's memory. Where a program has one of its
+// keys copied to another, the two may: its bytes are then any that were there.
 #pragma once
 
 #include <cstddef>
