@@ -42,6 +42,7 @@ class BlockMap {
   void clear();
 
   [[nodiscard]] uint64_t length() const { return length_; }
+  [[nodiscard]] std::span<const KeyBlock> blocks() const { return blocks_; }
 
   // Visits, in order, what [offset, offset + n) is made of, which lies inside: visit(Part) ->
   // Fault.

@@ -147,6 +147,9 @@ class Domain {
   // Executes a configuration that reached the head of a send queue, or was called for. A key is
   // usable once it has a layout. On a fault it is as it was.
   [[nodiscard]] Fault configure_key(LKey lkey, PdId pd, const KeyConfig& config);
+  // Whether a use of `from` may come to this indirect key: it is the same, or lies over other keys,
+  // whichever those are.
+  [[nodiscard]] bool may_lead_to(LKey from, uint32_t key) const;
   // The first signature that was found wrong since the last call; none: no error.
   [[nodiscard]] Result<std::optional<SignatureError>, Error> take_signature_error(LKey lkey);
   // How many were found wrong, in all keys.

@@ -65,8 +65,21 @@ IndirectKey::IndirectKey(IndirectShare& share, PdId pd, const KeySpec& spec)
   map_.reserve(spec.max_entries);
 }
 
+bool IndirectKey::lies_over_keys() {
+  if (!lies_over_keys_) {
+    lies_over_keys_ = std::ranges::any_of(map_.blocks(), [this](const KeyBlock& block) {
+      const Entry* const entry = share_.keys->find(block.key.value);
+      return entry != nullptr && entry->kind == Kind::kIndirect;
+    });
+  }
+  return *lies_over_keys_;
+}
+
 void IndirectKey::configure(const KeyConfig& config) {
-  if (config.has_layout) map_.set(config.blocks, config.repeat);
+  if (config.has_layout) {
+    map_.set(config.blocks, config.repeat);
+    lies_over_keys_.reset();
+  }
   if (config.signature) {
     signer_.emplace(*config.signature, map_.length());
   } else if (config.reset_signature) {

@@ -64,6 +64,8 @@ class IndirectKey final : public Backing, private SignedMemory {
   void configure(const KeyConfig& config);
   void clear();
   [[nodiscard]] std::optional<SignatureError> take_error();
+  // Whether there are others like it among those that it is made of.
+  [[nodiscard]] bool lies_over_keys();
 
   [[nodiscard]] Fault gather(uint64_t at, uint64_t n, Pieces& out) override;
   [[nodiscard]] Fault scatter(uint64_t at, std::span<const uint8_t> bytes, bool last) override;
@@ -90,3 +92,4 @@ class IndirectKey final : public Backing, private SignedMemory {
 };
 
 }  // namespace verbena::memory
+  std::optional<bool> lies_over_keys_;  // once it was asked for

@@ -66,6 +66,13 @@ Fault Domain::configure_key(LKey lkey, PdId pd, const KeyConfig& config) {
   return Fault::kNone;
 }
 
+bool Domain::may_lead_to(LKey from, uint32_t key) const {
+  const Entry* const target = tables_->find_indirect(key);
+  const Entry* const entry = tables_->find_indirect(from.value);
+  if (target == nullptr || entry == nullptr) return false;
+  return entry == target || tables_->indirect.at(entry)->lies_over_keys();
+}
+
 Result<std::optional<SignatureError>, Error> Domain::take_signature_error(LKey lkey) {
   Entry* const entry = tables_->find_indirect(lkey.value);
   if (entry == nullptr) return fail(Error::kNoSuchKey);

@@ -105,6 +105,27 @@ TEST_F(KeyWork, AnAnswerIsAskedForWhenAKeyIsWaitedFor) {
   EXPECT_LE(endpoint_->next_deadline(), now_ + 100 * kMicrosecond);
 }
 
+// Nor one that lies under a key in use.
+TEST_F(KeyWork, AKeyUnderAKeyInUseIsNotChanged) {
+  const auto under = domain_.create_key(pd_, {.max_entries = 4}).value();
+  connect();
+  ASSERT_EQ(domain_.configure_key(under.lkey, pd_, list({{0, 16}})), memory::Fault::kNone);
+  memory::KeyConfig over = list({});
+  over.blocks.push_back({0, 16, 0, under.lkey});
+  configure(1, over, 0);
+  send_from_key(SendOp::kWrite, 2, 16);
+  const auto other = list({{1000, 16}});
+  ASSERT_TRUE(accepted(
+      post({.wr_id = 3, .op = SendOp::kConfigureKey, .key = under.lkey, .config = &other})));
+  ASSERT_TRUE(accepted(post(
+      {.wr_id = 4, .op = SendOp::kLocalInvalidate, .flags = kSignaled, .invalidate = under.rkey})));
+  EXPECT_EQ(payload_sent(), bytes_at(0, 16));
+  nak(0, syndrome::kNakSequence);
+  EXPECT_EQ(payload_sent(), bytes_at(0, 16)) << "again, as it was";
+  ack(0);
+  EXPECT_EQ(sends(), "2 success, 4 success");
+}
+
 TEST_F(KeyWork, OtherKeysNeedNotWait) {
   connect();
   send(SendOp::kWrite, 1, 16);

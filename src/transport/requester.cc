@@ -42,14 +42,14 @@ using wire::Psn;
 }
 
 // A key does not change under a request that may have to be sent again.
-[[nodiscard]] bool key_is_in_use(const QueuePair& qp, const SendWqe& wqe) {
+[[nodiscard]] bool key_is_in_use(const Core& core, const QueuePair& qp, const SendWqe& wqe) {
   const uint64_t number = qp.send.cursor;
-  if (wqe.cancelled) return false;
-  if (wqe.op == SendOp::kConfigureKey) {
-    return qp.sq.uses(qp.sq.config(number).key, qp.sq.head(), number);
-  }
-  return wqe.op == SendOp::kLocalInvalidate &&
-         qp.sq.uses(LKey(wqe.imm_or_invalidate), qp.sq.head(), number);
+  const bool configures = wqe.op == SendOp::kConfigureKey;
+  if (wqe.cancelled || (!configures && wqe.op != SendOp::kLocalInvalidate)) return false;
+  const uint32_t key = configures ? qp.sq.config(number).key.value : wqe.imm_or_invalidate;
+  return qp.sq.any_entry(qp.sq.head(), number, [&](const memory::Sge& sge) {
+    return core.memory.may_lead_to(sge.lkey, key);
+  });
 }
 
 // A signature was found wrong: nothing more is started until the program has looked.
@@ -66,7 +66,7 @@ void stop_for_signature(QueuePair& qp) {
   stop_for_signature(qp);
   if (qp.state() != QpState::kRts) return false;  // SQD starts nothing new
   if ((wqe.flags & kFence) != 0 && qp.send.rd_outstanding > 0) return false;
-  qp.send.answer_awaited = key_is_in_use(qp, wqe);
+  qp.send.answer_awaited = key_is_in_use(core, qp, wqe);
   if (qp.send.answer_awaited) return false;
   wqe.started = true;
   wqe.first_psn = qp.send.assign;

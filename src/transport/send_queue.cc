@@ -32,14 +32,6 @@ const CopyTarget& SendQueue::copy(uint64_t number) const {
   return copies_[slot(number)];
 }
 
-bool SendQueue::uses(LKey key, uint64_t from, uint64_t to) const {
-  for (uint64_t number = from; number < to; ++number) {
-    const auto names = [key](const memory::Sge& sge) { return sge.lkey == key; };
-    if (std::ranges::any_of(list(number), names)) return true;
-  }
-  return false;
-}
-
 void SendQueue::push(const SendRequest& request, uint64_t length) {
   VERBENA_CHECK(!full());
   const size_t at = slot(tail_);

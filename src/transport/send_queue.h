@@ -6,6 +6,7 @@
 //                                   cursor: entry the requester sends from next (requester.h)
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -104,8 +105,14 @@ class SendQueue {
   [[nodiscard]] const BindTarget& bind(uint64_t number) const;
   [[nodiscard]] const ConfigTarget& config(uint64_t number) const;
   [[nodiscard]] const CopyTarget& copy(uint64_t number) const;
-  // Whether an entry of [from, to) names this key.
-  [[nodiscard]] bool uses(LKey key, uint64_t from, uint64_t to) const;
+  // Whether is(sge) holds for one of those that requests [from, to) name.
+  template <typename Is>
+  [[nodiscard]] bool any_entry(uint64_t from, uint64_t to, Is&& is) const {
+    for (uint64_t number = from; number < to; ++number) {
+      if (std::ranges::any_of(list(number), is)) return true;
+    }
+    return false;
+  }
 
   // Appends; the caller has checked that there is room and that the request fits the caps.
   void push(const SendRequest& request, uint64_t length);
