@@ -163,9 +163,10 @@ class Domain {
   // entry.
   [[nodiscard]] Fault check_local(PdId pd, std::span<const Sge> list, bool write) const;
   // Adds payload bytes [offset, offset + n) of the list to `out`, which is not to be used after a
-  // fault.
+  // fault. `again`: they went out before; a signature is found wrong once, not each time a packet
+  // is lost.
   [[nodiscard]] Fault gather(PdId pd, std::span<const Sge> list, uint64_t offset, uint32_t n,
-                             Pieces& out) const;
+                             Pieces& out, bool again = false) const;
   // The bytes come to lie at [offset, ...) of the list. `last`: these end the message: all other
   // bytes are stored before the very last one, with release order, for programs that spin on it
   // (move.h). Nothing is stored on a fault, kPage excepted.
@@ -185,8 +186,9 @@ class Domain {
                                    uint64_t length, uint32_t needed) const;
   [[nodiscard]] Fault remote_write(const RemoteUser& user, RKey rkey, RemoteAddr addr,
                                    std::span<const uint8_t> bytes, bool last) const;
+  // `again`: as of gather().
   [[nodiscard]] Fault remote_read(const RemoteUser& user, RKey rkey, RemoteAddr addr, uint32_t n,
-                                  Pieces& out) const;
+                                  Pieces& out, bool again = false) const;
   // As stretch(), of one key.
   [[nodiscard]] std::span<uint8_t> remote_stretch(const RemoteUser& user, RKey rkey,
                                                   RemoteAddr addr, uint64_t n,

@@ -120,16 +120,25 @@ Fault IndirectKey::walk(uint64_t at, uint64_t n, bool write, Visit&& visit) {
   });
 }
 
+template <typename Move>
+Fault IndirectKey::sign(Move&& move) {
+  // None under another: for each of its blocks, whole blocks of this would be read again.
+  if (share_.signing) return Fault::kWrongState;
+  share_.signing = true;
+  const uint64_t before = signer_->errors();
+  const Fault fault = move();
+  share_.signature_errors += signer_->errors() - before;
+  share_.signing = false;
+  return fault;
+}
+
 Fault IndirectKey::gather(uint64_t at, uint64_t n, Pieces& out) {
   if (!signer_) {
     return walk(at, n, false, [&](const Place& place, uint64_t bytes) {
       return place.layout->read(place.offset, bytes, out);
     });
   }
-  const uint64_t before = signer_->errors();
-  const Fault fault = signer_->gather(*this, at, n, out);
-  share_.signature_errors += signer_->errors() - before;
-  return fault;
+  return sign([&] { return signer_->gather(*this, at, n, out, !share_.again); });
 }
 
 Fault IndirectKey::scatter(uint64_t at, std::span<const uint8_t> bytes, bool last) {
@@ -140,10 +149,7 @@ Fault IndirectKey::scatter(uint64_t at, std::span<const uint8_t> bytes, bool las
       return place.layout->write(place.offset, part, last && bytes.empty());
     });
   }
-  const uint64_t before = signer_->errors();
-  const Fault fault = signer_->scatter(*this, at, bytes, last);
-  share_.signature_errors += signer_->errors() - before;
-  return fault;
+  return sign([&] { return signer_->scatter(*this, at, bytes, last); });
 }
 
 std::span<uint8_t> IndirectKey::plain(uint64_t at, uint64_t n, bool write) {

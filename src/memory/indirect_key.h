@@ -2,6 +2,7 @@
 // A key whose range is made of other keys' (block_map.h), with signatures if it has them
 // (signer.h). What lies under it is looked up and checked at every use: key, state, PD, access,
 // bounds; a region that is gone is gone here as well.
+// Keys lie over keys up to kMaxDepth, and one of them at most has signatures.
 //
 //   free --configure with a layout--> configured --configure--> configured
 //     ^                                    |
@@ -47,7 +48,10 @@ enum class ConfigError : uint8_t { kNone, kInvalid, kTooMany };
 // What all keys of a domain share.
 struct IndirectShare {
   const KeyTable* keys = nullptr;
-  uint32_t depth = 0;  // of the use under way: keys over keys over keys
+  // Of the use under way:
+  uint32_t depth = 0;    // keys over keys over keys
+  bool signing = false;  // a key with signatures is among them
+  bool again = false;    // what is read went out before
   uint64_t signature_errors = 0;
 };
 
@@ -60,12 +64,12 @@ class IndirectKey final : public Backing, private SignedMemory {
   [[nodiscard]] const KeySpec& spec() const { return spec_; }
   // Of the range by which it is used.
   [[nodiscard]] uint64_t length() const { return signer_ ? signer_->wire_bytes() : map_.length(); }
+  // Whether there are others like it among those that it is made of.
+  [[nodiscard]] bool lies_over_keys();
   // The configuration passed check_config().
   void configure(const KeyConfig& config);
   void clear();
   [[nodiscard]] std::optional<SignatureError> take_error();
-  // Whether there are others like it among those that it is made of.
-  [[nodiscard]] bool lies_over_keys();
 
   [[nodiscard]] Fault gather(uint64_t at, uint64_t n, Pieces& out) override;
   [[nodiscard]] Fault scatter(uint64_t at, std::span<const uint8_t> bytes, bool last) override;
@@ -80,6 +84,10 @@ class IndirectKey final : public Backing, private SignedMemory {
   template <typename Visit>
   [[nodiscard]] Fault walk(uint64_t at, uint64_t n, bool write, Visit&& visit);
 
+  // move() -> Fault, by the signer.
+  template <typename Move>
+  [[nodiscard]] Fault sign(Move&& move);
+
   [[nodiscard]] Fault copy_out(uint64_t at, std::span<uint8_t> to, BlockSum& sum) override;
   [[nodiscard]] Fault copy_in(uint64_t at, std::span<const uint8_t> bytes, BlockSum& sum,
                               bool last) override;
@@ -88,8 +96,8 @@ class IndirectKey final : public Backing, private SignedMemory {
   const PdId pd_;
   const KeySpec spec_;
   BlockMap map_;
+  std::optional<bool> lies_over_keys_;  // once it was asked for
   std::optional<Signer> signer_;
 };
 
 }  // namespace verbena::memory
-  std::optional<bool> lies_over_keys_;  // once it was asked for

@@ -52,8 +52,9 @@ Fault Domain::check_local(PdId pd, std::span<const Sge> list, bool write) const 
               [](const Place&, uint64_t) { return Fault::kNone; });
 }
 
-Fault Domain::gather(PdId pd, std::span<const Sge> list, uint64_t offset, uint32_t n,
-                     Pieces& out) const {
+Fault Domain::gather(PdId pd, std::span<const Sge> list, uint64_t offset, uint32_t n, Pieces& out,
+                     bool again) const {
+  tables_->share.again = again;
   return walk(tables_->keys, pd, list, offset, n, 0, [&](const Place& place, uint64_t take) {
     return place.layout->read(place.offset, take, out);
   });

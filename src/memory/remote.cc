@@ -69,8 +69,9 @@ Fault Domain::remote_write(const RemoteUser& user, RKey rkey, RemoteAddr addr,
 }
 
 Fault Domain::remote_read(const RemoteUser& user, RKey rkey, RemoteAddr addr, uint32_t n,
-                          Pieces& out) const {
+                          Pieces& out, bool again) const {
   if (n == 0) return Fault::kNone;
+  tables_->share.again = again;
   Place place;
   const Fault fault =
       resolve<Side::kRemote>(tables_->keys, remote_use(user, rkey, addr, n, kRemoteRead), place);

@@ -41,7 +41,9 @@ class Signer {
   [[nodiscard]] const Signature& signature() const { return signature_; }
   [[nodiscard]] uint64_t wire_bytes() const;
 
-  [[nodiscard]] Fault gather(SignedMemory& memory, uint64_t wire, uint64_t n, Pieces& out);
+  // `checks`: or else they were, the last time that this went out.
+  [[nodiscard]] Fault gather(SignedMemory& memory, uint64_t wire, uint64_t n, Pieces& out,
+                             bool checks);
   [[nodiscard]] Fault scatter(SignedMemory& memory, uint64_t wire, std::span<const uint8_t> bytes,
                               bool last);
 

@@ -103,6 +103,8 @@ Result<void, Error> Endpoint::modify_qp(Qpn qpn, const QpAttr& attr, uint32_t ma
     qp->send.drained_notified = !qp->attr.sqd_notify;
     completer::notify_if_drained(core_, *qp);
   }
+  // What was found meanwhile, the program has seen.
+  if (from == QpState::kSqd && to == QpState::kRts) qp->send.signature_stop = false;
   requester::pump(core_, *qp, now);
   return {};
 }

@@ -234,6 +234,79 @@ TEST_F(KeyWork, APipelinedQueueRunsOnWhileSignaturesAreRight) {
   EXPECT_EQ(state(), QpState::kRts);
 }
 
+// A program reads the error, and then the packet is lost: it is not found once more.
+TEST_F(KeyWork, AWrongSignatureIsFoundOnceHoweverOftenItIsSent) {
+  create(pipelined());
+  bring_up(defaults());
+  auto config = list({{0, 16 * 516}});
+  config.signature = crc32_in_memory(0xf0);
+  configure(1, config, 0);
+  send_from_key(SendOp::kWrite, 7, 16 * 512);
+  const Bytes first = payload_sent();
+  EXPECT_EQ(first.size(), 16u * 512);
+  EXPECT_EQ(domain_.signature_errors(), 16u);
+  EXPECT_TRUE(domain_.take_signature_error(key_.lkey).value());
+  nak(0, syndrome::kNakSequence);
+  EXPECT_EQ(payload_sent(), first) << "again";
+  EXPECT_EQ(domain_.signature_errors(), 16u);
+  EXPECT_FALSE(domain_.take_signature_error(key_.lkey).value());
+  ack(7);
+  EXPECT_EQ(sends(), "7 success");
+  EXPECT_EQ(happened(), std::vector<Event>{Event::kSqDrained});
+  ASSERT_TRUE(accepted(modify(QpState::kRts)));
+  send(SendOp::kSend, 8, 16, 0);
+  EXPECT_EQ(said(), "SEND_ONLY 8 (16) A") << "not stopped for the same error again";
+  send_from_key(SendOp::kWrite, 9, 512);
+  EXPECT_TRUE(domain_.take_signature_error(key_.lkey).value()) << "another request: found anew";
+}
+
+TEST_F(KeyWork, AReplyThatGoesOutAgainIsNotCheckedAgain) {
+  connect();
+  memory::KeyConfig config = list({{0, 16 * 516}});
+  config.signature = crc32_in_memory(0xf0);
+  configure(1, config, 0);
+  auto headers = request(Op::kReadRequest, 0, true);
+  headers.reth = {0, key_.rkey, 16 * 512};
+  receive(headers);
+  const Bytes first = payload_sent();
+  EXPECT_EQ(first.size(), 16u * 512);
+  EXPECT_TRUE(domain_.take_signature_error(key_.lkey).value());
+  receive(headers);
+  EXPECT_EQ(payload_sent(), first) << "a duplicate request";
+  EXPECT_FALSE(domain_.take_signature_error(key_.lkey).value());
+  EXPECT_EQ(domain_.signature_errors(), 16u);
+  headers = request(Op::kReadRequest, 8, true);
+  headers.reth = {0, key_.rkey, 16 * 512};
+  receive(headers);
+  EXPECT_TRUE(domain_.take_signature_error(key_.lkey).value()) << "another READ";
+}
+
+// What else is found until the queue is drained, the program sees before it goes on.
+TEST_F(KeyWork, ErrorsFoundWhileItStopsDoNotStopItAgain) {
+  create(pipelined());
+  bring_up(defaults());
+  auto config = list({{0, 512}});
+  config.signature =
+      memory::Signature{.wire = {.kind = SignatureKind::kCrc32, .block = 512, .seed = 0xffffffff},
+                        .check_mask = 0xf0};
+  configure(1, config, 0);
+  send_from_key(SendOp::kRead, 7, 516);
+  send_from_key(SendOp::kRead, 8, 516);
+  (void)sent();
+  read_response(Op::kReadResponseOnly, 0, Bytes(516, 0x11));
+  send(SendOp::kSend, 9, 16, 0);
+  EXPECT_EQ(state(), QpState::kSqd);
+  EXPECT_TRUE(happened().empty());
+  read_response(Op::kReadResponseOnly, 1, Bytes(516, 0x22));
+  EXPECT_EQ(sends(), "7 success, 8 success");
+  EXPECT_EQ(happened(), std::vector<Event>{Event::kSqDrained});
+  EXPECT_EQ(said(), "");
+  ASSERT_TRUE(accepted(modify(QpState::kRts)));
+  EXPECT_EQ(said(), "SEND_ONLY 2 (16) A");
+  EXPECT_EQ(state(), QpState::kRts);
+  EXPECT_EQ(bytes_at(0, 512), Bytes(512, 0x22));
+}
+
 // The other way: what a READ brings is checked when it has come.
 TEST_F(KeyWork, APipelinedReadStopsWhenItHasCome) {
   create(pipelined());

@@ -141,6 +141,9 @@ struct ReadReply {
   uint32_t next = 0;
   uint32_t end = 0;
   uint32_t last_bytes = 0;  // payload of packet end - 1
+  uint32_t answered = 0;    // packets that went out, from the original's first on
+
+  [[nodiscard]] bool again() const { return next < answered; }
 };
 
 struct RecvSide {

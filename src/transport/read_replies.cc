@@ -41,6 +41,11 @@ void set_pending(Core& core, QueuePair& qp, ReadReply& reply, uint32_t from, uin
   return length == 0 ? 0 : (length - 1) % mtu + 1;
 }
 
+void went_out(ReadReply& reply, uint32_t packets) {
+  reply.next += packets;
+  reply.answered = std::max(reply.answered, reply.next);
+}
+
 [[nodiscard]] Op response_opcode(const ReadReply& reply) {
   const bool first = reply.next == reply.from;
   const bool last = reply.next + 1 == reply.end;
@@ -69,7 +74,7 @@ void send_access_nak(Core& core, QueuePair& qp, wire::Psn psn) {
   memory::Pieces pieces(core.link.staging());
   if (n != 0) {
     const RemoteAddr at(reply.addr.value + uint64_t{reply.next} * qp.mtu);
-    if (core.memory.remote_read({reply.pd, qp.qpn}, reply.rkey, at, n, pieces) !=
+    if (core.memory.remote_read({reply.pd, qp.qpn}, reply.rkey, at, n, pieces, reply.again()) !=
         memory::Fault::kNone) {
       send_access_nak(core, qp, psn);
       if (!reply.fresh) {
@@ -94,6 +99,7 @@ void send_access_nak(Core& core, QueuePair& qp, wire::Psn psn) {
 [[nodiscard]] uint32_t send_run(Core& core, const QueuePair& qp, ReadReply& reply, uint32_t most) {
   if (reply.next == reply.from || reply.next + 2 >= reply.end) return 0;
   most = std::min(most, reply.end - 1 - reply.next);
+  if (reply.again()) most = std::min(most, reply.answered - reply.next);
   const uint32_t packet_bytes = wire::Bth::kBytes + qp.mtu + wire::kIcrcBytes;
   most = core.link.room_for(qp.attr.path, qp.attr.dest_qpn, packet_bytes, most);
   if (most < 2) return 0;
@@ -105,7 +111,7 @@ void send_access_nak(Core& core, QueuePair& qp, wire::Psn psn) {
         return core.memory.remote_stretch(user, reply.rkey, at, n, memory::kRemoteRead);
       },
       [&](uint32_t n, memory::Pieces& pieces) {
-        return core.memory.remote_read(user, reply.rkey, at, n, pieces);
+        return core.memory.remote_read(user, reply.rkey, at, n, pieces, reply.again());
       });
   if (run.packets < 2) return 0;
   run.path = &qp.attr.path;
@@ -116,7 +122,7 @@ void send_access_nak(Core& core, QueuePair& qp, wire::Psn psn) {
   core.link.send_run(run);
   core.count(Counter::kPacketsSent, run.packets);
   core.count(Counter::kRunsSent);
-  reply.next += run.packets;
+  went_out(reply, run.packets);
   return run.packets;
 }
 
@@ -256,7 +262,8 @@ void pump(Core& core, QueuePair& qp) {
       }
       if (!send_packet(core, qp, reply)) return;
       --budget;
-      if (++reply.next == reply.end) {
+      went_out(reply, 1);
+      if (reply.next == reply.end) {
         reply.pending = false;
         reply.fresh = false;
         --recv.replies_pending;

@@ -22,7 +22,9 @@ using wire::Psn;
     pieces.add(qp.sq.inline_data(number).subspan(offset, n));
     return true;
   }
-  return core.memory.gather(qp.pd, qp.sq.list(number), offset, n, pieces) == memory::Fault::kNone;
+  const bool again = (wqe.first_psn + packet).is_before(qp.send.sent_end);
+  return core.memory.gather(qp.pd, qp.sq.list(number), offset, n, pieces, again) ==
+         memory::Fault::kNone;
 }
 
 // The beginning of a request: every one of XRC's names the shared receive queue.

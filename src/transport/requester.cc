@@ -201,6 +201,7 @@ enum class Sent : uint8_t { kYes, kMustWait, kFailed };
   if (most < 2) return {};
   const uint32_t packet_bytes = wire::Bth::kBytes + qp.mtu + wire::kIcrcBytes;
   most = core.link.room_for(qp.attr.path, qp.attr.dest_qpn, packet_bytes, most);
+  const bool again = (wqe.first_psn + from).is_before(qp.send.sent_end);
   const uint64_t errors = core.memory.signature_errors();
   const OutRun run = gather_run(
       core.run_room, qp.mtu, most,
@@ -210,7 +211,7 @@ enum class Sent : uint8_t { kYes, kMustWait, kFailed };
       },
       [&](uint32_t n, memory::Pieces& pieces) {
         return core.memory.gather(qp.pd, qp.sq.list(qp.send.cursor), uint64_t{from} * qp.mtu, n,
-                                  pieces);
+                                  pieces, again);
       });
   if (core.memory.signature_errors() != errors) qp.note_signature_error();
   return run;
