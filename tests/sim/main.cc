@@ -16,6 +16,7 @@
 
 #include <unistd.h>
 
+#include "sim/key_runs.h"
 #include "sim/loss_table.h"
 #include "sim/seed_run.h"
 
@@ -63,6 +64,7 @@ struct Options {
   unsigned jobs = 0;  // 0: as many as there are processors
   bool trace = false;
   bool verbose = false;
+  uint64_t keys = 0;
   bool loss_table = false;
   bool loss_floors = false;
   std::string pcap;
@@ -88,6 +90,7 @@ and in order, memory must equal a model's, and nothing may be left over.
   --verbose      one line per seed, and all counters at the end
   --pcap FILE    write the frames of one seed to FILE, for Wireshark; a corrupted frame comes twice,
                  as it was sent and as it arrived
+  --keys N       instead: N seeds of messages through memory keys with layouts and signatures
   --loss-table   instead: what goodput remains at 0.1%, 1% and 5% loss, as a table in markdown
   --loss-floors  instead: whether it is as much as it was, for a few cases
   --help         this
@@ -112,6 +115,8 @@ well, 1 after a violation, 2 for a wrong option.
       options.first = value;
     else if (argument == "--jobs" && number(value))
       options.jobs = static_cast<unsigned>(value);
+    else if (argument == "--keys" && number(value))
+      options.keys = value;
     else if (argument == "--trace")
       options.trace = true;
     else if (argument == "--verbose")
@@ -283,6 +288,7 @@ class Runner {
 int main(int argc, char** argv) {
   verbena::sim::Options options;
   if (!verbena::sim::parse(argc, argv, options)) return 2;
+  if (options.keys != 0) return verbena::sim::check_keys(options.first, options.keys) ? 0 : 1;
   if (options.loss_floors) return verbena::sim::check_loss_floors() ? 0 : 1;
   if (options.loss_table) {
     verbena::sim::print_loss_table();
