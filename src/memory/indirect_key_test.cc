@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Indirect keys: their life, and what is checked at each use.
 #include "memory/domain_test_fixture.h"
+#include "memory/signature_model.h"
 
 namespace verbena::memory {
 namespace {
@@ -157,6 +158,92 @@ TEST_F(IndirectKeyTest, KeysOverKeysAndNoCircles) {
   ASSERT_EQ(configure(outer.lkey, list({{0, 4, 0, inner.lkey}})), Fault::kNone);
   (void)read(outer.rkey, 0, 4, Fault::kWrongState);
   EXPECT_TRUE(domain_.remote_stretch(user_, outer.rkey, RemoteAddr(0), 4, kRemoteRead).empty());
+}
+
+TEST_F(IndirectKeyTest, FourDeepAndNoDeeper) {
+  LKey under = region(0, 4096).lkey;
+  uint64_t at = kIova;
+  for (uint32_t depth = 1; depth <= 5; ++depth) {
+    const auto keys = key();
+    ASSERT_EQ(configure(keys.lkey, list({{at, 8, 0, under}})), Fault::kNone);
+    (void)read(keys.rkey, 0, 8,
+               depth <= IndirectKey::kMaxDepth ? Fault::kNone : Fault::kWrongState);
+    under = keys.lkey;
+    at = 0;
+  }
+}
+
+TEST_F(IndirectKeyTest, SignaturesOverAListOfPieces) {
+  const auto a = region(0, 4096);
+  const auto pieces = key();
+  const auto keys = key(4, true);
+  ASSERT_EQ(configure(pieces.lkey, list({{kIova, 300, 0, a.lkey}, {kIova + 1000, 216, 0, a.lkey}})),
+            Fault::kNone);
+  KeyConfig config = list({{0, 516, 0, pieces.lkey}});
+  config.signature = Signature{.memory = {.kind = SignatureKind::kCrc32, .block = 512, .seed = 0}};
+  ASSERT_EQ(configure(keys.lkey, config), Fault::kNone);
+  Bytes data(512);
+  for (size_t i = 0; i < data.size(); ++i) data[i] = static_cast<uint8_t>(i * 3);
+  ASSERT_EQ(domain_.remote_write(user_, keys.rkey, RemoteAddr(0), data, true), Fault::kNone);
+  expect_write(0, std::span(data).first(300));
+  expect_write(1000, std::span(data).subspan(300));
+  expect_write(1212, signature_model::naive_signature(config.signature->memory, data, 0));
+}
+
+// What went out before was checked then.
+TEST_F(IndirectKeyTest, ChecksNothingTwice) {
+  const auto a = region(0, 4096);
+  const auto keys = key(4, true);
+  KeyConfig config = list({{kIova, 516, 0, a.lkey}});
+  config.signature = Signature{.memory = {.kind = SignatureKind::kCrc32, .block = 512, .seed = 0},
+                               .check_mask = 0xf0};
+  ASSERT_EQ(configure(keys.lkey, config), Fault::kNone);
+  Pieces pieces(staging_);
+  EXPECT_EQ(domain_.remote_read(user_, keys.rkey, RemoteAddr(0), 512, pieces, true), Fault::kNone);
+  EXPECT_FALSE(domain_.take_signature_error(keys.lkey).value());
+  (void)read(keys.rkey, 0, 512);
+  EXPECT_TRUE(domain_.take_signature_error(keys.lkey).value());
+}
+
+// A signature of which only the end was seen cannot be called right; the next one can.
+TEST_F(IndirectKeyTest, ASignatureWhoseBeginningWasNotSeen) {
+  const auto a = region(0, 4096);
+  const auto keys = key(4, true);
+  KeyConfig config = list({{kIova, 2048, 0, a.lkey}});
+  const SignatureDomain wire{.kind = SignatureKind::kCrc32, .block = 512, .seed = 0};
+  config.signature = Signature{.wire = wire, .check_mask = 0xf0};
+  ASSERT_EQ(configure(keys.lkey, config), Fault::kNone);
+  const Bytes all = signature_model::together(wire, Bytes(1024, 7), {}, 0);
+  const auto write = [&](uint64_t at, uint64_t n) {
+    EXPECT_EQ(domain_.remote_write(user_, keys.rkey, RemoteAddr(at), std::span(all).subspan(at, n),
+                                   false),
+              Fault::kNone);
+  };
+  write(0, 512);
+  write(514, 2);
+  const auto error = domain_.take_signature_error(keys.lkey).value();
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error->offset, 0u);
+  write(516, 516);
+  EXPECT_FALSE(domain_.take_signature_error(keys.lkey).value());
+  expect_write(0, Bytes(1024, 7));
+}
+
+// The sum of what came before a fault is not taken for that of a new transfer.
+TEST_F(IndirectKeyTest, BeginsAgainAfterAFault) {
+  FakeAccessor accessor;
+  const auto a = on_demand_region(accessor);
+  const auto keys = key(4, true);
+  KeyConfig config = list({{kIova, 512, 0, a.lkey}});
+  const SignatureDomain wire{.kind = SignatureKind::kCrc32, .block = 512, .seed = 0};
+  config.signature = Signature{.wire = wire};
+  config.blocks = {{kIova, 100, 0, a.lkey}, {kIova + 1024, 412, 0, a.lkey}};
+  ASSERT_EQ(configure(keys.lkey, config), Fault::kNone);
+  accessor.remove_page(arena_ + 1024);
+  (void)read(keys.rkey, 0, 512, Fault::kPage);
+  accessor = FakeAccessor();
+  const Bytes data = joined(arena_bytes(0, 100), arena_bytes(1024, 412));
+  EXPECT_EQ(read(keys.rkey, 0, 516), signature_model::together(wire, data, {}, 0));
 }
 
 // For each block of the one, blocks of the other would be read again, and so on.
