@@ -9,9 +9,9 @@
 
 #include <fmt/format.h>
 
+#include "common/report.h"
 #include "iperf.h"
 #include "raw_udp.h"
-#include "common/report.h"
 #include "wire_sample.h"
 #include "workloads.h"
 
@@ -157,9 +157,11 @@ class Bench {
   void latencies() {
     report_.heading("Latency of 8 bytes, one way");
     const uint32_t rounds = count(50'000);
-    const auto ours = [](SendOp op, Notice notice, uint32_t n) {
-      return
-          [=](Role role, const Control& control) { return pingpong(role, control, op, notice, n); };
+    const auto ours = [](SendOp op, Notice notice, uint32_t n,
+                         uint32_t signal_every = kSignalEvery) {
+      return [=](Role role, const Control& control) {
+        return pingpong(role, control, op, notice, n, signal_every);
+      };
     };
     const auto udp = [](Waiting waiting, uint32_t n) {
       return [=](Role role, const Control& control) {
@@ -175,6 +177,12 @@ class Bench {
     latency("WRITE, spinning on memory", ours(SendOp::kWrite, Notice::kSpinOnMemory, fewer),
             "UDP + spinner", udp(Waiting::kBlocking, fewer), true,
             {.aim = 2.0, .lower_is_better = true});
+    // As perftest has it: each message's own completion is waited for before the next.
+    latency("SEND, polling, each completed", ours(SendOp::kSend, Notice::kPollQueue, rounds, 1),
+            "UDP polling", udp(Waiting::kPolling, rounds), false, {});
+    latency("WRITE, spinning, each completed",
+            ours(SendOp::kWrite, Notice::kSpinOnMemory, fewer, 1), "UDP + spinner",
+            udp(Waiting::kBlocking, fewer), true, {});
     latency("SEND, sleeping", ours(SendOp::kSend, Notice::kSleepOnChannel, fewer), "UDP blocking",
             udp(Waiting::kBlocking, fewer), false, {});
   }

@@ -18,9 +18,6 @@ constexpr uint32_t kSmall = 8;
 constexpr uint64_t kInbox = 1 << 20;  // where receives land
 constexpr uint32_t kReceives = 64;
 
-// Fewer posts than queue entries between two completions.
-constexpr uint32_t kSignalEvery = 64;
-
 [[nodiscard]] double resident_bytes() {
   FILE* const file = std::fopen("/proc/self/statm", "r");
   must(file != nullptr ? 0 : errno, "/proc/self/statm");
@@ -39,20 +36,22 @@ void spin_for(Side& side, uint8_t value) {
 }
 
 // WRITE both ways, nobody polling for what arrives.
-[[nodiscard]] std::vector<double> pingpong_on_memory(Role role, Side& side, uint32_t rounds) {
+[[nodiscard]] std::vector<double> pingpong_on_memory(Role role, Side& side, uint32_t rounds,
+                                                     uint32_t signal_every) {
   std::vector<double> times;
   times.reserve(rounds);
   for (uint32_t i = 0; i < rounds; ++i) {
     const auto value = static_cast<uint8_t>(i % 251 + 1);
     const double begin = now_s();
     if (role == Role::kTarget) spin_for(side, value);
-    const bool signal = i % kSignalEvery == kSignalEvery - 1;
+    const bool signal = i % signal_every == signal_every - 1;
     // What is sent lies elsewhere than what arrives, as perftest has it.
     side.memory()[kInbox] = value;
     side.post(0, SendOp::kWrite, kInbox, kSmall, signal ? kSignaled : 0u, 0, 0);
     if (role == Role::kInitiator) spin_for(side, value);
-    times.push_back((now_s() - begin) / 2 * 1e6);
+    const double without = now_s();
     if (signal) side.wait(1);
+    times.push_back(((signal_every == 1 ? now_s() : without) - begin) / 2 * 1e6);
   }
   return times;
 }
@@ -89,21 +88,21 @@ std::vector<double> bandwidth(Role role, const Control& control, SideOptions opt
 }
 
 std::vector<double> pingpong(Role role, const Control& control, SendOp op, Notice notice,
-                             uint32_t rounds) {
+                             uint32_t rounds, uint32_t signal_every) {
   SideOptions options;
   options.memory_bytes = 2 << 20;
   options.with_channel = notice == Notice::kSleepOnChannel;
   Side side(control, options);
   if (notice != Notice::kSpinOnMemory) side.post_recv(0, kInbox, kSmall, kReceives);
   control.barrier();
-  if (notice == Notice::kSpinOnMemory) return pingpong_on_memory(role, side, rounds);
+  if (notice == Notice::kSpinOnMemory) return pingpong_on_memory(role, side, rounds, signal_every);
 
   const auto next = [&] { notice == Notice::kSleepOnChannel ? side.sleep_for(1) : side.wait(1); };
   std::vector<double> times;
   times.reserve(rounds);
   uint32_t unsignaled = 0;
   for (uint32_t i = 0; i < rounds; ++i) {
-    const bool signal = ++unsignaled == kSignalEvery;
+    const bool signal = ++unsignaled == signal_every;
     const double begin = now_s();
     if (role == Role::kTarget) next();
     side.post(0, op, 0, kSmall, signal ? kSignaled : 0u);
@@ -111,9 +110,9 @@ std::vector<double> pingpong(Role role, const Control& control, SendOp op, Notic
     if (signal) {
       next();
       unsignaled = 0;
-    } else {
-      times.push_back((now_s() - begin) / 2 * 1e6);
     }
+    // Its own completion is part of the time only where each has one.
+    if (!signal || signal_every == 1) times.push_back((now_s() - begin) / 2 * 1e6);
     side.post_recv(0, kInbox, kSmall);
   }
   return times;

@@ -16,9 +16,13 @@ namespace verbena::bench {
                                             uint64_t total_bytes);
 
 enum class Notice : uint8_t { kPollQueue, kSleepOnChannel, kSpinOnMemory };
-// Ping-pong of 8 bytes; the initiator gives one-way times in microseconds.
+// Fewer posts than queue entries between two completions.
+inline constexpr uint32_t kSignalEvery = 64;
+// Ping-pong of 8 bytes; the initiator gives one-way times in microseconds. `signal_every`: so many
+// messages have one completion, which is waited for; perftest does so for each.
 [[nodiscard]] std::vector<double> pingpong(Role role, const Control& control, transport::SendOp op,
-                                           Notice notice, uint32_t rounds);
+                                           Notice notice, uint32_t rounds,
+                                           uint32_t signal_every = kSignalEvery);
 
 // 8-byte WRITEs posted in chains, completed a chain at a time: messages per second.
 [[nodiscard]] std::vector<double> small_writes(Role role, const Control& control, uint32_t count);

@@ -24,8 +24,8 @@ ROWS = [
     ("ib_write_bw", 1048576, "WRITE of 1024 KiB, MTU 4096"),
     ("ib_read_bw", 65536, "READ of 64 KiB, MTU 4096"),
     ("ib_read_bw", 1048576, "READ of 1024 KiB, MTU 4096"),
-    ("ib_send_lat", 8, "SEND, polling, median"),
-    ("ib_write_lat", 8, "WRITE, spinning on memory, median"),
+    ("ib_send_lat", 8, "SEND, polling, each completed, median"),
+    ("ib_write_lat", 8, "WRITE, spinning, each completed, median"),
 ]
 
 
