@@ -219,8 +219,9 @@ int main() {
   std::vector<uint8_t> user(kBytes);
   std::vector<uint8_t> store(size_t{kChunks} * kChunk);
   for (uint32_t i = 0; i < kBytes; ++i) user[i] = static_cast<uint8_t>(i * 2654435761u >> 24);
-  ibv_mr* const buffer = ibv_reg_mr(pd, user.data(), user.size(), IBV_ACCESS_LOCAL_WRITE);
-  ibv_mr* const chunks = ibv_reg_mr(pd, store.data(), store.size(), IBV_ACCESS_LOCAL_WRITE);
+  const int access = IBV_ACCESS_LOCAL_WRITE;
+  ibv_mr* const buffer = ibv_reg_mr(pd, user.data(), user.size(), access);
+  ibv_mr* const chunks = ibv_reg_mr(pd, store.data(), store.size(), access);
   must(buffer != nullptr && chunks != nullptr, "ibv_reg_mr");
 
   ibv_qp* const client = create_qp(pd, cq);

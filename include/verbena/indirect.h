@@ -13,23 +13,24 @@
 #ifndef VERBENA_INDIRECT_H
 #define VERBENA_INDIRECT_H
 
-#include <stdint.h>
-
 #include <infiniband/verbs.h>
+#include <stdint.h>
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
+/* NOLINTBEGIN(readability-identifier-naming): names as C has them. */
+
 /* A list of buffers, filled in by the program; what is registered is copied from it. */
 struct verbena_indirect_list {
-  struct ibv_sge *entries;
+  struct ibv_sge* entries;
   uint32_t max_entries;
 };
 
 /* NULL and errno: EINVAL for no entries, ENOMEM. */
-struct verbena_indirect_list *verbena_alloc_indirect_list(uint32_t max_entries);
-void verbena_free_indirect_list(struct verbena_indirect_list *list);
+struct verbena_indirect_list* verbena_alloc_indirect_list(uint32_t max_entries);
+void verbena_free_indirect_list(struct verbena_indirect_list* list);
 
 enum verbena_indirect_mr_flags {
   VERBENA_INDIRECT_REMOTE_INVALIDATE = 1 << 0, /* a peer may make it free */
@@ -46,33 +47,37 @@ struct verbena_indirect_mr {
 };
 
 /* NULL and errno. The protection domain outlives it, and those of the entries are the same. */
-struct verbena_indirect_mr *verbena_create_indirect_mr(struct ibv_pd *pd,
-                                                       const struct verbena_indirect_mr_attr *attr);
+struct verbena_indirect_mr* verbena_create_indirect_mr(struct ibv_pd* pd,
+                                                       const struct verbena_indirect_mr_attr* attr);
 /* 0 or an errno, as the following. */
-int verbena_destroy_indirect_mr(struct verbena_indirect_mr *mr);
+int verbena_destroy_indirect_mr(struct verbena_indirect_mr* mr);
 
 /* The region's address range [iova_start, iova_start + length) becomes the first `length` bytes of
  * the first `list_len` entries. */
 struct verbena_indirect_reg {
   uint64_t iova_start;
-  const struct verbena_indirect_list *list;
+  const struct verbena_indirect_list* list;
   uint32_t list_len;
   uint64_t length;
-  unsigned int access_flags; /* IBV_ACCESS_LOCAL_WRITE, _REMOTE_WRITE, _REMOTE_READ, _REMOTE_ATOMIC */
+  unsigned int
+      access_flags; /* IBV_ACCESS_LOCAL_WRITE, _REMOTE_WRITE, _REMOTE_READ, _REMOTE_ATOMIC */
 };
 
-/* At once. EINVAL: a length that the list does not have, unknown access; ENOMEM: too long a list. */
-int verbena_reg_indirect_mr(struct verbena_indirect_mr *mr, const struct verbena_indirect_reg *reg);
+/* At once. EINVAL: a length that the list does not have, unknown access; ENOMEM: too long a list.
+ */
+int verbena_reg_indirect_mr(struct verbena_indirect_mr* mr, const struct verbena_indirect_reg* reg);
 
 /* By a work request, in order with the queue pair's others: those that are posted after it see it.
  * Completes with IBV_WC_DRIVER1. `list` may be used again when the call returns. */
 struct verbena_indirect_reg_wr {
   uint64_t wr_id;
   unsigned int send_flags; /* IBV_SEND_SIGNALED, IBV_SEND_FENCE, IBV_SEND_SOLICITED */
-  struct verbena_indirect_mr *mr;
+  struct verbena_indirect_mr* mr;
   struct verbena_indirect_reg reg;
 };
-int verbena_post_reg_indirect_mr(struct ibv_qp *qp, const struct verbena_indirect_reg_wr *wr);
+int verbena_post_reg_indirect_mr(struct ibv_qp* qp, const struct verbena_indirect_reg_wr* wr);
+
+/* NOLINTEND(readability-identifier-naming) */
 
 #ifdef __cplusplus
 }

@@ -215,8 +215,8 @@ void UdpTransmitter::send_run(const transport::OutRun& run) {
   if (sockets == nullptr) return no_such_family();
   if (goes_to_deaf(*run.path, run.first.dest_qp, run.packets)) return;
   // Pieces cost the kernel more than copying them costs us.
-  const bool copy = run.copy_first || payload_bytes <= kCopyBelow || tap_ != nullptr ||
-                    run.payload.size() > 1;
+  const bool copy =
+      run.copy_first || payload_bytes <= kCopyBelow || tap_ != nullptr || run.payload.size() > 1;
   Message& message = message_for(*run.path, run.first.dest_qp, packet_bytes, run.packets,
                                  size_t{3} * run.packets + run.payload.size() + 1,
                                  size_t{run.packets} * (copy ? packet_bytes : kAround) + 8);

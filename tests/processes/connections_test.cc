@@ -83,10 +83,8 @@ class Desk final : public cm::EventSink {
     return service_.connect(params);
   }
   void listen() {
-    need(service_.claim({.service_id = kService, .address = {}}) == 0,
-         "the port is taken");
-    need(service_.listen({.service_id = kService, .address = {}}).has_value(),
-         "no listener");
+    need(service_.claim({.service_id = kService, .address = {}}) == 0, "the port is taken");
+    need(service_.listen({.service_id = kService, .address = {}}).has_value(), "no listener");
   }
   // Accepts so many, each with the number that it came with.
   void serve(uint32_t count) {
