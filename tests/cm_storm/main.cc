@@ -80,7 +80,7 @@ int run_wired(const Options& options) {
   WiredOutcome all;
   size_t failed = 0;
   for (uint64_t i = 0; i < options.seeds; ++i) {
-    const auto seed = static_cast<unsigned long long>(options.first + i);
+    const uint64_t seed = options.first + i;
     WiredOutcome outcome = run_wired_storm(seed, options.trace);
     if (i == 0 && outcome.violation.empty() && run_wired_storm(seed, false).hash != outcome.hash) {
       outcome.violation = "the same seed had another history";
@@ -93,7 +93,8 @@ int run_wired(const Options& options) {
     ++failed;
     std::printf(
         "FAIL seed %llu: %s\n  again: verbena_cm_storm --wired --seeds 1 --first %llu --trace\n",
-        seed, outcome.violation.c_str(), seed);
+        static_cast<unsigned long long>(seed), outcome.violation.c_str(),
+        static_cast<unsigned long long>(seed));
   }
   std::printf("%llu seeds, %llu connects, %llu packets, %llu faults; %zu failed\n",
               static_cast<unsigned long long>(options.seeds),

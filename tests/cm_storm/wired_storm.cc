@@ -7,10 +7,10 @@
 namespace verbena::cm_storm {
 namespace {
 
-constexpr Duration kStormLength = 5 * kSecond;
+constexpr Duration kWiredStormLength = 5 * kSecond;
 // The slowest that may happen, one after the other: as in storm.cc, and a peer that is found gone
 // after 70 s.
-constexpr Time kBound = 500 * kSecond;
+constexpr Time kWiredBound = 500 * kSecond;
 constexpr Duration kLettingGo = 60 * kSecond;
 
 class WiredStorm {
@@ -33,7 +33,7 @@ class WiredStorm {
     plan_troubles();
     plan_watch();
     const auto never = [] { return false; };
-    (void)world_.run(kBound, never);
+    (void)world_.run(kWiredBound, never);
     for (const auto& station : stations_) {
       if (!station->dead()) station->require_agreement();
     }
@@ -100,7 +100,7 @@ class WiredStorm {
     for (uint64_t i = 0; i < count; ++i) {
       const auto from = static_cast<uint32_t>(world_.draw(0, stations_.size() - 1));
       const auto to = static_cast<uint32_t>(world_.draw(0, stations_.size() - 1));
-      world_.at(up_to(kStormLength), [this, from, to] { stations_[from]->connect(to); });
+      world_.at(up_to(kWiredStormLength), [this, from, to] { stations_[from]->connect(to); });
     }
     return count;
   }
@@ -129,7 +129,7 @@ class WiredStorm {
   }
 
   void plan_watch() {
-    for (Time when = kSecond; when < kBound; when += kSecond) {
+    for (Time when = kSecond; when < kWiredBound; when += kSecond) {
       world_.at(when, [this] {
         for (const auto& station : stations_) station->watch_peers();
       });
