@@ -327,6 +327,50 @@ TEST_F(KeyWork, APipelinedReadStopsWhenItHasCome) {
   EXPECT_EQ(bytes_at(0, 512), Bytes(512, 0x11));
 }
 
+TEST_F(KeyWork, APipelinedCopyStopsAtAWrongSignature) {
+  create(pipelined());
+  bring_up(defaults());
+  auto config = list({{0, 516}});
+  config.signature = crc32_in_memory(0xf0);
+  configure(1, config, 0);
+  ASSERT_TRUE(accepted(post({.wr_id = 7,
+                             .op = SendOp::kCopy,
+                             .flags = kSignaled,
+                             .copy_to = at(9000, 512),
+                             .copy_from = {0, 512, key_.lkey}})));
+  send(SendOp::kSend, 8, 16, 0);
+  EXPECT_EQ(said(), "");
+  EXPECT_EQ(sends(), "7 success");
+  EXPECT_EQ(state(), QpState::kSqd);
+  EXPECT_EQ(happened(), std::vector<Event>{Event::kSqDrained});
+}
+
+// UC has no acknowledgement to wait for: it stops behind the message, whether or not another
+// follows.
+TEST_F(KeyWork, APipelinedUcQueueStopsAtAWrongSignature) {
+  for (const uint32_t blocks : {1u, 16u}) {
+    QpInit uc = pipelined();
+    uc.type = QpType::kUc;
+    create(uc);
+    bring_up(defaults(), QpType::kUc);
+    auto config = list({{0, blocks * 516}});
+    config.signature = crc32_in_memory(0xf0);
+    configure(1, config, 0);
+    send_from_key(SendOp::kWrite, 7, blocks * 512);
+    EXPECT_EQ(payload_sent().size(), blocks * 512);
+    EXPECT_EQ(sends(), "7 success");
+    EXPECT_EQ(state(), QpState::kSqd) << blocks;
+    EXPECT_EQ(happened(), std::vector<Event>{Event::kSqDrained});
+    send(SendOp::kSend, 8, 16, 0);
+    EXPECT_EQ(said(), "") << "stopped";
+    EXPECT_EQ(endpoint_->cancel_sends(kQpn, 8).value(), 1u);
+    ASSERT_TRUE(accepted(modify(QpState::kRts)));
+    EXPECT_EQ(sends(), "8 success");
+    EXPECT_EQ(said(), "");
+    ASSERT_TRUE(accepted(endpoint_->destroy_qp(kQpn)));
+  }
+}
+
 // A peer reads and writes through a key with signatures: packet by packet, whatever they cut.
 TEST_F(KeyWork, APeerUsesAKeyWithSignatures) {
   connect();

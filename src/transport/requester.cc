@@ -14,6 +14,15 @@ namespace {
 
 using wire::Psn;
 
+// What move() finds wrong in the signatures that it passes stops a pipelined queue pair.
+template <typename Move>
+[[nodiscard]] auto watching_signatures(Core& core, QueuePair& qp, Move&& move) {
+  const uint64_t errors = core.memory.signature_errors();
+  auto moved = move();
+  if (core.memory.signature_errors() != errors) qp.note_signature_error();
+  return moved;
+}
+
 // Local operations take effect when the cursor reaches them; they complete in order with the rest.
 [[nodiscard]] WcStatus execute_local(Core& core, QueuePair& qp, const SendWqe& wqe) {
   if (wqe.cancelled) return WcStatus::kSuccess;
@@ -32,7 +41,9 @@ using wire::Psn;
     }
     case SendOp::kCopy: {
       const CopyTarget& target = qp.sq.copy(number);
-      return unless(core.memory.copy(qp.pd, target.to, target.from), WcStatus::kLocalProtection);
+      const memory::Fault fault = watching_signatures(
+          core, qp, [&] { return core.memory.copy(qp.pd, target.to, target.from); });
+      return unless(fault, WcStatus::kLocalProtection);
     }
     default: break;
   }
@@ -160,9 +171,9 @@ enum class Sent : uint8_t { kYes, kMustWait, kFailed };
     ++send.rd_outstanding;
   } else {
     ack = wants_ack(qp, wqe, from, weight);
-    const uint64_t errors = core.memory.signature_errors();
-    if (!request_packets::send_data(core, qp, send.cursor, from, ack)) return Sent::kFailed;
-    if (core.memory.signature_errors() != errors) qp.note_signature_error();
+    const bool sent = watching_signatures(
+        core, qp, [&] { return request_packets::send_data(core, qp, send.cursor, from, ack); });
+    if (!sent) return Sent::kFailed;
   }
 
   send.unrequested = ack ? 0 : send.unrequested + 1;
@@ -202,19 +213,16 @@ enum class Sent : uint8_t { kYes, kMustWait, kFailed };
   const uint32_t packet_bytes = wire::Bth::kBytes + qp.mtu + wire::kIcrcBytes;
   most = core.link.room_for(qp.attr.path, qp.attr.dest_qpn, packet_bytes, most);
   const bool again = (wqe.first_psn + from).is_before(qp.send.sent_end);
-  const uint64_t errors = core.memory.signature_errors();
-  const OutRun run = gather_run(
-      core.run_room, qp.mtu, most,
-      [&](uint64_t n) {
-        return core.memory.stretch(qp.pd, qp.sq.list(qp.send.cursor), uint64_t{from} * qp.mtu, n,
-                                   false);
-      },
-      [&](uint32_t n, memory::Pieces& pieces) {
-        return core.memory.gather(qp.pd, qp.sq.list(qp.send.cursor), uint64_t{from} * qp.mtu, n,
-                                  pieces, again);
-      });
-  if (core.memory.signature_errors() != errors) qp.note_signature_error();
-  return run;
+  const auto list = qp.sq.list(qp.send.cursor);
+  const uint64_t offset = uint64_t{from} * qp.mtu;
+  return watching_signatures(core, qp, [&] {
+    return gather_run(
+        core.run_room, qp.mtu, most,
+        [&](uint64_t n) { return core.memory.stretch(qp.pd, list, offset, n, false); },
+        [&](uint32_t n, memory::Pieces& pieces) {
+          return core.memory.gather(qp.pd, list, offset, n, pieces, again);
+        });
+  });
 }
 
 // How many packets the window has room for; 0 too when it must be looked at more closely.
@@ -381,9 +389,10 @@ void pump_unreliable(Core& core, QueuePair& qp) {
         }
       }
       --budget;
-      const bool sent =
-          ud ? datagram::send(core, qp, send.cursor)
-             : request_packets::send_data(core, qp, send.cursor, send.cursor_packet, false);
+      const bool sent = watching_signatures(core, qp, [&] {
+        return ud ? datagram::send(core, qp, send.cursor)
+                  : request_packets::send_data(core, qp, send.cursor, send.cursor_packet, false);
+      });
       if (!sent) {
         wqe.local_status = WcStatus::kLocalProtection;
       } else if (++send.cursor_packet < wqe.packets) {
@@ -399,6 +408,7 @@ void pump_unreliable(Core& core, QueuePair& qp) {
     send.cursor_packet = 0;
     completer::complete_head(core, qp);
   }
+  stop_for_signature(qp);
   if (budget < core.tuning.quantum) qp.served = true;
   completer::notify_if_drained(core, qp);
 }
