@@ -404,5 +404,22 @@ TEST_F(KeyWork, APeerUsesAKeyWithSignatures) {
   EXPECT_EQ(error->offset, 516u * 3);
 }
 
+// A place in a deep queue does not keep the room of the longest list that it ever had.
+TEST(SendQueueOfKeys, RoomForAVeryLongListIsGivenBack) {
+  SendQueue queue({.max_entries = 4, .max_sge = 1, .max_inline = 0}, false);
+  memory::KeyConfig config;
+  const auto room_kept = [&](size_t blocks, auto&& finish) {
+    config.blocks.resize(blocks);
+    const uint64_t number = queue.tail();
+    queue.push({.op = SendOp::kConfigureKey, .config = &config}, 0);
+    EXPECT_EQ(queue.config(number).config.blocks.size(), blocks);
+    finish();
+    return queue.config(number).config.blocks.capacity();
+  };
+  EXPECT_GE(room_kept(16, [&] { queue.pop_head(); }), 16u);
+  EXPECT_EQ(room_kept(60000, [&] { queue.pop_head(); }), 0u);
+  EXPECT_EQ(room_kept(60000, [&] { queue.clear(); }), 0u);
+}
+
 }  // namespace
 }  // namespace verbena::transport::testing

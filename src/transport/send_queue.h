@@ -116,10 +116,21 @@ class SendQueue {
 
   // Appends; the caller has checked that there is room and that the request fits the caps.
   void push(const SendRequest& request, uint64_t length);
-  void pop_head() { ++head_; }
-  void clear() { head_ = tail_; }
+  void pop_head() {
+    if (!configs_.empty()) give_back(configs_[slot(head_)].config);
+    ++head_;
+  }
+  void clear() {
+    while (!empty()) pop_head();
+  }
 
  private:
+  // The room of a list is used again, but not that of a very long one: in a deep queue, each place
+  // would come to have one.
+  static void give_back(memory::KeyConfig& config) {
+    constexpr size_t kKept = 256;
+    if (config.blocks.capacity() > kKept) config.blocks = std::vector<memory::KeyBlock>();
+  }
   [[nodiscard]] size_t slot(uint64_t number) const { return static_cast<size_t>(number) & mask_; }
 
   SendQueueCaps caps_;
