@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "memory/move.h"
 
@@ -76,6 +77,7 @@ bool IndirectKey::lies_over_keys() {
 }
 
 void IndirectKey::configure(const KeyConfig& config) {
+  keep_error();
   if (config.has_layout) {
     map_.set(config.blocks, config.repeat);
     lies_over_keys_.reset();
@@ -90,12 +92,19 @@ void IndirectKey::configure(const KeyConfig& config) {
 }
 
 void IndirectKey::clear() {
+  keep_error();
   map_.clear();
   signer_.reset();
 }
 
 std::optional<SignatureError> IndirectKey::take_error() {
-  return signer_ ? signer_->take_error() : std::nullopt;
+  const auto later = signer_ ? signer_->take_error() : std::nullopt;
+  const auto first = std::exchange(error_, std::nullopt);
+  return first ? first : later;
+}
+
+void IndirectKey::keep_error() {
+  if (signer_ && !error_) error_ = signer_->take_error();
 }
 
 Fault IndirectKey::find(const BlockMap::Part& part, bool write, Place& place) const {

@@ -84,6 +84,9 @@ class IndirectKey final : public Backing, private SignedMemory {
   template <typename Visit>
   [[nodiscard]] Fault walk(uint64_t at, uint64_t n, bool write, Visit&& visit);
 
+  // Before the signer goes: what it found is the program's to take, whatever the key becomes. (A
+  // peer's SEND that answers may invalidate the key before the program can ask.)
+  void keep_error();
   // move() -> Fault, by the signer.
   template <typename Move>
   [[nodiscard]] Fault sign(Move&& move);
@@ -98,6 +101,7 @@ class IndirectKey final : public Backing, private SignedMemory {
   BlockMap map_;
   std::optional<bool> lies_over_keys_;  // once it was asked for
   std::optional<Signer> signer_;
+  std::optional<SignatureError> error_;  // of a signer before
 };
 
 }  // namespace verbena::memory

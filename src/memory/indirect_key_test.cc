@@ -299,6 +299,34 @@ TEST_F(IndirectKeyTest, WhatCannotBeConfigured) {
   EXPECT_EQ(check_config(sign, signature), ConfigError::kInvalid);
 }
 
+// A peer's answer may invalidate the key, and a request behind may configure it, before the program
+// can ask what was found.
+TEST_F(IndirectKeyTest, AWrongSignatureIsKeptUntilItIsTaken) {
+  const auto a = region(0, 4096);
+  const auto keys = key(4, true);
+  KeyConfig config = list({{kIova, 2 * 516, 0, a.lkey}});
+  config.signature = Signature{.memory = {.kind = SignatureKind::kCrc32, .block = 512, .seed = 0},
+                               .check_mask = 0xf0};
+  const auto first_of = [&](auto&& change) {
+    EXPECT_EQ(configure(keys.lkey, config), Fault::kNone);
+    (void)read(keys.rkey, 512, 512);  // the second block
+    change();
+    EXPECT_EQ(configure(keys.lkey, config), Fault::kNone);
+    (void)read(keys.rkey, 0, 512);
+    const auto error = domain_.take_signature_error(keys.lkey).value();
+    EXPECT_FALSE(domain_.take_signature_error(keys.lkey).value()) << "one at a time";
+    return error ? error->offset : 9999;
+  };
+  KeyConfig reset;
+  reset.reset_signature = true;
+  EXPECT_EQ(first_of([] {}), 516u);
+  EXPECT_EQ(first_of([&] { EXPECT_EQ(configure(keys.lkey, reset), Fault::kNone); }), 516u);
+  EXPECT_EQ(first_of([&] { EXPECT_EQ(domain_.invalidate_local(keys.rkey, pd_), Fault::kNone); }),
+            516u);
+  EXPECT_EQ(domain_.invalidate_local(keys.rkey, pd_), Fault::kNone);
+  EXPECT_FALSE(domain_.take_signature_error(keys.lkey).value());
+}
+
 TEST_F(IndirectKeyTest, ReconfiguringChangesOnlyWhatItSets) {
   const auto a = region(0, 4096);
   const auto keys = key(4, true);
