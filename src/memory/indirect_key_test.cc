@@ -327,6 +327,31 @@ TEST_F(IndirectKeyTest, AWrongSignatureIsKeptUntilItIsTaken) {
   EXPECT_FALSE(domain_.take_signature_error(keys.lkey).value());
 }
 
+// Transfers of less than a block, one after the other, and what lies there changes in between.
+TEST_F(IndirectKeyTest, ASignatureIsOfWhatLiesThereWhenItsBlockEnds) {
+  const auto a = region(0, 4096);
+  const auto keys = key(4, true);
+  KeyConfig config = list({{kIova, 516, 0, a.lkey}});
+  config.signature = Signature{.memory = {.kind = SignatureKind::kCrc32, .block = 512, .seed = 0},
+                               .check_mask = 0xf0};
+  ASSERT_EQ(configure(keys.lkey, config), Fault::kNone);
+  const auto write = [&](uint64_t at, uint32_t n, uint8_t value) {
+    EXPECT_EQ(domain_.remote_write(user_, keys.rkey, RemoteAddr(at), Bytes(n, value), true),
+              Fault::kNone);
+  };
+  write(0, 512, 1);
+  (void)read(keys.rkey, 0, 100);
+  write(0, 512, 2);  // through the key
+  (void)read(keys.rkey, 100, 412);
+  EXPECT_FALSE(domain_.take_signature_error(keys.lkey).value());
+  write(0, 100, 3);
+  arena_[50] = 4;  // by the program
+  write(100, 412, 3);
+  (void)read(keys.rkey, 0, 512);
+  EXPECT_FALSE(domain_.take_signature_error(keys.lkey).value());
+  expect_write(0, arena_bytes(0, 516));
+}
+
 TEST_F(IndirectKeyTest, ReconfiguringChangesOnlyWhatItSets) {
   const auto a = region(0, 4096);
   const auto keys = key(4, true);

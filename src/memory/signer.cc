@@ -204,6 +204,7 @@ Fault Signer::gather(SignedMemory& memory, uint64_t wire, uint64_t n, Pieces& ou
 Fault Signer::scatter(SignedMemory& memory, uint64_t wire, std::span<const uint8_t> bytes,
                       bool last) {
   Cursor& cursor = in_;
+  out_.valid = false;  // it may have summed what is written over now
   const SignatureDomain& in_memory = signature_.memory;
   const SignatureDomain& on_wire = signature_.wire;
   if (!cursor.valid || cursor.wire != wire) {
@@ -248,7 +249,9 @@ Fault Signer::scatter(SignedMemory& memory, uint64_t wire, std::span<const uint8
     bytes = bytes.subspan(take);
   }
   cursor.wire = wire;
-  cursor.valid = true;
+  // The program may change the memory before the next transfer goes on from here, with a sum that
+  // must be of what lies there then. Half a signature is nowhere but here.
+  cursor.valid = !last || position(wire).signature != 0;
   return Fault::kNone;
 }
 
