@@ -130,7 +130,7 @@ class KeyService final : public keys::Service {
     WorkInProgress& work = of(qp).work;
     transport::SendRequest& request = begin_request(qp, transport::SendOp::kConfigureKey);
     if (work.error != 0 || !has_room(work)) return nullptr;
-    KeyConfig& config = work.configs[work.configs_used++];
+    KeyConfig& config = *work.configs[work.configs_used++];
     clear(config);
     request.key = LKey(key->lkey);
     request.config = &config;
@@ -142,7 +142,7 @@ class KeyService final : public keys::Service {
     if (!of(qp).is_alive()) return nullptr;
     WorkInProgress& work = of(qp).work;
     const bool open = work.error == 0 && work.configured != nullptr;
-    return open ? &work.configs[work.configs_used - 1] : nullptr;
+    return open ? work.configs[work.configs_used - 1].get() : nullptr;
   }
 
   void end_configure(ibv_qp_ex* qp) override {
@@ -167,7 +167,7 @@ class KeyService final : public keys::Service {
   [[nodiscard]] static bool has_room(WorkInProgress& work) {
     if (work.configs_used < work.configs.size()) return true;
     try {
-      work.configs.emplace_back();
+      work.configs.push_back(std::make_unique<KeyConfig>());
     } catch (const std::bad_alloc&) {
       work.error = ENOMEM;
       return false;

@@ -6,7 +6,6 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
-#include <deque>
 #include <memory>
 #include <mutex>
 #include <new>
@@ -139,8 +138,9 @@ struct WorkInProgress {
   std::vector<List> lists;  // of each, in `entries`
   std::vector<memory::Sge> entries;
   std::vector<uint8_t> inlined;
-  // Those of requests to configure keys, `configs_used` of them. Kept, for the room in them.
-  std::deque<memory::KeyConfig> configs;
+  // Those of requests to configure keys, `configs_used` of them. Kept, for the room in them; apart,
+  // because requests point to them. (A deque would cost every queue pair 600 bytes.)
+  std::vector<std::unique_ptr<memory::KeyConfig>> configs;
   size_t configs_used = 0;
   KeyObject* configured = nullptr;  // by the last of them, which is not complete
   transport::SendRequest scrap;     // takes what comes after an error
