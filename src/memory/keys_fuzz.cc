@@ -11,30 +11,14 @@
 #include <vector>
 
 #include "base/check.h"
+#include "base/fuzz_input.h"
 #include "base/random.h"
 #include "memory/domain.h"
 
 namespace verbena::memory {
 namespace {
 
-class Input {
- public:
-  Input(const uint8_t* data, size_t size) : rest_(data, size) {}
-  [[nodiscard]] bool empty() const { return rest_.empty(); }
-  uint64_t take(size_t bytes) {
-    uint64_t value = 0;
-    for (; bytes > 0; --bytes) {
-      value = value << 8 | (rest_.empty() ? 0 : rest_[0]);
-      if (!rest_.empty()) rest_ = rest_.subspan(1);
-    }
-    return value;
-  }
-  uint8_t u8() { return static_cast<uint8_t>(take(1)); }
-  uint16_t u16() { return static_cast<uint16_t>(take(2)); }
-
- private:
-  std::span<const uint8_t> rest_;
-};
+using Input = FuzzInput;
 
 // On-demand memory, of which a part may be missing.
 class Paged final : public Accessor {

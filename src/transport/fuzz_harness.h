@@ -16,6 +16,7 @@
 #include <span>
 #include <vector>
 
+#include "base/fuzz_input.h"
 #include "base/random.h"
 #include "transport/testing.h"
 
@@ -25,33 +26,7 @@ using testing::kHere;
 using testing::kPathThere;
 using testing::kThere;
 
-class Input {
- public:
-  Input(const uint8_t* data, size_t size) : rest_(data, size) {}
-  [[nodiscard]] bool empty() const { return rest_.empty(); }
-  uint8_t u8() {
-    if (rest_.empty()) return 0;
-    const uint8_t value = rest_[0];
-    rest_ = rest_.subspan(1);
-    return value;
-  }
-  uint16_t u16() {
-    const unsigned high = u8();
-    return static_cast<uint16_t>(high << 8 | u8());
-  }
-  uint32_t u32() {
-    const uint32_t high = u16();
-    return high << 16 | u16();
-  }
-  std::span<const uint8_t> bytes(size_t n) {
-    const auto taken = rest_.first(std::min(n, rest_.size()));
-    rest_ = rest_.subspan(taken.size());
-    return taken;
-  }
-
- private:
-  std::span<const uint8_t> rest_;
-};
+using Input = FuzzInput;
 
 // Every work request completes at most once, and none that was not posted.
 class CountingQueue final : public CompletionQueue {

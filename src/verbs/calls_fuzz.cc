@@ -13,33 +13,11 @@
 #include <infiniband/verbs.h>
 
 #include "base/check.h"
+#include "base/fuzz_input.h"
 
 namespace {
 
-class Input {
- public:
-  Input(const uint8_t* data, size_t size) : left_(data, size) {}
-  [[nodiscard]] bool empty() const { return left_.empty(); }
-  uint8_t u8() {
-    if (left_.empty()) return 0;
-    const uint8_t value = left_[0];
-    left_ = left_.subspan(1);
-    return value;
-  }
-  uint32_t u32() {
-    uint32_t value = 0;
-    for (int i = 0; i < 4; ++i) value = value << 8 | u8();
-    return value;
-  }
-  // Mostly small, now and then anything.
-  uint32_t number() {
-    const uint8_t kind = u8();
-    return kind >= 0xf8 ? u32() : kind;
-  }
-
- private:
-  std::span<const uint8_t> left_;
-};
+using Input = verbena::FuzzInput;
 
 // What there is and was of a kind. Destroyed ones stay, to be used again.
 template <typename T>
