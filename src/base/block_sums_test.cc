@@ -9,6 +9,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/bitwise_crc.h"
 #include "base/random.h"
 #include "base/unique_fd.h"
 
@@ -21,24 +22,11 @@ using Bytes = std::span<const uint8_t>;
 
 template <typename Word, Word kPolynomial>
 Word msb_first(Word state, Bytes bytes) {
-  constexpr int kBits = std::numeric_limits<Word>::digits;
-  for (const uint8_t byte : bytes) {
-    state = static_cast<Word>(state ^ (Word{byte} << (kBits - 8)));
-    for (int bit = 0; bit < 8; ++bit) {
-      const bool out = (state >> (kBits - 1)) != 0;
-      state = static_cast<Word>((state << 1) ^ (out ? kPolynomial : 0));
-    }
-  }
-  return state;
+  return bitwise_crc_msb(kPolynomial, state, bytes);
 }
-
 template <typename Word, Word kPolynomial>
 Word lsb_first(Word state, Bytes bytes) {
-  for (const uint8_t byte : bytes) {
-    state ^= byte;
-    for (int bit = 0; bit < 8; ++bit) state = (state >> 1) ^ ((state & 1) != 0 ? kPolynomial : 0);
-  }
-  return state;
+  return bitwise_crc_lsb(kPolynomial, state, bytes);
 }
 
 struct Crc32Msb {

@@ -7,6 +7,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/bitwise_crc.h"
 #include "base/random.h"
 
 namespace verbena {
@@ -24,12 +25,7 @@ std::vector<uint8_t> random_bytes(RandomSource& random, size_t length) {
 
 // One bit at a time, from the definition.
 uint32_t naive_crc(uint32_t polynomial, std::span<const uint8_t> bytes) {
-  uint32_t state = 0xffffffff;
-  for (const uint8_t byte : bytes) {
-    state ^= byte;
-    for (int bit = 0; bit < 8; ++bit) state = (state >> 1) ^ ((state & 1) != 0 ? polynomial : 0);
-  }
-  return ~state;
+  return ~bitwise_crc_lsb(polynomial, 0xffffffffu, bytes);
 }
 
 TEST(Crc32, CheckValueOfTheCatalogue) {
@@ -144,14 +140,7 @@ TEST(CrcAlgebra, CombinesOtherCrcs) {
     return r;
   };
   const auto bzip2 = [](std::span<const uint8_t> bytes) {
-    uint32_t state = 0xffffffff;
-    for (const uint8_t byte : bytes) {
-      state ^= uint32_t{byte} << 24;
-      for (int bit = 0; bit < 8; ++bit) {
-        state = (state << 1) ^ ((state >> 31) != 0 ? 0x04c11db7u : 0);
-      }
-    }
-    return ~state;
+    return ~bitwise_crc_msb(0x04c11db7u, 0xffffffffu, bytes);
   };
   EXPECT_EQ(bzip2(bytes_of("123456789")), 0xfc891918u);
   EXPECT_EQ(reverse(crc32_combine(reverse(bzip2(a)), reverse(bzip2(b)), b.size())), bzip2(all));

@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "base/bitwise_crc.h"
 #include "memory/signature.h"
 
 namespace verbena::memory::signature_model {
@@ -16,41 +17,23 @@ using Bytes = std::vector<uint8_t>;
 
 [[nodiscard]] inline Bytes naive_signature(const SignatureDomain& domain,
                                            std::span<const uint8_t> block, uint64_t index) {
-  // Bit by bit, from the definitions.
-  const auto reflected = [&](uint64_t polynomial, uint64_t mask) {
-    uint64_t state = domain.seed & mask;
-    for (const uint8_t byte : block) {
-      state ^= byte;
-      for (int i = 0; i < 8; ++i) state = (state >> 1) ^ ((state & 1) != 0 ? polynomial : 0);
-    }
-    return ~state & mask;
-  };
-  const auto forward = [&](uint32_t polynomial, int width) {
-    const uint64_t mask = (uint64_t{1} << width) - 1;
-    uint64_t state = domain.seed & mask;
-    for (const uint8_t byte : block) {
-      state ^= uint64_t{byte} << (width - 8);
-      for (int i = 0; i < 8; ++i) {
-        state = ((state << 1) ^ ((state >> (width - 1) & 1) != 0 ? polynomial : 0)) & mask;
-      }
-    }
-    return state;
-  };
+  const auto seed32 = static_cast<uint32_t>(domain.seed);
   const auto big = [](uint64_t value, int bytes) {
     Bytes out;
     for (int i = bytes - 1; i >= 0; --i) out.push_back(static_cast<uint8_t>(value >> (8 * i)));
     return out;
   };
   switch (domain.kind) {
-    case SignatureKind::kNone:   return {};
-    case SignatureKind::kCrc32:  return big(~forward(0x04c11db7, 32) & 0xffffffff, 4);
+    case SignatureKind::kNone: return {};
+    case SignatureKind::kCrc32:
+      return big(~bitwise_crc_msb<uint32_t>(0x04c11db7, seed32, block), 4);
     case SignatureKind::kCrc32c: {
-      Bytes out = big(reflected(0x82f63b78, 0xffffffff), 4);
+      Bytes out = big(~bitwise_crc_lsb<uint32_t>(0x82f63b78, seed32, block), 4);
       std::ranges::reverse(out);
       return out;
     }
     case SignatureKind::kCrc64: {
-      Bytes out = big(reflected(0x9a6c9329ac4bc9b5, ~uint64_t{0}), 8);
+      Bytes out = big(~bitwise_crc_lsb<uint64_t>(0x9a6c9329ac4bc9b5, domain.seed, block), 8);
       std::ranges::reverse(out);
       return out;
     }
@@ -58,7 +41,7 @@ using Bytes = std::vector<uint8_t>;
   }
   uint64_t guard = domain.seed;
   if (domain.kind == SignatureKind::kDifCrc) {
-    guard = forward(0x8bb7, 16);
+    guard = bitwise_crc_msb<uint16_t>(0x8bb7, static_cast<uint16_t>(domain.seed), block);
   } else {
     for (size_t i = 0; i < block.size(); i += 2) {
       guard += (uint64_t{block[i]} << 8) + (i + 1 < block.size() ? block[i + 1] : 0);

@@ -9,18 +9,14 @@
 
 #include <gtest/gtest.h>
 
+#include "base/bitwise_crc.h"
 #include "wire/test_packets.h"
 
 namespace verbena::wire {
 namespace {
 
 uint32_t naive_crc(const std::vector<uint8_t>& bytes) {
-  uint32_t state = 0xffffffff;
-  for (const uint8_t byte : bytes) {
-    state ^= byte;
-    for (int bit = 0; bit < 8; ++bit) state = (state >> 1) ^ ((state & 1) != 0 ? 0xedb88320u : 0);
-  }
-  return ~state;
+  return ~bitwise_crc_lsb(0xedb88320u, 0xffffffffu, bytes);
 }
 
 // Straight from the annex: the whole masked packet as bytes, then one CRC over it.

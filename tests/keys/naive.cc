@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "base/bitwise_crc.h"
+
 namespace verbena::keys_test {
 namespace {
 
@@ -14,31 +16,8 @@ using Bytes = std::vector<uint8_t>;
   return out;
 }
 
-[[nodiscard]] uint64_t forward(std::span<const uint8_t> block, uint64_t polynomial, int width,
-                               uint64_t state) {
-  const uint64_t mask = (uint64_t{1} << width) - 1;
-  state &= mask;
-  for (const uint8_t byte : block) {
-    state ^= uint64_t{byte} << (width - 8);
-    for (int i = 0; i < 8; ++i) {
-      const bool high = ((state >> (width - 1)) & 1) != 0;
-      state = ((state << 1) ^ (high ? polynomial : 0)) & mask;
-    }
-  }
-  return state;
-}
-
-[[nodiscard]] uint64_t reflected(std::span<const uint8_t> block, uint64_t polynomial,
-                                 uint64_t state) {
-  for (const uint8_t byte : block) {
-    state ^= byte;
-    for (int i = 0; i < 8; ++i) state = (state >> 1) ^ ((state & 1) != 0 ? polynomial : 0);
-  }
-  return state;
-}
-
 [[nodiscard]] uint64_t guard(const mlx5dv_sig_t10dif& dif, std::span<const uint8_t> block) {
-  if (dif.bg_type == MLX5DV_SIG_T10DIF_CRC) return forward(block, 0x8bb7, 16, dif.bg);
+  if (dif.bg_type == MLX5DV_SIG_T10DIF_CRC) return bitwise_crc_msb<uint16_t>(0x8bb7, dif.bg, block);
   uint64_t sum = dif.bg;
   for (size_t i = 0; i + 1 < block.size(); i += 2) sum += uint64_t{block[i]} << 8 | block[i + 1];
   while ((sum >> 16) != 0) sum = (sum & 0xffff) + (sum >> 16);
@@ -89,17 +68,18 @@ std::vector<uint8_t> signature(const Kind& kind, std::span<const uint8_t> block,
     }
     return out;
   }
+  const auto seed32 = static_cast<uint32_t>(kind.crc.seed);
   switch (kind.crc.type) {
     case MLX5DV_SIG_CRC_TYPE_CRC32:
-      return big_endian(~forward(block, 0x04c11db7, 32, kind.crc.seed) & 0xffffffff, 4);
+      return big_endian(~bitwise_crc_msb<uint32_t>(0x04c11db7, seed32, block), 4);
     case MLX5DV_SIG_CRC_TYPE_CRC32C: {
-      Bytes out = big_endian(~reflected(block, 0x82f63b78, kind.crc.seed) & 0xffffffff, 4);
+      Bytes out = big_endian(~bitwise_crc_lsb<uint32_t>(0x82f63b78, seed32, block), 4);
       std::ranges::reverse(out);
       return out;
     }
     default: break;
   }
-  Bytes out = big_endian(~reflected(block, 0x9a6c9329ac4bc9b5, kind.crc.seed), 8);
+  Bytes out = big_endian(~bitwise_crc_lsb<uint64_t>(0x9a6c9329ac4bc9b5, kind.crc.seed, block), 8);
   std::ranges::reverse(out);
   return out;
 }
