@@ -131,7 +131,8 @@ well, 1 after a violation, 2 for a wrong option.
       std::fputs(kHelp, stdout);
       std::exit(0);
     } else {
-      std::fprintf(stderr, "verbena_sim: '%s' is not understood; see --help.\n", argument.c_str());
+      std::fprintf(stderr, "verbena_sim: '%s' is not understood, or wants a number; see --help.\n",
+                   argument.c_str());
       return false;
     }
   }
