@@ -18,11 +18,13 @@
 #include "memory/indirect_key.h"
 #include "memory/signature.h"
 
+// NOLINTBEGIN(readability-identifier-naming): rdma-core's names
 struct ibv_context;
 struct ibv_pd;
 struct ibv_qp;
 struct ibv_qp_ex;
 struct ibv_qp_init_attr_ex;
+// NOLINTEND(readability-identifier-naming)
 
 namespace verbena::keys {
 
