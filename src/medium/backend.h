@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where a store's memory comes from: blocks of one size, each in place for as long as it is held.
+// Backends are stacked: one that makes memory (malloc, nvdimm, staged), a cache of released blocks
+// over it, a balance over several of those.
+//
+// A block has a *position*, by which a store that is opened again finds it: 0, 1, 2, ... with no
+// gaps among those that the medium has room for. What is in memory becomes durable by flush() and
+// then fence(); until then any part of it may be on the medium, or none, in any order.
+//
+// Thread-safe.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "base/result.h"
+
+namespace verbena::medium {
+
+enum class Code : uint8_t {
+  kFull,      // no room for another block; goes on when one is released
+  kNoMemory,  // the kernel has none, or RLIMIT_MEMLOCK does not allow it
+  kIo,        // the medium failed: what it holds is not known any more
+  kBad,       // what is there is not a medium of ours, or not of this shape
+};
+struct Error {
+  Code code = Code::kIo;
+  std::string what;  // what happened, to what, and what to do
+};
+template <typename T>
+using Result = verbena::Result<T, Error>;
+
+struct Block {
+  uint32_t position = 0;
+  uint8_t* memory = nullptr;  // block_bytes() of it, aligned to 4096 at least
+};
+
+struct Properties {
+  std::string name;               // for people: "nvdimm (msync)"
+  bool persistent = false;        // blocks outlive the process
+  bool loaded_on_demand = false;  // load() before the first look at memory of a claimed block
+  // Memory may be registered with a device and written by it: it is the medium itself or stages it.
+  // A page-cache mapping is not for a real NIC: kernels refuse to pin it.
+  bool device_target = false;
+};
+
+// Told of memory as it comes and goes, to register it with a device: whole mappings, not blocks.
+class Registrar {
+ public:
+  virtual ~Registrar() = default;
+  virtual Result<void> add(uint8_t* memory, size_t bytes) = 0;
+  virtual void remove(uint8_t* memory, size_t bytes) = 0;
+};
+
+class Backend {
+ public:
+  Backend() = default;
+  Backend(const Backend&) = delete;
+  Backend& operator=(const Backend&) = delete;
+  virtual ~Backend() = default;
+
+  [[nodiscard]] virtual size_t block_bytes() const = 0;
+  [[nodiscard]] virtual Properties properties() const = 0;
+  // How many blocks there are at most, held or not.
+  [[nodiscard]] virtual uint32_t capacity() const = 0;
+  // How many the medium has now: positions below it can be claimed after opening.
+  [[nodiscard]] virtual uint32_t existing() const = 0;
+
+  // A block that nobody holds. Its content is anything.
+  [[nodiscard]] virtual Result<Block> allocate() = 0;
+  // The block at this position, which nobody holds; made if there is none yet.
+  [[nodiscard]] virtual Result<Block> claim(uint32_t position) = 0;
+  // Nobody looks at it any more.
+  virtual void release(Block block) = 0;
+
+  // Makes memory of a claimed block show what the medium holds. For loaded_on_demand backends;
+  // cheap when it is there already.
+  [[nodiscard]] virtual Result<void> load(const uint8_t* memory, size_t bytes) {
+    static_cast<void>(memory), static_cast<void>(bytes);
+    return {};
+  }
+  // Both of whole cache lines, within one block. flush() begins; fence() waits until all that was
+  // flushed before, by any thread, is durable. After an error of fence() nothing is known of it.
+  virtual void flush(const uint8_t* memory, size_t bytes) = 0;
+  [[nodiscard]] virtual Result<void> fence() = 0;
+
+  // What the medium itself holds, past memory and page cache where the system can: for scrubbing.
+  // offset and length are multiples of 4096.
+  [[nodiscard]] virtual Result<void> read_medium(uint32_t position, size_t offset,
+                                                 std::span<uint8_t> out) = 0;
+};
+
+}  // namespace verbena::medium

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// CRC-32/BZIP2 of wholes from their parts, without the bytes, for lengths up to a chunk's: one
+// multiplication each, from a table of x^(8n). Finished values throughout.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+namespace verbena::store {
+
+[[nodiscard]] uint32_t crc_of(std::span<const uint8_t> bytes);
+// The same in one pass with copying them.
+[[nodiscard]] uint32_t crc_copy(uint8_t* to, std::span<const uint8_t> bytes);
+
+// Of A||B. length_b at most 4096 goes by the table; more is slower.
+[[nodiscard]] uint32_t crc_join(uint32_t crc_a, uint32_t crc_b, uint64_t length_b);
+// Of A, given those of A||B and B; and of B, given those of A||B and A.
+[[nodiscard]] uint32_t crc_without_tail(uint32_t crc_ab, uint32_t crc_b, uint64_t length_b);
+[[nodiscard]] uint32_t crc_without_head(uint32_t crc_ab, uint32_t crc_a, uint64_t length_b);
+// Of A||B||C with B replaced by B', given that of A||B||C.
+[[nodiscard]] uint32_t crc_patch(uint32_t crc_abc, uint32_t crc_b, uint32_t crc_b_new,
+                                 uint64_t length_c);
+// Of A followed by `zeros` zero bytes, and of zeros alone.
+[[nodiscard]] uint32_t crc_zeros_after(uint32_t crc_a, uint64_t zeros);
+[[nodiscard]] uint32_t crc_of_zeros(uint64_t zeros);
+
+}  // namespace verbena::store

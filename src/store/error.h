@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// Why an operation on a store did not happen. Each says what, to which object, and where.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "base/result.h"
+
+namespace verbena::store {
+
+enum class Code : uint8_t {
+  kNotFound,  // no such object
+  kExists,    // there is one of this id or name
+  kInvalid,   // the arguments make no sense
+  kFull,      // no room; goes on when space is freed
+  kNoMemory,  // of the process
+  kDamaged,   // a checksum or a birth does not match: see `damage`
+  kConflict,  // another client has registered the range
+  kReadOnly,  // opened so, or since a sync failed
+  kInUse,     // another process owns the store
+  kVersion,   // of a format that this program does not know
+  kNoStore,   // there is none there
+  kIo,        // the medium failed
+};
+
+struct ObjectId {
+  uint64_t high = 0;
+  uint64_t low = 0;
+  auto operator<=>(const ObjectId&) const = default;
+};
+
+// Where, and what was found instead of what.
+struct Damage {
+  ObjectId object;      // 0:0 for the log and the superblocks
+  uint64_t offset = 0;  // in the object, in bytes
+  uint64_t chunk = 0;   // its number in the store
+  std::string field;    // "data CRC", "chunk CRC", "transaction", "object", ...
+  std::string expected;
+  std::string actual;
+};
+
+struct Error {
+  Code code = Code::kIo;
+  std::string what;  // a sentence for people
+  Damage damage{};   // where code is kDamaged
+};
+template <typename T>
+using Result = verbena::Result<T, Error>;
+
+[[nodiscard]] const char* name_of(Code code);  // "full", "damaged", ...: for scripts
+
+}  // namespace verbena::store

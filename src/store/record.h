@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+// The records of the log and of checkpoints: what happened to objects, as bytes. Records lie one
+// behind the other in a log chunk's data, whole, never across two chunks; `length` of the chunk is
+// where they end. A transaction is all records up to its COMMIT, and may reach over several chunks.
+//
+//   | type u8 | body |        docs/store-format.md has the bodies
+//
+// Reading is of bytes that may be anything: each field is checked, and a reason given.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "base/result.h"
+#include "store/chunk.h"
+#include "store/error.h"
+
+namespace verbena::store {
+
+inline constexpr size_t kMaxNameBytes = 1000;
+inline constexpr uint32_t kMaxRunChunks = 2048;
+// Chunks' indices in an object, and chunks' numbers, are below this.
+inline constexpr uint64_t kMaxIndex = uint64_t{1} << 48;
+
+// Consecutive chunks of one birth that hold consecutive parts of an object.
+struct Run {
+  uint64_t index = 0;  // of the first, in this object
+  uint64_t chunk = 0;  // number of the first
+  uint32_t count = 0;  // 1 to kMaxRunChunks
+  Birth birth;         // of the first; the index of the others counts up
+  bool operator==(const Run&) const = default;
+};
+
+struct CreateRecord {
+  uint64_t number = 0;  // internal, never reused, not 0
+  ObjectId id;
+  uint64_t time_ns = 0;   // since 1970
+  std::string_view name;  // may be empty; points into the chunk
+};
+// The object's chunks [run.index, run.index + run.count) are these now, and its size is `size`.
+struct MapRecord {
+  uint64_t number = 0;
+  uint64_t size = 0;
+  std::vector<Run> runs;
+};
+// The size is this now, and chunks that lie wholly behind it are not the object's any more.
+struct TruncateRecord {
+  uint64_t number = 0;
+  uint64_t size = 0;
+};
+// Chunks [from_index, + count) of one object are shared at [to_index, + count) of the other, holes
+// too; the other's size is `size` now. The two may be one object, if the ranges do not overlap.
+struct CloneRecord {
+  uint64_t from = 0;
+  uint64_t from_index = 0;
+  uint64_t to = 0;
+  uint64_t to_index = 0;
+  uint64_t count = 0;
+  uint64_t size = 0;
+};
+struct DeleteRecord {
+  uint64_t number = 0;
+};
+struct RenameRecord {
+  uint64_t number = 0;
+  std::string_view name;  // empty: has none any more
+};
+// Ends a transaction. Log chunks up to `watermark` were durable when this was written.
+struct CommitRecord {
+  uint64_t txn = 0;
+  uint64_t watermark = 0;
+  uint64_t time_ns = 0;  // what the transaction changed was modified now
+};
+// In checkpoints alone, first: what cannot be seen from objects. And before each object's MAPs the
+// CREATE, then STATE with what CREATE does not have.
+struct CountersRecord {
+  uint64_t next_number = 0;
+};
+struct StateRecord {
+  uint64_t number = 0;
+  uint64_t size = 0;
+  uint64_t modified_ns = 0;
+};
+
+using Record = std::variant<CreateRecord, MapRecord, TruncateRecord, CloneRecord, DeleteRecord,
+                            RenameRecord, CommitRecord, CountersRecord, StateRecord>;
+
+enum class RecordFault : uint8_t {
+  kShort,   // ends within a record
+  kType,    // no such type
+  kName,    // too long, or with a zero byte or control characters
+  kRun,     // no chunks, too many, or indices or numbers beyond bounds
+  kNumber,  // object number 0
+  kRange,   // a clone onto itself, or beyond bounds
+};
+[[nodiscard]] const char* name_of(RecordFault fault);
+
+// Appends records to `room` (a log chunk's data); each answers false, and writes nothing, if it
+// does not fit.
+class RecordWriter {
+ public:
+  explicit RecordWriter(std::span<uint8_t> room) : room_(room) {}
+  [[nodiscard]] size_t used() const { return used_; }
+  [[nodiscard]] size_t left() const { return room_.size() - used_; }
+
+  [[nodiscard]] bool create(const CreateRecord& record);
+  // As many of the runs as fit; how many those were. None fit: 0.
+  [[nodiscard]] size_t map(uint64_t number, uint64_t size, std::span<const Run> runs);
+  [[nodiscard]] bool truncate(const TruncateRecord& record);
+  [[nodiscard]] bool clone(const CloneRecord& record);
+  [[nodiscard]] bool remove(const DeleteRecord& record);
+  [[nodiscard]] bool rename(const RenameRecord& record);
+  [[nodiscard]] bool commit(const CommitRecord& record);
+  [[nodiscard]] bool counters(const CountersRecord& record);
+  [[nodiscard]] bool state(const StateRecord& record);
+
+ private:
+  std::span<uint8_t> room_;
+  size_t used_ = 0;
+};
+// What one may take at most: a MAP of one run, a CREATE of the longest name.
+inline constexpr size_t kMaxMapOneBytes = 64;
+inline constexpr size_t kMaxCreateBytes = 64 + kMaxNameBytes;
+inline constexpr size_t kMaxSmallBytes = 64;  // all others but RENAME, which is below CREATE
+
+class RecordReader {
+ public:
+  explicit RecordReader(std::span<const uint8_t> bytes) : rest_(bytes) {}
+  [[nodiscard]] bool done() const { return rest_.empty(); }
+  // The next; only if not done().
+  [[nodiscard]] verbena::Result<Record, RecordFault> next();
+
+ private:
+  std::span<const uint8_t> rest_;
+};
+
+[[nodiscard]] bool good_name(std::string_view name);  // empty is good
+
+}  // namespace verbena::store

@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+// The store: objects of bytes, each byte under a CRC, in memory that survives. No network in it.
+//
+//   write -> fresh chunks -> record in the log -> mapping moved      flush -> durable
+//   read  <- chunks verified, birth and CRC, while they are copied
+//
+// Thread-safe: each request is atomic to all others on its object. What a write has done is visible
+// when it returns, durable after the next flush() (or at once: Durability::kEach), and in order: a
+// crash keeps a prefix of what was done. A store whose medium is not persistent has no log.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/random.h"
+#include "medium/backend.h"
+#include "store/chunk.h"
+#include "store/error.h"
+#include "store/ranges.h"
+
+namespace verbena::store {
+
+enum class Durability : uint8_t {
+  kFlush,  // at flush(), at close(), and when flush_bytes are dirty
+  kEach,   // before each operation returns
+};
+
+struct Options {
+  Durability durability = Durability::kFlush;
+  bool read_only = false;
+  // Dirty data beyond this is flushed by whoever writes. It bounds what opening after a crash has
+  // to verify.
+  uint64_t flush_bytes = uint64_t{32} << 20;
+  // Runs of chunks that objects may consist of, all together: bounds the memory of the index.
+  uint64_t max_mappings = 40'000'000;
+  // Refuse writes into ranges that other clients have registered.
+  bool enforce_ranges = false;
+  // Off for benchmarks alone, to see what checksums cost; such a store cannot be opened again.
+  bool checksums = true;
+  // Wall clock; tests pass their own.
+  std::function<uint64_t()> now_ns;
+  // Points of persistence to leave out (1 << PersistPoint): for the test that shows each is needed.
+  uint32_t omit = 0;
+};
+
+struct ObjectInfo {
+  ObjectId id;
+  std::string name;       // empty: none
+  uint64_t number = 0;    // internal
+  uint64_t size = 0;      // bytes
+  uint64_t chunks = 0;    // mapped, shared ones too
+  uint64_t segments = 0;  // runs they lie in
+  uint64_t created_ns = 0;
+  uint64_t modified_ns = 0;
+};
+
+struct SegmentInfo {
+  uint64_t offset = 0;  // in the object, bytes
+  uint64_t size = 0;    // bytes
+  uint64_t chunk = 0;   // number of the first
+  uint32_t count = 0;
+  Birth birth;
+  bool shared = false;  // at least one of its chunks is also elsewhere
+};
+
+struct SpaceInfo {
+  uint64_t capacity = 0;  // chunks for data at most, as things are
+  uint64_t used = 0;      // mapped by objects, each counted once, or pinned
+  uint64_t pending = 0;   // free as soon as the log that says so is durable
+  uint64_t free = 0;      // capacity - used - pending
+  uint64_t log = 0;       // chunks that log, checkpoint and superblocks have
+  uint64_t mappings = 0;
+  uint64_t index_bytes = 0;  // memory that the index takes
+};
+
+// Where to go on listing: behind this name and id.
+struct Cursor {
+  std::string name;
+  ObjectId id;
+};
+
+struct CloneRequest {
+  ObjectId from;
+  ObjectId to;
+  uint64_t from_offset = 0;
+  uint64_t length = 0;  // 0: to the end of `from`
+  uint64_t to_offset = 0;
+  // `to` may exist (its range is replaced); otherwise it is made, with this name.
+  bool allow_existing = false;
+  std::string_view to_name;
+};
+
+// Memory at equal distances, in order: `count` pieces of `bytes` each, `stride` apart.
+struct Scatter {
+  uint8_t* memory = nullptr;
+  uint32_t bytes = 0;
+  uint32_t stride = 0;
+  uint32_t count = 0;
+};
+
+class StoreImpl;
+
+// Memory for a write that comes from a device: whole chunks in place, the partial first and last
+// piece in staging. Nothing of it is visible until commit(); without one the memory is given back.
+// The device must not write there any more once this is gone.
+class PreparedWrite {
+ public:
+  PreparedWrite();
+  PreparedWrite(PreparedWrite&&) noexcept;
+  PreparedWrite& operator=(PreparedWrite&&) noexcept;
+  ~PreparedWrite();
+  [[nodiscard]] std::span<const Scatter> pieces() const;
+  struct Crcs {
+    // The device has stored the CRC of each whole chunk's data at offset 4084 of it.
+    bool stored_in_chunks = false;
+    // Of all the bytes, as the sender has it: refused if what arrived has another.
+    std::optional<uint32_t> message;
+  };
+  [[nodiscard]] Result<void> commit(const Crcs& crcs);
+
+ private:
+  friend class StoreImpl;
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+// The bytes of a range where they lie, pinned: they stay as they are until this is gone.
+class PreparedRead {
+ public:
+  PreparedRead();
+  PreparedRead(PreparedRead&&) noexcept;
+  PreparedRead& operator=(PreparedRead&&) noexcept;
+  ~PreparedRead();
+  [[nodiscard]] std::span<const Scatter> pieces() const;
+  [[nodiscard]] uint64_t length() const;  // shorter than asked for at the object's end
+  // Of these bytes, from the stored ones: it does not match if the memory was spoilt.
+  [[nodiscard]] uint32_t crc() const;
+
+ private:
+  friend class StoreImpl;
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+// What opening found.
+struct OpenReport {
+  bool clean = false;  // it was closed in order
+  uint64_t objects = 0;
+  uint64_t mappings = 0;
+  uint64_t log_chunks = 0;            // replayed
+  uint64_t verified_chunks = 0;       // of data, past the watermark
+  uint64_t dropped_transactions = 0;  // unfinished at the crash
+  std::vector<Damage> damage;         // of one copy; the other one served
+};
+
+struct ScrubReport {
+  uint64_t chunks = 0;      // of data, each once
+  uint64_t log_chunks = 0;  // both copies
+  uint64_t bytes = 0;
+  std::vector<Damage> damage;  // the first kMaxDamage
+  uint64_t damaged = 0;        // all
+  bool past_cache = false;     // read from the medium itself
+  static constexpr size_t kMaxDamage = 10'000;
+};
+using Progress = std::function<void(uint64_t done, uint64_t all)>;
+
+class Store {
+ public:
+  // A new one; what the medium held is gone.
+  [[nodiscard]] static Result<std::unique_ptr<Store>> create(
+      std::unique_ptr<medium::Backend> backend, Options options, RandomSource& random);
+  [[nodiscard]] static Result<std::unique_ptr<Store>> open(std::unique_ptr<medium::Backend> backend,
+                                                           Options options,
+                                                           OpenReport* report = nullptr);
+  ~Store();  // closes; errors of that are lost: call close()
+  // Everything durable, and noted that it is. Nothing else may be going on. Afterwards only the
+  // destructor may be called.
+  [[nodiscard]] Result<void> close();
+
+  [[nodiscard]] Result<void> create_object(ObjectId id, std::string_view name = {});
+  [[nodiscard]] Result<ObjectId> find(std::string_view name) const;
+  [[nodiscard]] Result<void> remove(ObjectId id);
+  // An empty name takes it away.
+  [[nodiscard]] Result<void> rename(ObjectId id, std::string_view name);
+  [[nodiscard]] Result<void> truncate(ObjectId id, uint64_t size, ClientId client = 0);
+  [[nodiscard]] Result<ObjectInfo> stat(ObjectId id) const;
+  // In order of name, then id; the nameless first. Up to `limit` behind `after`.
+  [[nodiscard]] std::vector<ObjectInfo> list(const std::optional<Cursor>& after,
+                                             size_t limit) const;
+  // Up to `limit` from the one that holds `offset` or the next.
+  [[nodiscard]] Result<std::vector<SegmentInfo>> segments(ObjectId id, uint64_t offset,
+                                                          size_t limit) const;
+
+  [[nodiscard]] Result<void> write(ObjectId id, uint64_t offset, std::span<const uint8_t> bytes,
+                                   ClientId client = 0);
+  // How many bytes: fewer than asked for at the object's end. Holes are zeros. On an error nothing
+  // in `bytes` means anything. *crc, if not null: of the bytes read, derived from the stored ones.
+  [[nodiscard]] Result<size_t> read(ObjectId id, uint64_t offset, std::span<uint8_t> bytes,
+                                    uint32_t* crc = nullptr) const;
+  [[nodiscard]] Result<void> clone(const CloneRequest& request, ClientId client = 0);
+
+  [[nodiscard]] Result<PreparedWrite> prepare_write(ObjectId id, uint64_t offset, uint64_t length,
+                                                    ClientId client = 0);
+  [[nodiscard]] Result<PreparedRead> prepare_read(ObjectId id, uint64_t offset,
+                                                  uint64_t length) const;
+  [[nodiscard]] RangeRegistry& ranges();
+
+  [[nodiscard]] Result<void> flush();
+  // Writes the whole index anew and forgets the log before it; happens by itself, too.
+  [[nodiscard]] Result<void> checkpoint();
+  [[nodiscard]] SpaceInfo space() const;
+  [[nodiscard]] medium::Properties medium_properties() const;
+  [[nodiscard]] uint32_t tag() const;
+  // Every live chunk and both copies of the log, from the medium itself, beside whatever goes on.
+  [[nodiscard]] Result<ScrubReport> scrub(const Progress& progress = {});
+
+ private:
+  friend class StoreImpl;
+  explicit Store(std::unique_ptr<StoreImpl> impl);
+  std::unique_ptr<StoreImpl> impl_;
+};
+
+}  // namespace verbena::store
