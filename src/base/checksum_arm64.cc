@@ -154,11 +154,13 @@ struct Lanes {
 };
 
 // x^(8 * 64 n) as move() wants it: the product of two reflected values, reduced by the CRC unit,
-// comes out times x^33.
+// comes out times x^33, kCrc32TimesSurplus.
 template <typename Algebra>
 constexpr auto kPastB = [] {
   std::array<uint32_t, kMaxSteps + 1> table{};
-  for (size_t n = 1; n <= kMaxSteps; ++n) table[n] = Algebra::power(8 * kStepB * n - 33);
+  for (size_t n = 1; n <= kMaxSteps; ++n) {
+    table[n] = Algebra::power(8 * kStepB * n - kCrc32TimesSurplus);
+  }
   return table;
 }();
 
@@ -304,6 +306,10 @@ uint32_t crc32_msb_update_arm64(uint32_t state, const uint8_t* p, size_t bytes) 
 
 uint32_t crc32_msb_copy_arm64(uint32_t state, uint8_t* to, const uint8_t* p, size_t bytes) {
   return reverse(update<Crc32Unit>(reverse(state), p, bytes, Reader<MsbFirst, true>(p, to)));
+}
+
+uint32_t crc32_msb_times_arm64(uint32_t state, uint32_t by) {
+  return reverse(move<Crc32Unit>(reverse(state), by));
 }
 
 uint32_t crc32c_update_arm64(uint32_t state, const uint8_t* p, size_t bytes) {

@@ -35,4 +35,9 @@ inline constexpr bool kArm64 = false;  // none of these exist
 [[nodiscard]] uint16_t crc16_t10_copy_arm64(uint16_t state, uint8_t* to, const uint8_t* p,
                                             size_t bytes);
 
+// For CRC-32 with the most significant bit first: state * by * x^kCrc32TimesSurplus. `by` is
+// reflected, state and answer are not.
+inline constexpr unsigned kCrc32TimesSurplus = 33;
+[[nodiscard]] uint32_t crc32_msb_times_arm64(uint32_t state, uint32_t by);
+
 }  // namespace verbena
