@@ -29,6 +29,7 @@ struct ObjectId {
   uint64_t low = 0;
   auto operator<=>(const ObjectId&) const = default;
 };
+[[nodiscard]] std::string text_of(ObjectId id);  // "high:low", decimal
 
 // Where, and what was found instead of what.
 struct Damage {
@@ -48,6 +49,6 @@ struct Error {
 template <typename T>
 using Result = verbena::Result<T, Error>;
 
-[[nodiscard]] const char* name_of(Code code);  // "full", "damaged", ...: for scripts
+[[nodiscard]] const char* name_of(Code code);  // "full", "read-only", ...: for scripts
 
 }  // namespace verbena::store

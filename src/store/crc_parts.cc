@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// A value is a polynomial over GF(2), the highest coefficient first. Appending n bytes to a message
+// multiplies its remainder by x^(8n); for finished values, whose initial value and final XOR are
+// equal, the CRC of A||B is that of A times x^(8 |B|), plus that of B.
+#include "store/crc_parts.h"
+
+#include <array>
+
+#include "base/block_sums.h"
+#include "base/checksum.h"
+#include "base/checksum_arm64.h"
+
+namespace verbena::store {
+namespace {
+
+using Algebra = Crc32Algebra;            // of reflected values
+constexpr uint64_t kOrder = 0xffffffff;  // x to this is 1: the polynomial is primitive
+constexpr uint64_t kTableBytes = 4096;
+
+// A factor as times() wants it: reflected, and short of what crc32_msb_times_arm64 puts in.
+constexpr uint64_t kSurplus = kArm64 ? kCrc32TimesSurplus : 0;
+struct Factor {
+  uint32_t value;
+};
+[[nodiscard]] constexpr Factor x_to_bytes(uint64_t bytes) {
+  return {Algebra::power(8 * (bytes % kOrder) + kOrder - kSurplus)};
+}
+
+[[nodiscard]] uint32_t times(uint32_t value, Factor by) {
+  if constexpr (kArm64) {
+    if (has_crc32_arm64()) return crc32_msb_times_arm64(value, by.value);
+    constexpr uint32_t kMissing = Algebra::power(kSurplus);
+    by.value = Algebra::multiply(by.value, kMissing);
+  }
+  return reverse_bits(Algebra::multiply(reverse_bits(value), by.value));
+}
+
+constexpr auto kTable = [] {
+  std::array<Factor, kTableBytes + 1> table{};
+  table[0] = x_to_bytes(0);
+  for (size_t n = 1; n < table.size(); ++n) {
+    table[n] = table[n - 1];
+    for (int bit = 0; bit < 8; ++bit) table[n].value = Algebra::times_x(table[n].value);
+  }
+  return table;
+}();
+
+// value * x^(8 bytes).
+[[nodiscard]] uint32_t past(uint32_t value, uint64_t bytes) {
+  return times(value, bytes <= kTableBytes ? kTable[bytes] : x_to_bytes(bytes));
+}
+
+// value / x^(8 bytes): for short ones past the rest of the table, and back all of it.
+[[nodiscard]] uint32_t before(uint32_t value, uint64_t bytes) {
+  if (bytes > kTableBytes) return times(value, x_to_bytes(kOrder - bytes % kOrder));
+  constexpr Factor kBack = x_to_bytes(kOrder - kTableBytes);
+  return times(times(value, kTable[kTableBytes - bytes]), kBack);
+}
+
+}  // namespace
+
+uint32_t crc_of(std::span<const uint8_t> bytes) { return ~crc32_msb_update(kCrc32Start, bytes); }
+
+uint32_t crc_copy(uint8_t* to, std::span<const uint8_t> bytes) {
+  return ~crc32_msb_copy(kCrc32Start, to, bytes);
+}
+
+uint32_t crc_join(uint32_t crc_a, uint32_t crc_b, uint64_t length_b) {
+  return past(crc_a, length_b) ^ crc_b;
+}
+
+uint32_t crc_without_tail(uint32_t crc_ab, uint32_t crc_b, uint64_t length_b) {
+  return before(crc_ab ^ crc_b, length_b);
+}
+
+uint32_t crc_without_head(uint32_t crc_ab, uint32_t crc_a, uint64_t length_b) {
+  return past(crc_a, length_b) ^ crc_ab;
+}
+
+uint32_t crc_patch(uint32_t crc_abc, uint32_t crc_b, uint32_t crc_b_new, uint64_t length_c) {
+  return past(crc_b ^ crc_b_new, length_c) ^ crc_abc;
+}
+
+uint32_t crc_zeros_after(uint32_t crc_a, uint64_t zeros) { return ~past(~crc_a, zeros); }
+
+uint32_t crc_of_zeros(uint64_t zeros) { return crc_zeros_after(0, zeros); }
+
+}  // namespace verbena::store

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "store/error.h"
+
+namespace verbena::store {
+
+const char* name_of(Code code) {
+  switch (code) {
+    case Code::kNotFound: return "not-found";
+    case Code::kExists:   return "exists";
+    case Code::kInvalid:  return "invalid";
+    case Code::kFull:     return "full";
+    case Code::kNoMemory: return "no-memory";
+    case Code::kDamaged:  return "damaged";
+    case Code::kConflict: return "conflict";
+    case Code::kReadOnly: return "read-only";
+    case Code::kInUse:    return "in-use";
+    case Code::kVersion:  return "version";
+    case Code::kNoStore:  return "no-store";
+    case Code::kIo:       return "io";
+  }
+  return "unknown";
+}
+
+std::string text_of(ObjectId id) { return std::to_string(id.high) + ":" + std::to_string(id.low); }
+
+}  // namespace verbena::store
