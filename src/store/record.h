@@ -24,6 +24,7 @@ inline constexpr size_t kMaxNameBytes = 1000;
 inline constexpr uint32_t kMaxRunChunks = 2048;
 // Chunks' indices in an object, and chunks' numbers, are below this.
 inline constexpr uint64_t kMaxIndex = uint64_t{1} << 48;
+inline constexpr uint64_t kMaxSize = kMaxIndex * kDataBytes;  // of an object, bytes
 
 // Consecutive chunks of one birth that hold consecutive parts of an object.
 struct Run {
@@ -53,6 +54,7 @@ struct TruncateRecord {
 };
 // Chunks [from_index, + count) of one object are shared at [to_index, + count) of the other, holes
 // too; the other's size is `size` now. The two may be one object, if the ranges do not overlap.
+// A count of 0 moves the size alone.
 struct CloneRecord {
   uint64_t from = 0;
   uint64_t from_index = 0;
@@ -91,15 +93,15 @@ using Record = std::variant<CreateRecord, MapRecord, TruncateRecord, CloneRecord
 enum class RecordFault : uint8_t {
   kShort,   // ends within a record
   kType,    // no such type
-  kName,    // too long, or with a zero byte or control characters
+  kName,    // see good_name
   kRun,     // no chunks, too many, or indices or numbers beyond bounds
   kNumber,  // object number 0
-  kRange,   // a clone onto itself, or beyond bounds
+  kRange,   // a clone onto itself, or a size or range beyond bounds
 };
 [[nodiscard]] const char* name_of(RecordFault fault);
 
 // Appends records to `room` (a log chunk's data); each answers false, and writes nothing, if it
-// does not fit.
+// does not fit. What the reader would refuse may not be written: that is checked.
 class RecordWriter {
  public:
   explicit RecordWriter(std::span<uint8_t> room) : room_(room) {}
@@ -107,7 +109,7 @@ class RecordWriter {
   [[nodiscard]] size_t left() const { return room_.size() - used_; }
 
   [[nodiscard]] bool create(const CreateRecord& record);
-  // As many of the runs as fit; how many those were. None fit: 0.
+  // As many of the runs as fit; how many those were. None fit: 0, and nothing is written.
   [[nodiscard]] size_t map(uint64_t number, uint64_t size, std::span<const Run> runs);
   [[nodiscard]] bool truncate(const TruncateRecord& record);
   [[nodiscard]] bool clone(const CloneRecord& record);
@@ -118,6 +120,11 @@ class RecordWriter {
   [[nodiscard]] bool state(const StateRecord& record);
 
  private:
+  // So many bytes, if they are there.
+  [[nodiscard]] uint8_t* claim(size_t bytes);
+  template <typename Type, typename... Words>
+  [[nodiscard]] bool small(Type type, Words... words);
+
   std::span<uint8_t> room_;
   size_t used_ = 0;
 };
@@ -130,13 +137,15 @@ class RecordReader {
  public:
   explicit RecordReader(std::span<const uint8_t> bytes) : rest_(bytes) {}
   [[nodiscard]] bool done() const { return rest_.empty(); }
-  // The next; only if not done().
+  // The next; only if not done(). After a fault there is no next.
   [[nodiscard]] verbena::Result<Record, RecordFault> next();
 
  private:
   std::span<const uint8_t> rest_;
 };
 
-[[nodiscard]] bool good_name(std::string_view name);  // empty is good
+// Well-formed UTF-8 without control characters (nor zero bytes), at most kMaxNameBytes. Empty is
+// good.
+[[nodiscard]] bool good_name(std::string_view name);
 
 }  // namespace verbena::store

@@ -1,0 +1,337 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "store/record.h"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <optional>
+
+#include "base/check.h"
+#include "base/endian.h"
+
+namespace verbena::store {
+namespace {
+
+enum class Type : uint8_t {
+  kCreate = 1,
+  kMap = 2,
+  kTruncate = 3,
+  kClone = 4,
+  kDelete = 5,
+  kRename = 6,
+  kFlushed = 7,  // of a cache before another store; none writes it yet
+  kCommit = 8,
+  kCounters = 9,
+  kState = 10,
+};
+
+// Whether a run's birth is given, or follows from where it is.
+enum class Form : uint8_t { kBornHere = 0, kBornElsewhere = 1 };
+
+constexpr size_t kMapHeadBytes = 1 + 8 + 8 + 2;
+constexpr size_t kRunBornHereBytes = 1 + 8 + 8 + 2 + 8;
+constexpr size_t kRunBornElsewhereBytes = kRunBornHereBytes + 8 + 8;
+constexpr size_t kCreateHeadBytes = 1 + 8 + 16 + 8 + 2;
+static_assert(kMapHeadBytes + kRunBornElsewhereBytes <= kMaxMapOneBytes);
+static_assert(kCreateHeadBytes + kMaxNameBytes <= kMaxCreateBytes);
+
+[[nodiscard]] Form form_of(uint64_t number, const Run& run) {
+  return run.birth.owner == number && run.birth.index == run.index ? Form::kBornHere
+                                                                   : Form::kBornElsewhere;
+}
+[[nodiscard]] size_t bytes_of(Form form) {
+  return form == Form::kBornHere ? kRunBornHereBytes : kRunBornElsewhereBytes;
+}
+
+// What may not be written, and is a fault where it is read.
+using Fault = std::optional<RecordFault>;
+
+[[nodiscard]] bool within(uint64_t first, uint64_t count) {
+  return first <= kMaxIndex && count <= kMaxIndex - first;
+}
+[[nodiscard]] Fault fault_of_object(uint64_t number, uint64_t size) {
+  if (number == 0) return RecordFault::kNumber;
+  if (size > kMaxSize) return RecordFault::kRange;
+  return {};
+}
+[[nodiscard]] Fault fault_of_name(uint64_t number, std::string_view name) {
+  if (number == 0) return RecordFault::kNumber;
+  if (!good_name(name)) return RecordFault::kName;
+  return {};
+}
+[[nodiscard]] Fault fault_of(const Run& run) {
+  if (run.birth.owner == 0) return RecordFault::kNumber;
+  if (run.count == 0 || run.count > kMaxRunChunks || !within(run.index, run.count) ||
+      !within(run.chunk, run.count) || !within(run.birth.index, run.count)) {
+    return RecordFault::kRun;
+  }
+  return {};
+}
+[[nodiscard]] Fault fault_of(const CloneRecord& record) {
+  if (record.from == 0 || record.to == 0) return RecordFault::kNumber;
+  if (record.size > kMaxSize || !within(record.from_index, record.count) ||
+      !within(record.to_index, record.count)) {
+    return RecordFault::kRange;
+  }
+  const bool overlap = record.from_index < record.to_index + record.count &&
+                       record.to_index < record.from_index + record.count;
+  if (record.from == record.to && overlap) return RecordFault::kRange;
+  return {};
+}
+
+// Fields one behind the other, in room that was found to be enough.
+class Fields {
+ public:
+  explicit Fields(uint8_t* p) : p_(p) {}
+  Fields& operator<<(Type type) { return *this << static_cast<uint8_t>(type); }
+  Fields& operator<<(Form form) { return *this << static_cast<uint8_t>(form); }
+  template <typename T>
+    requires std::is_unsigned_v<T>
+  Fields& operator<<(T value) {
+    store_be<T>(p_, value);
+    p_ += sizeof(T);
+    return *this;
+  }
+  Fields& operator<<(ObjectId id) { return *this << id.high << id.low; }
+  Fields& operator<<(std::string_view name) {
+    *this << static_cast<uint16_t>(name.size());
+    if (!name.empty()) std::memcpy(p_, name.data(), name.size());
+    p_ += name.size();
+    return *this;
+  }
+
+ private:
+  uint8_t* p_;
+};
+
+// The other way: answers false once there are not enough bytes.
+class Parse {
+ public:
+  explicit Parse(std::span<const uint8_t> bytes) : rest_(bytes) {}
+  [[nodiscard]] std::span<const uint8_t> rest() const { return rest_; }
+  template <typename... T>
+  [[nodiscard]] bool take(T&... values) {
+    return (one(values) && ...);
+  }
+
+ private:
+  template <typename T>
+    requires std::is_unsigned_v<T>
+  [[nodiscard]] bool one(T& value) {
+    if (rest_.size() < sizeof(T)) return false;
+    value = load_be<T>(rest_.data());
+    rest_ = rest_.subspan(sizeof(T));
+    return true;
+  }
+  [[nodiscard]] bool one(ObjectId& id) { return take(id.high, id.low); }
+  [[nodiscard]] bool one(std::string_view& name) {
+    uint16_t length = 0;
+    if (!one(length) || rest_.size() < length) return false;
+    name = {reinterpret_cast<const char*>(rest_.data()), length};
+    rest_ = rest_.subspan(length);
+    return true;
+  }
+  std::span<const uint8_t> rest_;
+};
+
+using Read = verbena::Result<Record, RecordFault>;
+
+[[nodiscard]] Read checked(Record record, Fault fault) {
+  if (fault) return fail(*fault);
+  return record;
+}
+
+[[nodiscard]] verbena::Result<Run, RecordFault> read_run(uint64_t number, Parse& parse) {
+  uint8_t form = 0;
+  uint16_t count = 0;
+  Run run;
+  if (!parse.take(form, run.index, run.chunk, count, run.birth.txn)) {
+    return fail(RecordFault::kShort);
+  }
+  run.count = count;
+  run.birth.owner = number;
+  run.birth.index = run.index;
+  if (form != static_cast<uint8_t>(Form::kBornHere)) {
+    if (form != static_cast<uint8_t>(Form::kBornElsewhere)) return fail(RecordFault::kRun);
+    if (!parse.take(run.birth.owner, run.birth.index)) return fail(RecordFault::kShort);
+    // There is one way to write a run.
+    if (form_of(number, run) != Form::kBornElsewhere) return fail(RecordFault::kRun);
+  }
+  if (const Fault fault = fault_of(run)) return fail(*fault);
+  return run;
+}
+
+[[nodiscard]] Read read_map(Parse& parse) {
+  MapRecord r;
+  uint16_t count = 0;
+  if (!parse.take(r.number, r.size, count)) return fail(RecordFault::kShort);
+  if (const Fault fault = fault_of_object(r.number, r.size)) return fail(*fault);
+  if (count == 0) return fail(RecordFault::kRun);
+  if (parse.rest().size() < count * kRunBornHereBytes) return fail(RecordFault::kShort);
+  r.runs.reserve(count);
+  for (; count > 0; --count) {
+    const auto run = read_run(r.number, parse);
+    if (!run) return fail(run.error());
+    r.runs.push_back(*run);
+  }
+  return r;
+}
+
+[[nodiscard]] Read read_body(Type type, Parse& parse) {
+  const auto short_record = fail(RecordFault::kShort);
+  switch (type) {
+    case Type::kCreate: {
+      CreateRecord r;
+      if (!parse.take(r.number, r.id, r.time_ns, r.name)) return short_record;
+      return checked(r, fault_of_name(r.number, r.name));
+    }
+    case Type::kMap:      return read_map(parse);
+    case Type::kTruncate: {
+      TruncateRecord r;
+      if (!parse.take(r.number, r.size)) return short_record;
+      return checked(r, fault_of_object(r.number, r.size));
+    }
+    case Type::kClone: {
+      CloneRecord r;
+      if (!parse.take(r.from, r.from_index, r.to, r.to_index, r.count, r.size)) {
+        return short_record;
+      }
+      return checked(r, fault_of(r));
+    }
+    case Type::kDelete: {
+      DeleteRecord r;
+      if (!parse.take(r.number)) return short_record;
+      return checked(r, fault_of_object(r.number, 0));
+    }
+    case Type::kRename: {
+      RenameRecord r;
+      if (!parse.take(r.number, r.name)) return short_record;
+      return checked(r, fault_of_name(r.number, r.name));
+    }
+    case Type::kFlushed: break;
+    case Type::kCommit:  {
+      CommitRecord r;
+      if (!parse.take(r.txn, r.watermark, r.time_ns)) return short_record;
+      return r;
+    }
+    case Type::kCounters: {
+      CountersRecord r;
+      if (!parse.take(r.next_number)) return short_record;
+      return checked(r, fault_of_object(r.next_number, 0));
+    }
+    case Type::kState: {
+      StateRecord r;
+      if (!parse.take(r.number, r.size, r.modified_ns)) return short_record;
+      return checked(r, fault_of_object(r.number, r.size));
+    }
+  }
+  return fail(RecordFault::kType);
+}
+
+}  // namespace
+
+const char* name_of(RecordFault fault) {
+  switch (fault) {
+    case RecordFault::kShort:  return "short";
+    case RecordFault::kType:   return "type";
+    case RecordFault::kName:   return "name";
+    case RecordFault::kRun:    return "run";
+    case RecordFault::kNumber: return "number";
+    case RecordFault::kRange:  return "range";
+  }
+  return "unknown";
+}
+
+uint8_t* RecordWriter::claim(size_t bytes) {
+  if (bytes > left()) return nullptr;
+  uint8_t* p = room_.data() + used_;
+  used_ += bytes;
+  return p;
+}
+
+bool RecordWriter::create(const CreateRecord& r) {
+  VERBENA_CHECK(!fault_of_name(r.number, r.name));
+  uint8_t* p = claim(kCreateHeadBytes + r.name.size());
+  if (p == nullptr) return false;
+  Fields(p) << Type::kCreate << r.number << r.id << r.time_ns << r.name;
+  return true;
+}
+
+size_t RecordWriter::map(uint64_t number, uint64_t size, std::span<const Run> runs) {
+  VERBENA_CHECK(!fault_of_object(number, size));
+  runs = runs.first(std::min<size_t>(runs.size(), std::numeric_limits<uint16_t>::max()));
+  size_t bytes = kMapHeadBytes;
+  size_t count = 0;
+  for (; count < runs.size(); ++count) {
+    const size_t more = bytes_of(form_of(number, runs[count]));
+    if (bytes + more > left()) break;
+    bytes += more;
+  }
+  if (count == 0) return 0;
+  Fields fields(claim(bytes));
+  fields << Type::kMap << number << size << static_cast<uint16_t>(count);
+  for (const Run& run : runs.first(count)) {
+    VERBENA_CHECK(!fault_of(run));
+    const Form form = form_of(number, run);
+    fields << form << run.index << run.chunk << static_cast<uint16_t>(run.count) << run.birth.txn;
+    if (form == Form::kBornElsewhere) fields << run.birth.owner << run.birth.index;
+  }
+  return count;
+}
+
+bool RecordWriter::truncate(const TruncateRecord& r) {
+  VERBENA_CHECK(!fault_of_object(r.number, r.size));
+  return small(Type::kTruncate, r.number, r.size);
+}
+
+bool RecordWriter::clone(const CloneRecord& r) {
+  VERBENA_CHECK(!fault_of(r));
+  return small(Type::kClone, r.from, r.from_index, r.to, r.to_index, r.count, r.size);
+}
+
+bool RecordWriter::remove(const DeleteRecord& r) {
+  VERBENA_CHECK(!fault_of_object(r.number, 0));
+  return small(Type::kDelete, r.number);
+}
+
+bool RecordWriter::rename(const RenameRecord& r) {
+  VERBENA_CHECK(!fault_of_name(r.number, r.name));
+  uint8_t* p = claim(1 + 8 + 2 + r.name.size());
+  if (p == nullptr) return false;
+  Fields(p) << Type::kRename << r.number << r.name;
+  return true;
+}
+
+bool RecordWriter::commit(const CommitRecord& r) {
+  return small(Type::kCommit, r.txn, r.watermark, r.time_ns);
+}
+
+bool RecordWriter::counters(const CountersRecord& r) {
+  VERBENA_CHECK(!fault_of_object(r.next_number, 0));
+  return small(Type::kCounters, r.next_number);
+}
+
+bool RecordWriter::state(const StateRecord& r) {
+  VERBENA_CHECK(!fault_of_object(r.number, r.size));
+  return small(Type::kState, r.number, r.size, r.modified_ns);
+}
+
+template <typename Type, typename... Words>
+bool RecordWriter::small(Type type, Words... words) {
+  constexpr size_t kBytes = 1 + (sizeof(Words) + ...);
+  static_assert(kBytes <= kMaxSmallBytes);
+  uint8_t* p = claim(kBytes);
+  if (p == nullptr) return false;
+  ((Fields(p) << type) << ... << words);
+  return true;
+}
+
+verbena::Result<Record, RecordFault> RecordReader::next() {
+  VERBENA_CHECK(!done());
+  Parse parse(rest_.subspan(1));
+  auto record = read_body(static_cast<Type>(rest_[0]), parse);
+  if (record) rest_ = parse.rest();
+  return record;
+}
+
+}  // namespace verbena::store
