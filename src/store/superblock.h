@@ -13,27 +13,34 @@
 namespace verbena::store {
 
 inline constexpr uint32_t kFormatVersion = 1;
+inline constexpr uint32_t kMinChunksPerBlock = 16;
+inline constexpr uint32_t kMaxChunksPerBlock = 2048;
+inline constexpr uint32_t kMaxMedia = 1024;
+// A transaction is epoch << kEpochShift | ticket.
+inline constexpr uint32_t kEpochShift = 40;
+inline constexpr uint32_t kMaxEpoch = (1u << (64 - kEpochShift)) - 1;
 
-// A piece of the log or of a checkpoint: the same chunks [first, first + count) of two blocks.
-// Copy a holds chunk numbers block_a * chunks_per_block + first + i; b likewise.
+// A piece of the log or of a checkpoint: the same chunks [first, first + count) of two blocks,
+// which are not the same block. Copy a holds chunk numbers block_a * chunks_per_block + first + i;
+// b likewise.
 struct Extent {
   uint32_t block_a = 0;
   uint32_t block_b = 0;
   uint16_t first = 0;
   uint16_t count = 0;
   uint64_t sequence = 0;  // of its first chunk: `index` of log chunks counts up from here
-  uint32_t epoch = 0;     // in which it was written
+  uint32_t epoch = 0;     // in which it was written, at most the superblock's
   bool operator==(const Extent&) const = default;
 };
-inline constexpr size_t kMaxExtents = 144;  // that fit a superblock; of log and checkpoint together
+inline constexpr size_t kMaxExtents = 166;  // that fit a superblock; of log and checkpoint together
 
 struct Superblock {
   uint32_t version = kFormatVersion;
   uint32_t store = 0;             // the store's random tag
-  uint32_t chunks_per_block = 0;  // a power of two, 16 to 2048
+  uint32_t chunks_per_block = 0;  // a power of two within the bounds above
   uint32_t media = 1;             // over how many media blocks are dealt
   uint64_t generation = 0;        // counts up; the higher of two good ones holds
-  uint32_t epoch = 0;             // of whoever opened it last for writing
+  uint32_t epoch = 0;             // of whoever opened it last for writing; at most kMaxEpoch
   uint64_t created_ns = 0;
   uint64_t replay_from = 0;  // the first log chunk that the checkpoint does not contain
   std::vector<Extent> checkpoint;
@@ -42,14 +49,15 @@ struct Superblock {
 };
 
 enum class SuperblockFault : uint8_t {
-  kChunk,  // not a whole chunk of ours: the CRC or the flags
+  kChunk,  // not a whole chunk of ours: the CRCs, the length or the flags
   kMagic,
   kVersion,  // of a format unknown here
   kShape,    // numbers that make no sense
 };
 [[nodiscard]] const char* name_of(SuperblockFault fault);
 
-// Writes the whole chunk; `id` is where: 0, or chunks_per_block.
+// Writes the whole chunk; `id` is where: 0, or chunks_per_block. What decode_superblock would
+// refuse may not be written: that is checked.
 void encode(const Superblock& superblock, uint64_t id, std::span<uint8_t, kChunkBytes> chunk);
 [[nodiscard]] verbena::Result<Superblock, SuperblockFault> decode_superblock(
     std::span<const uint8_t, kChunkBytes> chunk);

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "store/superblock.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <limits>
+#include <string_view>
+
+#include "base/check.h"
+#include "base/endian.h"
+#include "store/crc_parts.h"
+
+namespace verbena::store {
+namespace {
+
+// At the very start, in every version: a program that knows neither can still say which it is.
+constexpr std::string_view kMagic = "VERBENA STORE\n";
+constexpr size_t kVersion = kMagic.size();
+
+constexpr size_t kStore = kVersion + 4;
+constexpr size_t kChunksPerBlock = kStore + 4;
+constexpr size_t kMedia = kChunksPerBlock + 4;
+constexpr size_t kGeneration = kMedia + 4;
+constexpr size_t kEpoch = kGeneration + 8;
+constexpr size_t kCreated = kEpoch + 4;
+constexpr size_t kReplayFrom = kCreated + 8;
+constexpr size_t kCheckpointCount = kReplayFrom + 8;
+constexpr size_t kLogCount = kCheckpointCount + 2;
+constexpr size_t kExtents = kLogCount + 2;
+constexpr size_t kExtentBytes = 4 + 4 + 2 + 2 + 8 + 4;
+static_assert(kMaxExtents == (kDataBytes - kExtents) / kExtentBytes);
+
+void write(const Extent& extent, uint8_t* p) {
+  store_be32(p, extent.block_a);
+  store_be32(p + 4, extent.block_b);
+  store_be16(p + 8, extent.first);
+  store_be16(p + 10, extent.count);
+  store_be64(p + 12, extent.sequence);
+  store_be32(p + 20, extent.epoch);
+}
+
+[[nodiscard]] Extent read_extent(const uint8_t* p) {
+  return {.block_a = load_be32(p),
+          .block_b = load_be32(p + 4),
+          .first = load_be16(p + 8),
+          .count = load_be16(p + 10),
+          .sequence = load_be64(p + 12),
+          .epoch = load_be32(p + 20)};
+}
+
+[[nodiscard]] bool sound(const Extent& extent, const Superblock& superblock) {
+  const bool on_superblock = extent.first == 0 && std::min(extent.block_a, extent.block_b) < 2;
+  return extent.block_a != extent.block_b && !on_superblock && extent.count > 0 &&
+         extent.first + extent.count <= superblock.chunks_per_block &&
+         extent.sequence <= std::numeric_limits<uint64_t>::max() - extent.count &&
+         extent.epoch <= superblock.epoch;
+}
+
+[[nodiscard]] bool sound(const Superblock& superblock) {
+  const auto all_sound = [&](const std::vector<Extent>& extents) {
+    return std::ranges::all_of(extents, [&](const Extent& e) { return sound(e, superblock); });
+  };
+  return std::has_single_bit(superblock.chunks_per_block) &&
+         superblock.chunks_per_block >= kMinChunksPerBlock &&
+         superblock.chunks_per_block <= kMaxChunksPerBlock && superblock.media > 0 &&
+         superblock.media <= kMaxMedia && superblock.epoch <= kMaxEpoch &&
+         superblock.checkpoint.size() + superblock.log.size() <= kMaxExtents &&
+         all_sound(superblock.checkpoint) && all_sound(superblock.log);
+}
+
+[[nodiscard]] ChunkHead head_for(const Superblock& superblock, uint64_t id) {
+  const size_t extents = superblock.checkpoint.size() + superblock.log.size();
+  return {.id = id,
+          .birth = {.owner = 0, .index = 0, .txn = uint64_t{superblock.epoch} << kEpochShift},
+          .store = superblock.store,
+          .length = static_cast<uint16_t>(kExtents + extents * kExtentBytes),
+          .flags = kFlagSuperblock};
+}
+
+}  // namespace
+
+const char* name_of(SuperblockFault fault) {
+  switch (fault) {
+    case SuperblockFault::kChunk:   return "chunk";
+    case SuperblockFault::kMagic:   return "magic";
+    case SuperblockFault::kVersion: return "version";
+    case SuperblockFault::kShape:   return "shape";
+  }
+  return "unknown";
+}
+
+void encode(const Superblock& superblock, uint64_t id, std::span<uint8_t, kChunkBytes> chunk) {
+  VERBENA_CHECK(superblock.version == kFormatVersion && sound(superblock));
+  VERBENA_CHECK(id == 0 || id == superblock.chunks_per_block);
+  uint8_t* p = chunk.data();
+  std::memset(p, 0, kDataBytes);
+  std::memcpy(p, kMagic.data(), kMagic.size());
+  store_be32(p + kVersion, superblock.version);
+  store_be32(p + kStore, superblock.store);
+  store_be32(p + kChunksPerBlock, superblock.chunks_per_block);
+  store_be32(p + kMedia, superblock.media);
+  store_be64(p + kGeneration, superblock.generation);
+  store_be32(p + kEpoch, superblock.epoch);
+  store_be64(p + kCreated, superblock.created_ns);
+  store_be64(p + kReplayFrom, superblock.replay_from);
+  store_be16(p + kCheckpointCount, static_cast<uint16_t>(superblock.checkpoint.size()));
+  store_be16(p + kLogCount, static_cast<uint16_t>(superblock.log.size()));
+  uint8_t* at = p + kExtents;
+  for (const auto* extents : {&superblock.checkpoint, &superblock.log}) {
+    for (const Extent& extent : *extents) {
+      write(extent, at);
+      at += kExtentBytes;
+    }
+  }
+  seal(p, head_for(superblock, id), crc_of(chunk.first<kDataBytes>()));
+}
+
+verbena::Result<Superblock, SuperblockFault> decode_superblock(
+    std::span<const uint8_t, kChunkBytes> chunk) {
+  const uint8_t* p = chunk.data();
+  const ChunkVerdict verdict = examine(chunk);
+  if (verdict == ChunkVerdict::kCrc || verdict == ChunkVerdict::kDataCrc) {
+    return fail(SuperblockFault::kChunk);
+  }
+  if (std::memcmp(p, kMagic.data(), kMagic.size()) != 0) return fail(SuperblockFault::kMagic);
+  if (load_be32(p + kVersion) != kFormatVersion) return fail(SuperblockFault::kVersion);
+  const ChunkHead head = head_of(p);
+  if (verdict != ChunkVerdict::kGood || head.flags != kFlagSuperblock) {
+    return fail(SuperblockFault::kChunk);
+  }
+
+  Superblock superblock{.version = kFormatVersion,
+                        .store = load_be32(p + kStore),
+                        .chunks_per_block = load_be32(p + kChunksPerBlock),
+                        .media = load_be32(p + kMedia),
+                        .generation = load_be64(p + kGeneration),
+                        .epoch = load_be32(p + kEpoch),
+                        .created_ns = load_be64(p + kCreated),
+                        .replay_from = load_be64(p + kReplayFrom),
+                        .checkpoint = {},
+                        .log = {}};
+  const size_t checkpoint = load_be16(p + kCheckpointCount);
+  const size_t log = load_be16(p + kLogCount);
+  if (checkpoint + log > kMaxExtents) return fail(SuperblockFault::kShape);
+  for (size_t i = 0; i < checkpoint + log; ++i) {
+    (i < checkpoint ? superblock.checkpoint : superblock.log)
+        .push_back(read_extent(p + kExtents + i * kExtentBytes));
+  }
+  const bool in_place = head.id == 0 || head.id == superblock.chunks_per_block;
+  if (!sound(superblock) || !in_place || head != head_for(superblock, head.id)) {
+    return fail(SuperblockFault::kShape);
+  }
+  return superblock;
+}
+
+}  // namespace verbena::store
