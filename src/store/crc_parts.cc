@@ -5,6 +5,7 @@
 #include "store/crc_parts.h"
 
 #include <array>
+#include <bit>
 
 #include "base/block_sums.h"
 #include "base/checksum.h"
@@ -35,6 +36,7 @@ struct Factor {
   return reverse_bits(Algebra::multiply(reverse_bits(value), by.value));
 }
 
+// x^(8 n).
 constexpr auto kTable = [] {
   std::array<Factor, kTableBytes + 1> table{};
   table[0] = x_to_bytes(0);
@@ -45,14 +47,26 @@ constexpr auto kTable = [] {
   return table;
 }();
 
+// x^(8 * 4096 * 2^i): what lies beyond the table, bit by bit.
+constexpr auto kBeyond = [] {
+  std::array<Factor, 52> beyond{};
+  for (size_t i = 0; i < beyond.size(); ++i) beyond[i] = x_to_bytes(kTableBytes << i);
+  return beyond;
+}();
+
 // value * x^(8 bytes).
 [[nodiscard]] uint32_t past(uint32_t value, uint64_t bytes) {
-  return times(value, bytes <= kTableBytes ? kTable[bytes] : x_to_bytes(bytes));
+  if (bytes <= kTableBytes) return times(value, kTable[bytes]);
+  value = times(value, kTable[bytes % kTableBytes]);
+  for (uint64_t left = bytes / kTableBytes; left != 0; left &= left - 1) {
+    value = times(value, kBeyond[static_cast<size_t>(std::countr_zero(left))]);
+  }
+  return value;
 }
 
 // value / x^(8 bytes): for short ones past the rest of the table, and back all of it.
 [[nodiscard]] uint32_t before(uint32_t value, uint64_t bytes) {
-  if (bytes > kTableBytes) return times(value, x_to_bytes(kOrder - bytes % kOrder));
+  if (bytes > kTableBytes) return past(value, kOrder - bytes % kOrder);
   constexpr Factor kBack = x_to_bytes(kOrder - kTableBytes);
   return times(times(value, kTable[kTableBytes - bytes]), kBack);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// CRC-32/BZIP2 of wholes from their parts, without the bytes, for lengths up to a chunk's: one
-// multiplication each, from a table of x^(8n). Finished values throughout.
+// CRC-32/BZIP2 of wholes from their parts, without the bytes. For lengths up to a chunk's that is
+// one multiplication, by a table of x^(8n). Finished values throughout.
 #pragma once
 
 #include <cstdint>
@@ -12,9 +12,9 @@ namespace verbena::store {
 // The same in one pass with copying them.
 [[nodiscard]] uint32_t crc_copy(uint8_t* to, std::span<const uint8_t> bytes);
 
-// Of A||B. length_b at most 4096 goes by the table; more is slower.
+// Of A||B. A length above 4096 takes one multiplication more for each bit set in length / 4096.
 [[nodiscard]] uint32_t crc_join(uint32_t crc_a, uint32_t crc_b, uint64_t length_b);
-// Of A, given those of A||B and B; and of B, given those of A||B and A.
+// Of A, given those of A||B and B: two multiplications. And of B, given those of A||B and A.
 [[nodiscard]] uint32_t crc_without_tail(uint32_t crc_ab, uint32_t crc_b, uint64_t length_b);
 [[nodiscard]] uint32_t crc_without_head(uint32_t crc_ab, uint32_t crc_a, uint64_t length_b);
 // Of A||B||C with B replaced by B', given that of A||B||C.
