@@ -2,6 +2,7 @@
 // What a chunk costs beside its data: sealing it, and examining all of it, beside the CRC alone.
 #include "store/chunk.h"
 
+#include <algorithm>
 #include <array>
 
 #include <benchmark/benchmark.h>

@@ -40,17 +40,20 @@ struct CreateRecord {
   ObjectId id;
   uint64_t time_ns = 0;   // since 1970
   std::string_view name;  // may be empty; points into the chunk
+  bool operator==(const CreateRecord&) const = default;
 };
 // The object's chunks [run.index, run.index + run.count) are these now, and its size is `size`.
 struct MapRecord {
   uint64_t number = 0;
   uint64_t size = 0;
   std::vector<Run> runs;
+  bool operator==(const MapRecord&) const = default;
 };
 // The size is this now, and chunks that lie wholly behind it are not the object's any more.
 struct TruncateRecord {
   uint64_t number = 0;
   uint64_t size = 0;
+  bool operator==(const TruncateRecord&) const = default;
 };
 // Chunks [from_index, + count) of one object are shared at [to_index, + count) of the other, holes
 // too; the other's size is `size` now. The two may be one object, if the ranges do not overlap.
@@ -62,29 +65,35 @@ struct CloneRecord {
   uint64_t to_index = 0;
   uint64_t count = 0;
   uint64_t size = 0;
+  bool operator==(const CloneRecord&) const = default;
 };
 struct DeleteRecord {
   uint64_t number = 0;
+  bool operator==(const DeleteRecord&) const = default;
 };
 struct RenameRecord {
   uint64_t number = 0;
   std::string_view name;  // empty: has none any more
+  bool operator==(const RenameRecord&) const = default;
 };
 // Ends a transaction. Log chunks up to `watermark` were durable when this was written.
 struct CommitRecord {
   uint64_t txn = 0;
   uint64_t watermark = 0;
   uint64_t time_ns = 0;  // what the transaction changed was modified now
+  bool operator==(const CommitRecord&) const = default;
 };
 // In checkpoints alone, first: what cannot be seen from objects. And before each object's MAPs the
 // CREATE, then STATE with what CREATE does not have.
 struct CountersRecord {
   uint64_t next_number = 0;
+  bool operator==(const CountersRecord&) const = default;
 };
 struct StateRecord {
   uint64_t number = 0;
   uint64_t size = 0;
   uint64_t modified_ns = 0;
+  bool operator==(const StateRecord&) const = default;
 };
 
 using Record = std::variant<CreateRecord, MapRecord, TruncateRecord, CloneRecord, DeleteRecord,
