@@ -4,7 +4,8 @@
 // over it, a balance over several of those.
 //
 // A block has a *position*, by which a store that is opened again finds it: 0, 1, 2, ... with no
-// gaps among those that the medium has room for. What is in memory becomes durable by flush() and
+// gaps among those that the medium has room for. (Of a balance each medium has no gaps in its own.)
+// What is in memory becomes durable by flush() and
 // then fence(); until then any part of it may be on the medium, or none, in any order.
 //
 // Thread-safe.
@@ -65,31 +66,40 @@ class Backend {
   [[nodiscard]] virtual Properties properties() const = 0;
   // How many blocks there are at most, held or not.
   [[nodiscard]] virtual uint32_t capacity() const = 0;
-  // How many the medium has now: positions below it can be claimed after opening.
+  // Every position is below this. More than capacity() only over media of different size.
+  [[nodiscard]] virtual uint32_t positions() const { return capacity(); }
+  // How many the medium has now: positions below it can be claimed after opening. (Over several
+  // media, some of them may have to be made.)
   [[nodiscard]] virtual uint32_t existing() const = 0;
 
   // A block that nobody holds. Its content is anything.
   [[nodiscard]] virtual Result<Block> allocate() = 0;
-  // The block at this position, which nobody holds; made if there is none yet.
+  // The block at this position, which nobody holds; made if there is none yet. kBad if it is held,
+  // or if there can be none.
   [[nodiscard]] virtual Result<Block> claim(uint32_t position) = 0;
   // Nobody looks at it any more.
   virtual void release(Block block) = 0;
 
-  // Makes memory of a claimed block show what the medium holds. For loaded_on_demand backends;
-  // cheap when it is there already.
+  // Makes memory of a claimed block show what the medium holds. For loaded_on_demand backends, and
+  // before the first write there as well as before the first look: loading goes by larger pieces
+  // than chunks, and would overwrite what was written before. Cheap when it is there already, and
+  // for allocated blocks, whose memory is what it is.
   [[nodiscard]] virtual Result<void> load(const uint8_t* memory, size_t bytes) {
     static_cast<void>(memory), static_cast<void>(bytes);
     return {};
   }
   // Both of whole cache lines, within one block. flush() begins; fence() waits until all that was
-  // flushed before, by any thread, is durable. After an error of fence() nothing is known of it.
+  // flushed before, by any thread, is durable. After an error of fence() nothing is known of it,
+  // and every later one fails as well: the kernel forgets what it could not write.
   virtual void flush(const uint8_t* memory, size_t bytes) = 0;
   [[nodiscard]] virtual Result<void> fence() = 0;
 
   // What the medium itself holds, past memory and page cache where the system can: for scrubbing.
-  // offset and length are multiples of 4096.
+  // Of a block that is held, or of one below existing(); offset and length are multiples of 4096.
   [[nodiscard]] virtual Result<void> read_medium(uint32_t position, size_t offset,
                                                  std::span<uint8_t> out) = 0;
+  // Whether read_medium() does read past the page cache.
+  [[nodiscard]] virtual bool reads_past_cache() const { return false; }
 };
 
 }  // namespace verbena::medium

@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+// What holds for every backend.
+#include "medium/backend.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <ostream>
+#include <set>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "medium/discard_backend.h"
+#include "medium/malloc_backend.h"
+#include "medium/testing.h"
+
+namespace verbena::medium {
+namespace {
+
+constexpr size_t kBlock = size_t{128} << 10;
+constexpr uint32_t kCapacity = 20;
+
+struct Kind {
+  std::string name;
+  std::function<Result<std::unique_ptr<Backend>>(const std::string& folder)> open;
+  bool keeps = true;  // what is written stays while the block is held
+};
+void PrintTo(const Kind& kind, std::ostream* out) { *out << kind.name; }
+
+std::vector<Kind> kinds() {
+  std::vector<Kind> all;
+  all.push_back({"malloc", [](const std::string& /*folder*/) {
+                   return make_malloc_backend({.block_bytes = kBlock,
+                                               .capacity = kCapacity,
+                                               .memory = {.group_bytes = 3 * kBlock}});
+                 }});
+  all.push_back({"discard",
+                 [](const std::string& /*folder*/) -> Result<std::unique_ptr<Backend>> {
+                   return std::make_unique<DiscardBackend>(kBlock, kCapacity);
+                 },
+                 false});
+  return all;
+}
+
+class EveryBackend : public testing::TestWithParam<Kind> {
+ protected:
+  void SetUp() override { open(); }
+  void open() {
+    backend_.reset();
+    auto backend = GetParam().open(folder_.path());
+    ASSERT_TRUE(backend) << backend.error().what;
+    backend_ = *std::move(backend);
+  }
+  Block allocate() {
+    auto block = backend_->allocate();
+    EXPECT_TRUE(block) << block.error().what;
+    return block ? *block : Block{};
+  }
+  void persist(const Block& block) {
+    backend_->flush(block.memory, kBlock);
+    const auto done = backend_->fence();
+    EXPECT_TRUE(done) << done.error().what;
+  }
+  Block claim(uint32_t position) {
+    auto block = backend_->claim(position);
+    EXPECT_TRUE(block) << block.error().what;
+    if (!block) return {};
+    EXPECT_EQ(block->position, position);
+    const auto loaded = backend_->load(block->memory, kBlock);
+    EXPECT_TRUE(loaded) << loaded.error().what;
+    return *block;
+  }
+
+  TemporaryFolder folder_;
+  std::unique_ptr<Backend> backend_;
+};
+
+TEST_P(EveryBackend, BlocksAreApartAndKeepTheirContent) {
+  EXPECT_EQ(backend_->block_bytes(), kBlock);
+  EXPECT_EQ(backend_->capacity(), kCapacity);
+  std::vector<Block> blocks;
+  std::set<uint32_t> positions;
+  for (uint32_t i = 0; i < kCapacity; ++i) {
+    blocks.push_back(allocate());
+    ASSERT_NE(blocks.back().memory, nullptr);
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(blocks.back().memory) % 4096, 0U);
+    EXPECT_TRUE(positions.insert(blocks.back().position).second);
+    EXPECT_LT(blocks.back().position, backend_->positions());
+    fill_pattern(blocks.back().memory, kBlock, blocks.back().position);
+  }
+  if (!GetParam().keeps) return;
+  for (const Block& block : blocks) {
+    EXPECT_TRUE(has_pattern(block.memory, kBlock, block.position));
+  }
+}
+
+TEST_P(EveryBackend, AFullOneGoesOnAfterARelease) {
+  std::vector<Block> blocks;
+  for (uint32_t i = 0; i < kCapacity; ++i) blocks.push_back(allocate());
+  for (int round = 0; round < 3; ++round) {
+    const auto refused = backend_->allocate();
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().code, Code::kFull);
+    EXPECT_FALSE(refused.error().what.empty());
+    const Block gone = blocks[7];
+    backend_->release(gone);
+    blocks[7] = allocate();
+    EXPECT_EQ(blocks[7].position, gone.position);
+    fill_pattern(blocks[7].memory, kBlock, 5);
+  }
+}
+
+TEST_P(EveryBackend, ClaimedAreTheOnesAskedFor) {
+  const Block first = claim(1);
+  const Block second = claim(0);
+  EXPECT_EQ(backend_->claim(1).error().code, Code::kBad);  // held
+  EXPECT_EQ(backend_->claim(backend_->positions()).error().code, Code::kBad);
+  const Block other = allocate();
+  EXPECT_NE(other.position, 0U);
+  EXPECT_NE(other.position, 1U);
+  backend_->release(first);
+  const Block again = claim(1);
+  fill_pattern(again.memory, kBlock, 9);
+  fill_pattern(second.memory, kBlock, 10);
+  persist(again);
+  persist(second);
+  if (!GetParam().keeps) return;
+  EXPECT_TRUE(has_pattern(again.memory, kBlock, 9));
+}
+
+TEST_P(EveryBackend, FencedContentIsThereWhenOpenedAgain) {
+  if (!backend_->properties().persistent) GTEST_SKIP() << "it is not persistent";
+  std::vector<Block> blocks;
+  for (uint32_t i = 0; i < kCapacity; ++i) {
+    blocks.push_back(allocate());
+    fill_pattern(blocks.back().memory, kBlock, blocks.back().position + 1);
+    backend_->flush(blocks.back().memory, kBlock);
+  }
+  ASSERT_TRUE(backend_->fence());
+  open();
+  EXPECT_GE(backend_->existing(), kCapacity);
+  for (const Block& old : blocks) {
+    const Block block = claim(old.position);
+    EXPECT_TRUE(has_pattern(block.memory, kBlock, block.position + 1)) << block.position;
+  }
+  EXPECT_EQ(backend_->allocate().error().code, Code::kFull);
+}
+
+TEST_P(EveryBackend, PartsOfAClaimedBlockCanBeOverwritten) {
+  if (!backend_->properties().persistent) GTEST_SKIP() << "it is not persistent";
+  const Block block = allocate();
+  fill_pattern(block.memory, kBlock, 1);
+  persist(block);
+  open();
+  const Block again = *backend_->claim(block.position);
+  const size_t at = kBlock / 2 + 4096;
+  ASSERT_TRUE(backend_->load(again.memory + at, 4096));
+  fill_pattern(again.memory + at, 4096, 2);
+  ASSERT_TRUE(backend_->load(again.memory, kBlock));
+  EXPECT_TRUE(has_pattern(again.memory, at, 1));
+  EXPECT_TRUE(has_pattern(again.memory + at, 4096, 2));
+  backend_->flush(again.memory + at, 4096);
+  ASSERT_TRUE(backend_->fence());
+  open();
+  const Block last = claim(block.position);
+  EXPECT_TRUE(has_pattern(last.memory, at, 1));
+  EXPECT_TRUE(has_pattern(last.memory + at, 4096, 2));
+  EXPECT_EQ(last.memory[kBlock - 1], pattern_at(1, kBlock - 1));
+}
+
+TEST_P(EveryBackend, TheMediumShowsWhatWasFenced) {
+  if (!GetParam().keeps) GTEST_SKIP() << "it keeps nothing";
+  const Block block = allocate();
+  fill_pattern(block.memory, kBlock, 4);
+  persist(block);
+  std::vector<uint8_t> out(kBlock + 1);
+  ASSERT_TRUE(backend_->read_medium(block.position, 0, std::span(out).first(kBlock)));
+  EXPECT_TRUE(has_pattern(out.data(), kBlock, 4));
+  // Into memory that is not aligned, from the middle.
+  ASSERT_TRUE(backend_->read_medium(block.position, 8192, std::span(out).subspan(1, 4096)));
+  for (size_t i = 0; i < 4096; ++i) ASSERT_EQ(out[1 + i], pattern_at(4, 8192 + i));
+}
+
+TEST_P(EveryBackend, ThreadsAllocateFlushAndRelease) {
+  constexpr uint32_t kThreads = 4;
+  if (!GetParam().keeps) GTEST_SKIP() << "its blocks are all the same memory";
+  std::vector<std::thread> threads;
+  for (uint32_t thread = 0; thread < kThreads; ++thread) {
+    threads.emplace_back([this, thread] {
+      for (uint32_t round = 0; round < 12; ++round) {
+        const uint32_t seed = thread * 100 + round;
+        std::vector<Block> mine;
+        for (uint32_t i = 0; i < kCapacity / kThreads; ++i) {
+          auto block = backend_->allocate();
+          ASSERT_TRUE(block) << block.error().what;
+          fill_pattern(block->memory, kBlock, seed + i);
+          for (size_t at = 0; at < kBlock; at += kBlock / 4) {
+            backend_->flush(block->memory + at, kBlock / 4);
+          }
+          mine.push_back(*block);
+        }
+        const auto fenced = backend_->fence();
+        ASSERT_TRUE(fenced) << fenced.error().what;
+        std::vector<uint8_t> out(kBlock);
+        for (uint32_t i = 0; i < mine.size(); ++i) {
+          ASSERT_TRUE(has_pattern(mine[i].memory, kBlock, seed + i));
+          ASSERT_TRUE(backend_->read_medium(mine[i].position, 0, out));
+          ASSERT_TRUE(has_pattern(out.data(), kBlock, seed + i));
+          backend_->release(mine[i]);
+        }
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+INSTANTIATE_TEST_SUITE_P(All, EveryBackend, testing::ValuesIn(kinds()),
+                         [](const auto& kind) { return kind.param.name; });
+
+}  // namespace
+}  // namespace verbena::medium
