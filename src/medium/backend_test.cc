@@ -17,6 +17,7 @@
 
 #include "medium/discard_backend.h"
 #include "medium/malloc_backend.h"
+#include "medium/nvdimm_backend.h"
 #include "medium/testing.h"
 
 namespace verbena::medium {
@@ -32,6 +33,10 @@ struct Kind {
 };
 void PrintTo(const Kind& kind, std::ostream* out) { *out << kind.name; }
 
+FileOptions files_in(const std::string& folder) {
+  return {.folder = folder, .block_bytes = kBlock, .capacity = kCapacity};
+}
+
 std::vector<Kind> kinds() {
   std::vector<Kind> all;
   all.push_back({"malloc", [](const std::string& /*folder*/) {
@@ -44,12 +49,25 @@ std::vector<Kind> kinds() {
                    return std::make_unique<DiscardBackend>(kBlock, kCapacity);
                  },
                  false});
+  all.push_back({"nvdimm", [](const std::string& folder) {
+                   return open_nvdimm_backend({.files = files_in(folder)});
+                 }});
+  // As on persistent memory: libpmem2 looks at the environment when a file is mapped.
+  all.push_back({"nvdimm_cache_lines", [](const std::string& folder) {
+                   return open_nvdimm_backend({.files = files_in(folder)});
+                 }});
   return all;
 }
 
 class EveryBackend : public testing::TestWithParam<Kind> {
  protected:
-  void SetUp() override { open(); }
+  void SetUp() override {
+    if (GetParam().name.ends_with("cache_lines")) {
+      ::setenv("PMEM2_FORCE_GRANULARITY", "CACHE_LINE", 1);
+    }
+    open();
+  }
+  void TearDown() override { ::unsetenv("PMEM2_FORCE_GRANULARITY"); }
   void open() {
     backend_.reset();
     auto backend = GetParam().open(folder_.path());

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// A medium's files: blocks.IofN.000, .001, ... in a folder, I the number of this medium and N how
+// many there are. Each holds whole blocks, in order of position, and each new one is twice as large
+// as the last, so that few of them serve a large store. They are never sparse: writing to a mapped
+// hole when the disk is full would be SIGBUS. A file appears under its name only when it is whole.
+//
+// The caller makes sure that no other process has the folder open for writing. open() and grow()
+// are the caller's to lock; everything else may go on beside them.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/unique_fd.h"
+#include "medium/backend.h"
+#include "medium/flush_queue.h"
+
+namespace verbena::medium {
+
+struct FileOptions {
+  std::string folder;  // made if it is missing, unless read_only
+  size_t block_bytes = size_t{8} << 20;
+  uint32_t capacity = 0;  // blocks; if the folder has more, those count
+  uint32_t medium = 0;
+  uint32_t media = 1;
+  bool read_only = false;
+  uint64_t max_file_bytes = uint64_t{32} << 30;
+};
+
+struct BlockFile {
+  std::string name;
+  UniqueFd fd;
+  UniqueFd direct;      // past the page cache; invalid where the file system refuses it
+  uint32_t first = 0;   // position of its first block
+  uint32_t blocks = 0;  // of which it consists
+};
+
+// A range of the medium, in bytes from the beginning of block 0, that lies in one file.
+struct FilePiece {
+  uint32_t file = 0;
+  uint64_t begin = 0;
+  uint64_t end = 0;
+};
+
+class BlockFiles {
+ public:
+  static constexpr uint32_t kMaxFiles = 1000;  // three digits
+  static constexpr uint32_t kFirstBlocks = 8;  // of the first file
+
+  [[nodiscard]] static Result<std::unique_ptr<BlockFiles>> open(const FileOptions& options);
+
+  [[nodiscard]] const FileOptions& options() const { return options_; }
+  [[nodiscard]] uint32_t capacity() const { return capacity_; }
+  [[nodiscard]] uint32_t existing() const;
+  [[nodiscard]] uint32_t count() const { return count_.load(std::memory_order_acquire); }
+  [[nodiscard]] const BlockFile& file(uint32_t index) const { return *files_.at(index); }
+  // Which file has this block, which is below existing().
+  [[nodiscard]] uint32_t index_of(uint32_t position) const;
+
+  // Ranges of the medium, in bytes, where they cross from one file to the next cut in two.
+  [[nodiscard]] std::vector<FilePiece> split(std::span<const FlushQueue::Range> ranges) const;
+
+  // Makes the next file; it is durable, with its name, when this returns. kFull if there is no room
+  // for a single block.
+  [[nodiscard]] Result<void> grow();
+  // Makes files until there is this block.
+  [[nodiscard]] Result<void> grow_to(uint32_t position);
+
+  // From the medium, past the page cache if it can be; the block is below existing().
+  [[nodiscard]] Result<void> read(uint32_t position, size_t offset, std::span<uint8_t> out) const;
+  [[nodiscard]] bool past_cache() const { return past_cache_.load(std::memory_order_relaxed); }
+  // For errors: "FOLDER/blocks.0of1.000".
+  [[nodiscard]] std::string path_of(const BlockFile& file) const;
+
+ private:
+  explicit BlockFiles(const FileOptions& options) : options_(options) {}
+  [[nodiscard]] Result<void> open_folder();
+  [[nodiscard]] Result<uint32_t> scan();
+  [[nodiscard]] Result<void> adopt(uint32_t index);
+  [[nodiscard]] Result<UniqueFd> prepare(const std::string& name, uint32_t blocks) const;
+  void publish(std::unique_ptr<BlockFile> file);
+  [[nodiscard]] std::string name_of(uint32_t index) const;
+  [[nodiscard]] UniqueFd open_direct(const std::string& name) const;
+
+  FileOptions options_;
+  uint32_t capacity_ = 0;
+  UniqueFd folder_;
+  std::array<std::unique_ptr<BlockFile>, kMaxFiles> files_;
+  std::atomic<uint32_t> count_ = 0;  // releases files_[0 .. count_)
+  mutable std::atomic<bool> past_cache_ = false;
+};
+
+}  // namespace verbena::medium

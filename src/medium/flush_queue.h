@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ranges that were flushed and wait for the next fence: noted cheaply, merged when they are taken.
+// Thread-safe.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+namespace verbena::medium {
+
+class FlushQueue {
+ public:
+  struct Range {
+    uint64_t begin = 0;
+    uint64_t end = 0;
+    bool operator==(const Range&) const = default;
+  };
+
+  void add(uint64_t begin, uint64_t end) {
+    const std::lock_guard lock(mutex_);
+    if (!ranges_.empty() && ranges_.back().end == begin) {
+      ranges_.back().end = end;
+      return;
+    }
+    ranges_.push_back({begin, end});
+    // Without fences it grows no further than what is distinct.
+    if (ranges_.size() >= merge_at_) {
+      merge(ranges_);
+      merge_at_ = std::max(kMergeAt, 2 * ranges_.size());
+    }
+  }
+  // All there are, in order, apart from each other.
+  [[nodiscard]] std::vector<Range> take() {
+    std::vector<Range> taken;
+    {
+      const std::lock_guard lock(mutex_);
+      std::swap(taken, ranges_);
+    }
+    merge(taken);
+    return taken;
+  }
+  // Forgets what is within.
+  void drop(uint64_t begin, uint64_t end) {
+    const std::lock_guard lock(mutex_);
+    std::vector<Range> kept;
+    for (const Range& range : ranges_) {
+      if (range.begin < begin) kept.push_back({range.begin, std::min(range.end, begin)});
+      if (range.end > end) kept.push_back({std::max(range.begin, end), range.end});
+    }
+    ranges_ = std::move(kept);
+  }
+
+ private:
+  static constexpr size_t kMergeAt = 65'536;
+
+  static void merge(std::vector<Range>& ranges) {
+    std::ranges::sort(ranges, {}, &Range::begin);
+    size_t kept = 0;
+    for (const Range& range : ranges) {
+      if (kept > 0 && ranges[kept - 1].end >= range.begin) {
+        ranges[kept - 1].end = std::max(ranges[kept - 1].end, range.end);
+      } else {
+        ranges[kept++] = range;
+      }
+    }
+    ranges.resize(kept);
+  }
+
+  std::mutex mutex_;
+  std::vector<Range> ranges_;
+  size_t merge_at_ = kMergeAt;
+};
+
+}  // namespace verbena::medium
