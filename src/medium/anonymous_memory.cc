@@ -59,9 +59,9 @@ Result<void> populate(uint8_t* memory, size_t bytes) {
 AnonymousMemory::AnonymousMemory(size_t block_bytes, uint32_t capacity,
                                  const AnonymousOptions& options)
     : block_bytes_(block_bytes), capacity_(capacity), options_(options) {
-  VERBENA_CHECK(block_bytes > 0 && block_bytes % kPage == 0 && capacity > 0);
-  group_blocks_ =
-      static_cast<uint32_t>(std::clamp<size_t>(options.group_bytes / block_bytes, 1, capacity));
+  VERBENA_CHECK(block_bytes > 0 && block_bytes % kPage == 0);
+  group_blocks_ = static_cast<uint32_t>(
+      std::clamp<size_t>(options.group_bytes / block_bytes, 1, std::max(capacity, 1U)));
   taken_.resize((capacity + group_blocks_ - 1) / group_blocks_);
 }
 
