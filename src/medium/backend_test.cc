@@ -2,6 +2,7 @@
 // What holds for every backend.
 #include "medium/backend.h"
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -15,9 +16,13 @@
 
 #include <gtest/gtest.h>
 
+#include "medium/balance_backend.h"
+#include "medium/block_files.h"
+#include "medium/cache_backend.h"
 #include "medium/discard_backend.h"
 #include "medium/malloc_backend.h"
 #include "medium/nvdimm_backend.h"
+#include "medium/staged_backend.h"
 #include "medium/testing.h"
 
 namespace verbena::medium {
@@ -37,26 +42,76 @@ FileOptions files_in(const std::string& folder) {
   return {.folder = folder, .block_bytes = kBlock, .capacity = kCapacity};
 }
 
+using Opened = Result<std::unique_ptr<Backend>>;
+
+Opened open_malloc(uint32_t capacity) {
+  return make_malloc_backend(
+      {.block_bytes = kBlock, .capacity = capacity, .memory = {.group_bytes = 3 * kBlock}});
+}
+Opened open_nvdimm(const std::string& folder) {
+  return open_nvdimm_backend({.files = files_in(folder)});
+}
+Opened open_staged(const std::string& folder, bool io_uring) {
+  return open_staged_backend(
+      {.files = files_in(folder), .memory = {.group_bytes = 3 * kBlock}, .io_uring = io_uring});
+}
+Opened cache_over(Opened below) {
+  if (!below) return below;
+  return make_cache_backend(*std::move(below), 3);
+}
+// Three files' worth of media in one folder, of different sizes: 20 blocks in all.
+template <typename Open>
+Opened balance_of(const Open& open) {
+  return make_balance_over_nodes({-1, -1, -1}, [&](const NodeMedium& which) {
+    constexpr std::array<uint32_t, 3> kSizes = {9, 4, 7};
+    return open(which, kSizes.at(which.medium));
+  });
+}
+
 std::vector<Kind> kinds() {
-  std::vector<Kind> all;
-  all.push_back({"malloc", [](const std::string& /*folder*/) {
-                   return make_malloc_backend({.block_bytes = kBlock,
-                                               .capacity = kCapacity,
-                                               .memory = {.group_bytes = 3 * kBlock}});
-                 }});
-  all.push_back({"discard",
-                 [](const std::string& /*folder*/) -> Result<std::unique_ptr<Backend>> {
-                   return std::make_unique<DiscardBackend>(kBlock, kCapacity);
-                 },
-                 false});
-  all.push_back({"nvdimm", [](const std::string& folder) {
-                   return open_nvdimm_backend({.files = files_in(folder)});
-                 }});
-  // As on persistent memory: libpmem2 looks at the environment when a file is mapped.
-  all.push_back({"nvdimm_cache_lines", [](const std::string& folder) {
-                   return open_nvdimm_backend({.files = files_in(folder)});
-                 }});
-  return all;
+  return {
+      {"malloc", [](const std::string& /*folder*/) { return open_malloc(kCapacity); }},
+      {"discard",
+       [](const std::string& /*folder*/) -> Opened {
+         return std::make_unique<DiscardBackend>(kBlock, kCapacity);
+       },
+       false},
+      {"nvdimm", open_nvdimm},
+      // As on persistent memory: libpmem2 looks at the environment when a file is mapped.
+      {"nvdimm_cache_lines", open_nvdimm},
+      {"staged", [](const std::string& folder) { return open_staged(folder, true); }},
+      {"staged_plain", [](const std::string& folder) { return open_staged(folder, false); }},
+      {"cache_malloc",
+       [](const std::string& /*folder*/) { return cache_over(open_malloc(kCapacity)); }},
+      {"cache_nvdimm", [](const std::string& folder) { return cache_over(open_nvdimm(folder)); }},
+      {"cache_staged",
+       [](const std::string& folder) { return cache_over(open_staged(folder, true)); }},
+      {"balance_malloc",
+       [](const std::string& /*folder*/) {
+         return balance_of(
+             [](const NodeMedium& /*which*/, uint32_t size) { return open_malloc(size); });
+       }},
+      {"balance_nvdimm",
+       [](const std::string& folder) {
+         return balance_of([&](const NodeMedium& which, uint32_t size) {
+           return open_nvdimm_backend({.files = {.folder = folder,
+                                                 .block_bytes = kBlock,
+                                                 .capacity = size,
+                                                 .medium = which.medium,
+                                                 .media = which.media}});
+         });
+       }},
+      {"balance_cache_staged",
+       [](const std::string& folder) {
+         return balance_of([&](const NodeMedium& which, uint32_t size) {
+           return cache_over(open_staged_backend({.files = {.folder = folder,
+                                                            .block_bytes = kBlock,
+                                                            .capacity = size,
+                                                            .medium = which.medium,
+                                                            .media = which.media}}));
+         });
+       }},
+  };
 }
 
 class EveryBackend : public testing::TestWithParam<Kind> {
