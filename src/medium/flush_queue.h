@@ -54,6 +54,11 @@ class FlushQueue {
     ranges_ = std::move(kept);
   }
 
+  [[nodiscard]] size_t size() {
+    const std::lock_guard lock(mutex_);
+    return ranges_.size();
+  }
+
  private:
   static constexpr size_t kMergeAt = 65'536;
 

@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: Apache-2.0
+// Files as they are made, found again after a crash, and as somebody hostile would leave them.
+#include "medium/block_files.h"
+
+#include <csignal>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sched.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/unique_fd.h"
+#include "medium/backend.h"
+#include "medium/testing.h"
+
+namespace verbena::medium {
+namespace {
+
+namespace fs = std::filesystem;
+constexpr size_t kBlock = size_t{64} << 10;
+
+class BlockFilesTest : public testing::Test {
+ protected:
+  FileOptions options(uint32_t capacity = 1000) const {
+    return {.folder = folder_.path(), .block_bytes = kBlock, .capacity = capacity};
+  }
+  static std::unique_ptr<BlockFiles> open(const FileOptions& options) {
+    auto files = BlockFiles::open(options);
+    EXPECT_TRUE(files) << files.error().what;
+    return files ? *std::move(files) : nullptr;
+  }
+  // A medium of 8 + 16 blocks.
+  void make_two() const { ASSERT_TRUE(open(options())->grow_to(8)); }
+  [[nodiscard]] fs::path path(const std::string& name) const { return folder_.path() / name; }
+  void expect_bad(const FileOptions& how, const std::string& word) const {
+    const auto files = BlockFiles::open(how);
+    ASSERT_FALSE(files);
+    EXPECT_EQ(files.error().code, Code::kBad) << files.error().what;
+    EXPECT_NE(files.error().what.find(word), std::string::npos) << files.error().what;
+  }
+
+  TemporaryFolder folder_;
+};
+
+uint64_t allocated_bytes(const fs::path& path) {
+  struct stat facts{};
+  EXPECT_EQ(::stat(path.c_str(), &facts), 0);
+  return static_cast<uint64_t>(facts.st_blocks) * 512;
+}
+
+TEST_F(BlockFilesTest, EachIsTwiceTheLastAndNoneIsSparse) {
+  const auto files = open(options(8 + 16 + 32 + 5));
+  EXPECT_EQ(files->existing(), 0U);
+  ASSERT_TRUE(files->grow_to(60));
+  ASSERT_EQ(files->count(), 4U);
+  const std::vector<uint32_t> sizes = {8, 16, 32, 5};  // the last is cut to the capacity
+  for (uint32_t i = 0; i < 4; ++i) {
+    const BlockFile& file = files->file(i);
+    EXPECT_EQ(file.name, "blocks.0of1.00" + std::to_string(i));
+    EXPECT_EQ(file.blocks, sizes[i]);
+    EXPECT_EQ(fs::file_size(path(file.name)), sizes[i] * kBlock);
+    EXPECT_GE(allocated_bytes(path(file.name)), sizes[i] * kBlock);
+  }
+  EXPECT_EQ(files->grow().error().code, Code::kFull);
+  for (uint32_t position = 0; position < 61; ++position) {
+    const BlockFile& file = files->file(files->index_of(position));
+    EXPECT_TRUE(position >= file.first && position < file.first + file.blocks);
+  }
+}
+
+TEST_F(BlockFilesTest, NoneIsLargerThanTheLargest) {
+  FileOptions how = options(40);
+  how.max_file_bytes = 12 * kBlock;
+  const auto files = open(how);
+  ASSERT_TRUE(files->grow_to(39));
+  EXPECT_EQ(files->file(1).blocks, 12U);
+  EXPECT_EQ(files->file(2).blocks, 12U);
+}
+
+TEST_F(BlockFilesTest, OpenedAgainAllIsThere) {
+  make_two();
+  const auto files = open(options(10));  // less than it has: what it has, counts
+  EXPECT_EQ(files->existing(), 24U);
+  EXPECT_EQ(files->capacity(), 24U);
+}
+
+TEST_F(BlockFilesTest, RangesAreCutWhereFilesEnd) {
+  const auto files = open(options());
+  ASSERT_TRUE(files->grow_to(8));
+  const std::vector<FlushQueue::Range> ranges = {{kBlock, 2 * kBlock}, {7 * kBlock, 9 * kBlock}};
+  const auto pieces = files->split(ranges);
+  ASSERT_EQ(pieces.size(), 3U);
+  EXPECT_EQ(pieces[1].file, 0U);
+  EXPECT_EQ(pieces[1].end, 8 * kBlock);
+  EXPECT_EQ(pieces[2].file, 1U);
+  EXPECT_EQ(pieces[2].begin, 8 * kBlock);
+  EXPECT_EQ(pieces[2].end, 9 * kBlock);
+}
+
+TEST_F(BlockFilesTest, HalfMadeFilesOfACrashAreRemoved) {
+  make_two();
+  std::ofstream(path("blocks.0of1.002.new")) << "half";
+  std::ofstream(path("blocks.0of1.000.txt")) << "not ours";
+  FileOptions reading = options();
+  reading.read_only = true;
+  EXPECT_EQ(open(reading)->existing(), 24U);
+  EXPECT_TRUE(fs::exists(path("blocks.0of1.002.new")));  // not when only reading
+  EXPECT_EQ(open(options())->existing(), 24U);
+  EXPECT_FALSE(fs::exists(path("blocks.0of1.002.new")));
+  EXPECT_TRUE(fs::exists(path("blocks.0of1.000.txt")));
+}
+
+TEST_F(BlockFilesTest, AFolderIsMadeUnlessReading) {
+  FileOptions how = options();
+  how.folder += "/new";
+  how.read_only = true;
+  expect_bad(how, "new");
+  how.read_only = false;
+  EXPECT_EQ(open(how)->existing(), 0U);
+  EXPECT_TRUE(fs::is_directory(path("new")));
+}
+
+TEST_F(BlockFilesTest, ReadingOnlyMakesNothing) {
+  make_two();
+  FileOptions how = options();
+  how.read_only = true;
+  const auto files = open(how);
+  EXPECT_EQ(files->grow().error().code, Code::kBad);
+  std::vector<uint8_t> out(4096, 1);
+  ASSERT_TRUE(files->read(23, kBlock - 4096, out));
+  EXPECT_EQ(out, std::vector<uint8_t>(4096, 0));
+}
+
+TEST_F(BlockFilesTest, FewDescriptors) {
+  const auto count = [] {
+    return std::distance(fs::directory_iterator("/proc/self/fd"), fs::directory_iterator());
+  };
+  const auto before = count();
+  {
+    const auto files = open(options(8 + 16 + 32));
+    ASSERT_TRUE(files->grow_to(50));
+    EXPECT_LE(count() - before, 1 + 2 * 3);
+  }
+  EXPECT_EQ(count(), before);
+}
+
+TEST_F(BlockFilesTest, AFileOfAnotherSizeIsRefused) {
+  make_two();
+  fs::resize_file(path("blocks.0of1.001"), 16 * kBlock - 1);
+  expect_bad(options(), "blocks.0of1.001");
+  fs::resize_file(path("blocks.0of1.001"), 0);
+  expect_bad(options(), "blocks.0of1.001");
+  fs::resize_file(path("blocks.0of1.001"), kBlock);  // whole blocks, but it must not be sparse
+  EXPECT_EQ(open(options())->existing(), 9U);
+  EXPECT_GE(allocated_bytes(path("blocks.0of1.001")), kBlock);
+}
+
+TEST_F(BlockFilesTest, OtherBlocksAreRefused) {
+  make_two();
+  FileOptions how = options();
+  how.block_bytes = 3 * kBlock;
+  expect_bad(how, "another size");
+}
+
+TEST_F(BlockFilesTest, HolesAreFilledSoThatWritingCannotFail) {
+  make_two();
+  fs::resize_file(path("blocks.0of1.000"), 0);
+  fs::resize_file(path("blocks.0of1.000"), 8 * kBlock);
+  ASSERT_LT(allocated_bytes(path("blocks.0of1.000")), kBlock);
+  EXPECT_EQ(open(options())->existing(), 24U);
+  EXPECT_GE(allocated_bytes(path("blocks.0of1.000")), 8 * kBlock);
+}
+
+TEST_F(BlockFilesTest, HolesThatCannotBeFilledAreRefused) {
+  make_two();
+  const fs::path file = path("blocks.0of1.001");
+  fs::resize_file(file, 0);
+  fs::resize_file(file, (uint64_t{1} << 43) / kBlock * kBlock);  // 8 TiB of nothing
+  expect_bad(options(), "no room to fill");
+  EXPECT_LT(allocated_bytes(file), kBlock);
+}
+
+TEST_F(BlockFilesTest, AMissingFileIsNoticed) {
+  make_two();
+  fs::remove(path("blocks.0of1.000"));
+  expect_bad(options(), "but not blocks.0of1.000");
+}
+
+TEST_F(BlockFilesTest, OtherMediaOfOneFolderAreLeftAlone) {
+  FileOptions how = options();
+  how.media = 2;
+  ASSERT_TRUE(open(how)->grow());
+  how.medium = 1;
+  EXPECT_EQ(open(how)->existing(), 0U);
+  expect_bad(options(), "2 media");
+}
+
+TEST_F(BlockFilesTest, LinksAndWhatIsNoFileAreRefused) {
+  make_two();
+  const fs::path last = path("blocks.0of1.001");
+  const fs::path other = path("victim");
+  fs::rename(last, other);
+  fs::create_symlink(other, last);
+  expect_bad(options(), "blocks.0of1.001");
+  fs::remove(last);
+  fs::create_hard_link(other, last);
+  expect_bad(options(), "hard link");
+  FileOptions reading = options();
+  reading.read_only = true;
+  EXPECT_EQ(open(reading)->existing(), 24U);
+  fs::remove(last);
+  fs::create_directory(last);
+  expect_bad(options(), "blocks.0of1.001");
+  fs::remove(last);
+  ASSERT_EQ(::mkfifo(last.c_str(), 0600), 0);
+  expect_bad(options(), "not a plain file");
+}
+
+TEST_F(BlockFilesTest, NamesThatAreNearlyOurs) {
+  for (const char* name :
+       {"blocks.0of1.0000", "blocks.0of1.00", "blocks.0of1.-01", "blocks.0of1.", "blocks.of1.000",
+        "blocks.0of.000", "xblocks.0of1.000", "blocks.99999999999of1.000", "blocks.0of1.00x",
+        "blocks.0of1.000.new.new"}) {
+    std::ofstream(path(name)) << "x";
+  }
+  EXPECT_EQ(open(options())->existing(), 0U);
+}
+
+// In a process of its own: limits and mounts are the whole process's.
+template <typename Body>
+int in_child(const Body& body) {
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(body());
+  int status = 0;
+  EXPECT_EQ(::waitpid(child, &status, 0), child);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+TEST_F(BlockFilesTest, WithLittleRoomFilesAreSmaller) {
+  // A file of 8 blocks does not fit a limit of 3; one of 2 does.
+  const int result = in_child([this] {
+    std::signal(SIGXFSZ, SIG_IGN);
+    const rlimit limit{.rlim_cur = 3 * kBlock, .rlim_max = 3 * kBlock};
+    if (::setrlimit(RLIMIT_FSIZE, &limit) != 0) return 1;
+    const auto files = BlockFiles::open(options());
+    if (!files || !(*files)->grow()) return 2;
+    return (*files)->file(0).blocks == 2 ? 0 : 3;
+  });
+  EXPECT_EQ(result, 0);
+  EXPECT_EQ(open(options())->existing(), 2U);
+}
+
+TEST_F(BlockFilesTest, WithNoRoomItSaysSo) {
+  const int result = in_child([this] {
+    std::signal(SIGXFSZ, SIG_IGN);
+    const rlimit limit{.rlim_cur = kBlock - 1, .rlim_max = kBlock - 1};
+    if (::setrlimit(RLIMIT_FSIZE, &limit) != 0) return 1;
+    const auto files = BlockFiles::open(options());
+    if (!files) return 2;
+    const auto grown = (*files)->grow();
+    if (grown || grown.error().code != Code::kFull) return 3;
+    return grown.error().what.find("free some space") != std::string::npos ? 0 : 4;
+  });
+  EXPECT_EQ(result, 0);
+  EXPECT_TRUE(fs::is_empty(folder_.path()));
+}
+
+TEST_F(BlockFilesTest, AFullDiskIsUsedToItsLastBlockAndGoesOnWhenThereIsRoom) {
+  constexpr int kSkip = 77;
+  const int result = in_child([this]() -> int {
+    const int namespaces = ::geteuid() == 0 ? CLONE_NEWNS : CLONE_NEWUSER | CLONE_NEWNS;
+    if (::unshare(namespaces) != 0) return kSkip;
+    if (::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) return kSkip;
+    const std::string size = "size=" + std::to_string(21 * kBlock);
+    if (::mount("tmpfs", folder_.path().c_str(), "tmpfs", 0, size.c_str()) != 0) return kSkip;
+    std::ofstream(path("other")) << std::string(5 * kBlock, 'x');
+    const auto files = BlockFiles::open(options());
+    if (!files) return 1;
+    Result<void> grown;
+    while (grown) grown = (*files)->grow();
+    if (grown.error().code != Code::kFull || (*files)->existing() != 16) return 2;  // 8, 8
+    fs::remove(path("other"));
+    if (!(*files)->grow() || (*files)->existing() < 20) return 3;
+    if ((*files)->past_cache()) return 4;  // tmpfs has nothing behind it
+    return 0;
+  });
+  if (result == kSkip) GTEST_SKIP() << "this process may not mount a small file system";
+  EXPECT_EQ(result, 0);
+}
+
+}  // namespace
+}  // namespace verbena::medium

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "medium/nvdimm_backend.h"
+
+#include <atomic>
+#include <csignal>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "medium/backend.h"
+#include "medium/testing.h"
+
+namespace verbena::medium {
+namespace {
+
+constexpr size_t kBlock = size_t{64} << 10;
+
+class NvdimmBackendTest : public testing::Test {
+ protected:
+  void TearDown() override { ::unsetenv("PMEM2_FORCE_GRANULARITY"); }
+  NvdimmOptions options() const {
+    return {.files = {.folder = folder_.path(), .block_bytes = kBlock, .capacity = 30}};
+  }
+  static std::unique_ptr<Backend> open(const NvdimmOptions& options) {
+    auto backend = open_nvdimm_backend(options);
+    EXPECT_TRUE(backend) << backend.error().what;
+    return backend ? *std::move(backend) : nullptr;
+  }
+
+  TemporaryFolder folder_;
+};
+
+TEST_F(NvdimmBackendTest, WhatItIsFollowsFromTheMedium) {
+  auto backend = open(options());
+  static_cast<void>(*backend->allocate());
+  EXPECT_EQ(backend->properties().name, "nvdimm (msync)");
+  EXPECT_TRUE(backend->properties().persistent);
+  EXPECT_FALSE(backend->properties().device_target);
+  backend.reset();
+  ::setenv("PMEM2_FORCE_GRANULARITY", "CACHE_LINE", 1);
+  EXPECT_EQ(open(options())->properties().name, "nvdimm (cache lines)");
+  EXPECT_TRUE(open(options())->properties().device_target);
+  ::unsetenv("PMEM2_FORCE_GRANULARITY");
+  NvdimmOptions built_in = options();
+  built_in.built_in_device = true;
+  EXPECT_TRUE(open(built_in)->properties().device_target);
+}
+
+TEST_F(NvdimmBackendTest, RangesAcrossBlocksAndFilesAreFenced) {
+  const auto backend = open(options());
+  std::vector<Block> blocks;
+  for (int i = 0; i < 30; ++i) {
+    blocks.push_back(*backend->allocate());
+    fill_pattern(blocks.back().memory, kBlock, static_cast<uint32_t>(i));
+  }
+  // Files begin at 0, 8 and 24. A single range in one, one that goes over two, several in one.
+  backend->flush(blocks[3].memory + 64, 128);
+  ASSERT_TRUE(backend->fence());
+  backend->flush(blocks[7].memory, kBlock);
+  backend->flush(blocks[8].memory, kBlock);
+  ASSERT_TRUE(backend->fence());
+  for (int i = 24; i < 30; i += 2) backend->flush(blocks[static_cast<size_t>(i)].memory, kBlock);
+  ASSERT_TRUE(backend->fence());
+  ASSERT_TRUE(backend->fence());  // nothing to do
+}
+
+TEST_F(NvdimmBackendTest, FlushesGoOnWhileOthersFence) {
+  const auto backend = open(options());
+  std::vector<Block> blocks;
+  for (int i = 0; i < 4; ++i) blocks.push_back(*backend->allocate());
+  std::atomic<bool> stop = false;
+  std::vector<std::thread> threads;
+  for (uint32_t i = 0; i < 2; ++i) {
+    threads.emplace_back([&, i] {
+      for (uint32_t round = 0; !stop; ++round) {
+        fill_pattern(blocks[i].memory, 4096, round);
+        backend->flush(blocks[i].memory, 4096);
+        ASSERT_TRUE(backend->fence());
+      }
+    });
+  }
+  for (uint32_t round = 0; round < 200; ++round) {
+    for (size_t at = 0; at < kBlock; at += 8192) backend->flush(blocks[2].memory + at, 4096);
+  }
+  ASSERT_TRUE(backend->fence());
+  stop = true;
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST_F(NvdimmBackendTest, ReadOnlyMapsWithoutWriting) {
+  {
+    const auto backend = open(options());
+    const Block block = *backend->allocate();
+    fill_pattern(block.memory, kBlock, 7);
+    backend->flush(block.memory, kBlock);
+    ASSERT_TRUE(backend->fence());
+  }
+  NvdimmOptions how = options();
+  how.files.read_only = true;
+  const auto backend = open(how);
+  EXPECT_EQ(backend->allocate().error().code, Code::kBad);
+  EXPECT_EQ(backend->claim(20).error().code, Code::kBad);  // it would have to be made
+  const Block block = *backend->claim(0);
+  EXPECT_TRUE(has_pattern(block.memory, kBlock, 7));
+  const pid_t child = ::fork();
+  if (child == 0) {
+    std::signal(SIGSEGV, SIG_DFL);
+    *static_cast<volatile uint8_t*>(block.memory) = 1;
+    ::_exit(0);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFSIGNALED(status));
+}
+
+TEST_F(NvdimmBackendTest, FilesAreRegisteredAsAWhole) {
+  CountingRegistrar registrar;
+  NvdimmOptions how = options();
+  how.registrar = &registrar;
+  auto backend = open(how);
+  const Block block = *backend->allocate();
+  EXPECT_TRUE(registrar.covers(block.memory, 8 * kBlock));
+  static_cast<void>(*backend->claim(8));
+  EXPECT_EQ(registrar.mappings.size(), 2U);
+  registrar.refuse = true;
+  const auto refused = backend->claim(24);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().what, "the device refuses");
+  registrar.refuse = false;
+  EXPECT_EQ(backend->claim(24)->position, 24U);  // in the file that was made before
+  EXPECT_EQ(registrar.mappings.size(), 3U);
+  backend.reset();
+  EXPECT_TRUE(registrar.mappings.empty());
+  registrar.refuse = true;
+  const auto again = open_nvdimm_backend(how);
+  ASSERT_FALSE(again);
+  EXPECT_EQ(again.error().what, "the device refuses");
+}
+
+TEST_F(NvdimmBackendTest, AHostileFolderIsAnError) {
+  { static_cast<void>(*open(options())->allocate()); }
+  std::filesystem::resize_file(folder_.path() / "blocks.0of1.000", 4096);
+  const auto backend = open_nvdimm_backend(options());
+  ASSERT_FALSE(backend);
+  EXPECT_EQ(backend.error().code, Code::kBad);
+}
+
+TEST_F(NvdimmBackendTest, PastThePageCacheWhereTheFileSystemCan) {
+  const auto backend = open(options());
+  const Block block = *backend->allocate();
+  fill_pattern(block.memory, kBlock, 3);
+  backend->flush(block.memory, kBlock);
+  ASSERT_TRUE(backend->fence());
+  std::vector<uint8_t> out(kBlock);
+  ASSERT_TRUE(backend->read_medium(block.position, 0, out));
+  EXPECT_TRUE(has_pattern(out.data(), kBlock, 3));
+  NvdimmOptions in_memory = options();
+  std::string folder = "/dev/shm/verbena-medium-XXXXXX";
+  if (::mkdtemp(folder.data()) == nullptr) GTEST_SKIP() << "there is no /dev/shm";
+  in_memory.files.folder = folder;
+  {
+    const auto other = open(in_memory);
+    static_cast<void>(*other->allocate());
+    EXPECT_FALSE(other->reads_past_cache());
+    EXPECT_TRUE(other->read_medium(0, 0, out));
+  }
+  std::filesystem::remove_all(folder);
+}
+
+}  // namespace
+}  // namespace verbena::medium
