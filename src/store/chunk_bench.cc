@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a chunk costs beside its data: sealing it, and examining all of it, beside the CRC alone.
-#include "store/chunk.h"
-
 #include <algorithm>
 #include <array>
 
 #include <benchmark/benchmark.h>
 
+#include "store/chunk.h"
 #include "store/crc_parts.h"
 
 namespace verbena::store {

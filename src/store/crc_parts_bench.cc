@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What it costs to put CRCs together, one waiting for the other.
-#include "store/crc_parts.h"
-
 #include <benchmark/benchmark.h>
+
+#include "store/crc_parts.h"
 
 namespace verbena::store {
 namespace {

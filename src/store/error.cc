@@ -17,6 +17,7 @@ const char* name_of(Code code) {
     case Code::kVersion:  return "version";
     case Code::kNoStore:  return "no-store";
     case Code::kIo:       return "io";
+    case Code::kLogFull:  return "log-full";
   }
   return "unknown";
 }

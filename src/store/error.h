@@ -22,6 +22,7 @@ enum class Code : uint8_t {
   kVersion,   // of a format that this program does not know
   kNoStore,   // there is none there
   kIo,        // the medium failed
+  kLogFull,   // within the engine alone: a checkpoint is needed first
 };
 
 struct ObjectId {

@@ -38,7 +38,7 @@ struct Options {
   // to verify.
   uint64_t flush_bytes = uint64_t{32} << 20;
   // Runs of chunks that objects may consist of, all together: bounds the memory of the index.
-  uint64_t max_mappings = 40'000'000;
+  uint64_t max_mappings = 16'000'000;
   // Refuse writes into ranges that other clients have registered.
   bool enforce_ranges = false;
   // Off for benchmarks alone, to see what checksums cost; such a store cannot be opened again.
@@ -79,6 +79,15 @@ struct SpaceInfo {
   uint64_t index_bytes = 0;  // memory that the index takes
 };
 
+struct StoreInfo {
+  uint32_t tag = 0;
+  uint32_t chunks_per_block = 0;
+  uint32_t media = 1;
+  uint32_t epoch = 0;       // how often it was opened for writing
+  uint64_t generation = 0;  // of the superblock
+  uint64_t created_ns = 0;
+};
+
 // Where to go on listing: behind this name and id.
 struct Cursor {
   std::string name;
@@ -96,7 +105,8 @@ struct CloneRequest {
   std::string_view to_name;
 };
 
-// Memory at equal distances, in order: `count` pieces of `bytes` each, `stride` apart.
+// Memory at equal distances, in order: `count` pieces of `bytes` each, `stride` apart. No memory:
+// so many zeros (a hole that is read).
 struct Scatter {
   uint8_t* memory = nullptr;
   uint32_t bytes = 0;
@@ -106,8 +116,9 @@ struct Scatter {
 
 class StoreImpl;
 
-// Memory for a write that comes from a device: whole chunks in place, the partial first and last
-// piece in staging. Nothing of it is visible until commit(); without one the memory is given back.
+// Memory for a write that comes from a device: in fresh chunks, the first and last of which are
+// completed at commit() by what the object has there then. Nothing of it is visible before; without
+// commit() the memory is given back.
 // The device must not write there any more once this is gone.
 class PreparedWrite {
  public:
@@ -168,7 +179,8 @@ struct ScrubReport {
   bool past_cache = false;     // read from the medium itself
   static constexpr size_t kMaxDamage = 10'000;
 };
-using Progress = std::function<void(uint64_t done, uint64_t all)>;
+// Called now and then; false stops the work.
+using Progress = std::function<bool(uint64_t done, uint64_t all)>;
 
 class Store {
  public:
@@ -188,6 +200,9 @@ class Store {
   [[nodiscard]] Result<void> remove(ObjectId id);
   // An empty name takes it away.
   [[nodiscard]] Result<void> rename(ObjectId id, std::string_view name);
+  // The object's bytes are those of `by` now, and `by` is gone, in one step: for replacing an
+  // object by one that was written beside it. Id and name stay.
+  [[nodiscard]] Result<void> replace(ObjectId id, ObjectId by);
   [[nodiscard]] Result<void> truncate(ObjectId id, uint64_t size, ClientId client = 0);
   [[nodiscard]] Result<ObjectInfo> stat(ObjectId id) const;
   // In order of name, then id; the nameless first. Up to `limit` behind `after`.
@@ -216,7 +231,7 @@ class Store {
   [[nodiscard]] Result<void> checkpoint();
   [[nodiscard]] SpaceInfo space() const;
   [[nodiscard]] medium::Properties medium_properties() const;
-  [[nodiscard]] uint32_t tag() const;
+  [[nodiscard]] StoreInfo info() const;
   // Every live chunk and both copies of the log, from the medium itself, beside whatever goes on.
   [[nodiscard]] Result<ScrubReport> scrub(const Progress& progress = {});
 

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which objects there are, by id and by name. Its lock comes after those of objects and before the
+// log's.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <shared_mutex>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "store/object.h"
+#include "store/store.h"
+
+namespace verbena::store {
+
+struct HashObjectId {
+  size_t operator()(const ObjectId& id) const {
+    return static_cast<size_t>((id.high * 0x9e3779b97f4a7c15) ^ (id.low * 0xc2b2ae3d27d4eb4f) ^
+                               (id.low >> 29));
+  }
+};
+
+class Catalog {
+ public:
+  [[nodiscard]] std::unique_lock<RwLock> lock() const { return std::unique_lock(lock_); }
+
+  [[nodiscard]] ObjectRef find(ObjectId id) const;
+  [[nodiscard]] std::optional<ObjectId> named(std::string_view name) const;
+  // References to up to `limit` objects behind `after`, in order.
+  [[nodiscard]] std::vector<ObjectRef> page(const std::optional<Cursor>& after, size_t limit) const;
+  [[nodiscard]] std::string name_of(const Object& object) const;
+  [[nodiscard]] size_t size() const;
+  // Memory that objects and their tables take, roughly.
+  [[nodiscard]] uint64_t bytes() const;
+
+  // All of them, in order, with nothing else going on.
+  template <typename Each>
+  void for_each(Each each) const {
+    for (const auto& entry : ordered_) each(*entry.second);
+  }
+
+  // With the lock held:
+  [[nodiscard]] Object* by_id(ObjectId id) const;
+  [[nodiscard]] Object* by_name(std::string_view name) const;
+  // All or nothing if memory runs out.
+  void insert(const ObjectRef& object);
+  void erase(Object& object) noexcept;
+  // Two copies of the new name, made before: it cannot fail.
+  void rename(Object& object, std::string name, std::string again) noexcept;
+
+ private:
+  using Key = std::pair<std::string, ObjectId>;
+  using KeyView = std::pair<std::string_view, ObjectId>;
+  struct Less {
+    using is_transparent = void;
+    static KeyView view(const Key& key) { return {key.first, key.second}; }
+    static KeyView view(const KeyView& key) { return key; }
+    template <typename A, typename B>
+    bool operator()(const A& a, const B& b) const {
+      return view(a) < view(b);
+    }
+  };
+  using Ordered = std::map<Key, ObjectRef, Less>;
+  mutable RwLock lock_;
+  std::unordered_map<ObjectId, Object*, HashObjectId> by_id_;
+  Ordered ordered_;
+};
+
+}  // namespace verbena::store

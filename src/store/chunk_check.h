@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whether a chunk of data is the one that a mapping names, and if not, what about it is not.
+#pragma once
+
+#include <optional>
+
+#include "store/error.h"
+#include "store/record.h"
+
+namespace verbena::store {
+
+// Chunk i of a run, written for this store. The CRCs apart.
+[[nodiscard]] bool head_matches(const uint8_t* chunk, const Run& run, uint32_t i, uint32_t store);
+
+// The first thing that does not match, given the CRC of its data; none if all does.
+[[nodiscard]] std::optional<Damage> find_damage(const uint8_t* chunk, uint32_t data_crc,
+                                                ObjectId object, const Run& run, uint32_t i,
+                                                uint32_t store);
+// The same, with the CRC computed.
+[[nodiscard]] std::optional<Damage> find_damage(const uint8_t* chunk, ObjectId object,
+                                                const Run& run, uint32_t i, uint32_t store);
+
+[[nodiscard]] Error damaged(Damage damage);
+
+}  // namespace verbena::store

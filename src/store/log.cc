@@ -1,0 +1,331 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "store/log.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "store/crc_parts.h"
+
+namespace verbena::store {
+namespace {
+
+constexpr uint32_t kFirstExtent = 32;       // chunks; later ones are half as long as the log
+constexpr uint64_t kCheckpointAfter = 256;  // chunks of log at least
+
+// Copies an open chunk's data to both copies, under their numbers.
+void write_both(LogSpace::Slot a, LogSpace::Slot b, std::span<const uint8_t, kDataBytes> data,
+                size_t used, ChunkHead head) {
+  const uint32_t crc = crc_zeros_after(crc_of(data.first(used)), kDataBytes - used);
+  head.length = static_cast<uint16_t>(used);
+  for (const auto& slot : {a, b}) {
+    std::memcpy(slot.memory, data.data(), kDataBytes);
+    head.id = slot.id;
+    seal(slot.memory, head, crc);
+  }
+}
+
+// Chunks that records of so many bytes take, with what is lost at the end of each.
+uint64_t chunks_for(uint64_t bytes) { return bytes / 3000 + 2; }
+
+}  // namespace
+
+Log::Log(Space& space, Persist& persist, LogSpace log_space, Superblock root, uint64_t next)
+    : space_(space),
+      persist_(persist),
+      log_space_(std::move(log_space)),
+      root_(std::move(root)),
+      next_(next),
+      durable_(next - 1) {}
+
+Superblock Log::root() const {
+  const std::scoped_lock lock(mutex_);
+  return root_;
+}
+
+std::unique_ptr<Log::Hold> Log::hold() {
+  auto hold = std::unique_ptr<Hold>(new Hold{std::scoped_lock(flushing_, mutex_), root_, 0});
+  hold->end = durable_ + 1;
+  return hold;
+}
+
+Result<void> Log::write_root(const Superblock& root) {
+  const std::span<uint8_t, kChunkBytes> a(log_space_.superblock_a(), kChunkBytes);
+  const std::span<uint8_t, kChunkBytes> b(log_space_.superblock_b(), kChunkBytes);
+  encode(root, 0, a);
+  persist_.flush(PersistPoint::kSuperA, a.data(), a.size());
+  if (const auto done = persist_.fence(PersistPoint::kSuperFenceA); !done) return done;
+  encode(root, root.chunks_per_block, b);
+  persist_.flush(PersistPoint::kSuperB, b.data(), b.size());
+  return persist_.fence(PersistPoint::kSuperFenceB);
+}
+
+Result<void> Log::start_with_checkpoint(uint64_t checkpoint_bytes,
+                                        const std::function<void(RecordStream&)>& emit) {
+  ++root_.epoch;
+  return checkpoint(checkpoint_bytes, emit);
+}
+
+Result<void> Log::start() {
+  const std::scoped_lock lock(mutex_);
+  Superblock root = root_;
+  ++root.epoch;
+  ++root.generation;
+  for (Extent& extent : root.log) {
+    const uint64_t keep =
+        extent.sequence >= next_ ? 0 : std::min<uint64_t>(extent.count, next_ - extent.sequence);
+    if (keep == extent.count) continue;
+    Extent cut = extent;
+    cut.first = static_cast<uint16_t>(cut.first + keep);
+    cut.count = static_cast<uint16_t>(cut.count - keep);
+    log_space_.release(cut);
+    extent.count = static_cast<uint16_t>(keep);
+  }
+  std::erase_if(root.log, [](const Extent& extent) { return extent.count == 0; });
+  root_ = std::move(root);
+  const auto extended = extend();
+  // Without room the first append asks for a checkpoint.
+  return !extended && extended.error().code == Code::kLogFull ? write_root(root_) : extended;
+}
+
+uint64_t Log::slots_left() const {
+  if (root_.log.empty()) return 0;
+  const Extent& last = root_.log.back();
+  const uint64_t end = last.sequence + last.count;
+  return end > next_ && last.epoch == root_.epoch ? end - next_ : 0;
+}
+
+const Extent& Log::extent_of(uint64_t sequence) const {
+  const auto after = std::ranges::upper_bound(root_.log, sequence, {}, &Extent::sequence);
+  VERBENA_CHECK(after != root_.log.begin());
+  return *std::prev(after);
+}
+
+// Adds an extent, and makes the superblocks name it before it is used.
+Result<void> Log::extend() {
+  const Error full{Code::kLogFull, "the log has no room left", {}};
+  if (root_.log.size() + root_.checkpoint.size() >= kMaxExtents) return fail(full);
+  const uint64_t spare =
+      log_space_.free_chunks() > reserve_ ? log_space_.free_chunks() - reserve_ : 0;
+  const uint64_t want = std::min<uint64_t>(
+      {spare, std::max<uint64_t>(kFirstExtent, length() / 2), log_space_.chunks_per_pair()});
+  auto extent = want == 0 ? std::nullopt : log_space_.allocate(static_cast<uint32_t>(want));
+  if (!extent) return fail(full);
+  Superblock root = root_;
+  extent->sequence = next_ + slots_left();
+  extent->epoch = root.epoch;
+  root.log.push_back(*extent);
+  ++root.generation;
+  if (const auto done = write_root(root); !done) return done;
+  root_ = std::move(root);
+  return {};
+}
+
+Result<void> Log::provide(uint64_t checkpoint_bytes) {
+  const std::scoped_lock lock(mutex_);
+  return provide_locked(checkpoint_bytes);
+}
+
+Result<void> Log::provide_locked(uint64_t checkpoint_bytes) {
+  const uint64_t reserve = chunks_for(checkpoint_bytes);
+  if (reserve <= reserve_) return {};
+  // And a little for the log itself, between checkpoints.
+  while (log_space_.free_chunks() <
+         reserve + std::min<uint64_t>(8, log_space_.chunks_per_pair() / 4)) {
+    if (const auto more = log_space_.grow(); !more) return more;
+  }
+  if (root_.checkpoint.size() + chunks_for(checkpoint_bytes) / log_space_.chunks_per_pair() >
+      kMaxExtents * 2 / 3) {
+    return fail(Error{Code::kFull, "the store has as many segments as its index can hold", {}});
+  }
+  reserve_ = reserve;
+  return {};
+}
+
+Result<Log::Entry> Log::begin(size_t bytes, uint64_t checkpoint_bytes) {
+  std::unique_lock lock(mutex_);
+  if (const auto provided = provide_locked(checkpoint_bytes); !provided) {
+    return fail(provided.error());
+  }
+  // The open chunk has a slot of its own, always.
+  while (slots_left() < chunks_for(bytes) + 1) {
+    if (const auto more = extend(); !more) return fail(more.error());
+  }
+  return Entry(*this, std::move(lock));
+}
+
+void Log::Entry::commit(uint64_t txn, uint64_t time_ns) {
+  log_->RecordStream::commit({txn, log_->durable_, time_ns});
+  log_->watermark_ = log_->durable_;
+}
+
+void Log::full() {
+  const Extent& extent = extent_of(next_);
+  const auto i = static_cast<uint32_t>(next_ - extent.sequence);
+  ChunkHead head;
+  head.birth = {0, next_, uint64_t{root_.epoch} << 40};
+  head.store = root_.store;
+  head.flags = kFlagLog;
+  write_both(log_space_.slot_a(extent, i), log_space_.slot_b(extent, i), data(), used(), head);
+  ++next_;
+  reset();
+  if (length() > std::max<uint64_t>(kCheckpointAfter, 2 * reserve_)) {
+    wants_checkpoint_.store(true, std::memory_order_relaxed);
+  }
+}
+
+void Log::flush_sealed(uint64_t first, uint64_t end) {
+  while (first < end) {
+    const Extent& extent = extent_of(first);
+    const auto i = static_cast<uint32_t>(first - extent.sequence);
+    const auto count = std::min<uint64_t>(end - first, extent.count - i);
+    persist_.flush(PersistPoint::kLogA, log_space_.slot_a(extent, i).memory, count * kChunkBytes);
+    persist_.flush(PersistPoint::kLogB, log_space_.slot_b(extent, i).memory, count * kChunkBytes);
+    first += count;
+  }
+}
+
+Result<void> Log::flush() {
+  const std::scoped_lock flushing(flushing_);
+  std::unique_lock lock(mutex_);
+  // What is freed by durable chunks waits for a chunk that says so.
+  if (used() == 0 && watermark_ < durable_ && slots_left() > 1 && space_.any_pending()) {
+    RecordStream::commit({0, durable_, 0});
+    watermark_ = durable_;
+  }
+  return flush_locked(lock);
+}
+
+Result<void> Log::flush_locked(std::unique_lock<std::mutex>& lock) {
+  if (used() > 0) full();
+  const uint64_t end = next_;
+  const uint64_t recorded = watermark_;
+  space_.sealed(end - 1);
+  if (durable_ + 1 < end) {
+    flush_sealed(durable_ + 1, end);
+    lock.unlock();
+    const auto done = persist_.fence(PersistPoint::kLogFence);
+    lock.lock();
+    if (!done) return done;
+    durable_ = end - 1;
+  }
+  space_.durable(recorded);
+  return {};
+}
+
+Result<void> Log::mark_clean(uint64_t time_ns) {
+  if (const auto done = flush(); !done) return done;
+  const std::scoped_lock flushing(flushing_);
+  std::unique_lock lock(mutex_);
+  if (slots_left() < 2) {
+    if (const auto more = extend(); !more)
+      return {};  // the last chunk is not on record, that is all
+  }
+  RecordStream::commit({0, durable_, time_ns});
+  watermark_ = durable_;
+  return flush_locked(lock);
+}
+
+// A checkpoint's chunks, as they come, into extents of their own.
+class Log::CheckpointStream final : public RecordStream {
+ public:
+  CheckpointStream(Log& log, std::vector<Extent>& extents) : log_(log), extents_(extents) {}
+  void finish() {
+    if (used() > 0) full();
+    // What was not needed.
+    if (!extents_.empty() && filled_ < extents_.back().count) {
+      Extent rest = extents_.back();
+      rest.first = static_cast<uint16_t>(rest.first + filled_);
+      rest.count = static_cast<uint16_t>(rest.count - filled_);
+      log_.log_space_.release(rest);
+      extents_.back().count = filled_;
+      if (filled_ == 0) extents_.pop_back();
+    }
+  }
+  [[nodiscard]] bool failed() const { return failed_; }
+
+ private:
+  void full() override {
+    if (extents_.empty() || filled_ == extents_.back().count) {
+      const auto want = static_cast<uint32_t>(std::min<uint64_t>(
+          log_.log_space_.chunks_per_pair(), std::max<uint64_t>(log_.reserve_, 1)));
+      auto extent =
+          extents_.size() < kMaxExtents - 8 ? log_.log_space_.allocate(want) : std::nullopt;
+      if (!extent) {
+        failed_ = true;
+        reset();
+        return;
+      }
+      extent->sequence = sequence_;
+      extent->epoch = log_.root_.epoch;
+      extents_.push_back(*extent);
+      filled_ = 0;
+    }
+    ChunkHead head;
+    head.birth = {0, sequence_++, uint64_t{log_.root_.epoch} << 40};
+    head.store = log_.root_.store;
+    head.flags = kFlagCheckpoint;
+    write_both(log_.log_space_.slot_a(extents_.back(), filled_),
+               log_.log_space_.slot_b(extents_.back(), filled_), data(), used(), head);
+    ++filled_;
+    reset();
+  }
+
+  Log& log_;
+  std::vector<Extent>& extents_;
+  uint16_t filled_ = 0;
+  uint64_t sequence_ = 0;
+  bool failed_ = false;
+};
+
+Result<void> Log::checkpoint(uint64_t checkpoint_bytes,
+                             const std::function<void(RecordStream&)>& emit) {
+  const std::scoped_lock locks(flushing_, mutex_);
+  reserve_ = chunks_for(checkpoint_bytes);
+  Superblock root = root_;
+  root.checkpoint.clear();
+  const auto undo = [&](Error error) {
+    for (const Extent& extent : root.checkpoint) log_space_.release(extent);
+    return fail(std::move(error));
+  };
+  CheckpointStream stream(*this, root.checkpoint);
+  emit(stream);
+  stream.finish();
+  if (stream.failed()) return undo({Code::kFull, "there is no room for a checkpoint", {}});
+  for (const Extent& extent : root.checkpoint) {
+    const size_t bytes = size_t{extent.count} * kChunkBytes;
+    persist_.flush(PersistPoint::kCheckpointA, log_space_.slot_a(extent, 0).memory, bytes);
+    persist_.flush(PersistPoint::kCheckpointB, log_space_.slot_b(extent, 0).memory, bytes);
+  }
+  if (const auto done = persist_.fence(PersistPoint::kCheckpointFence); !done) {
+    return undo(done.error());
+  }
+  // The log goes on where it is; what it has said so far, the open chunk too, is in the checkpoint.
+  std::vector<Extent> released = root_.checkpoint;
+  root.replay_from = next_;
+  root.log.clear();
+  for (const Extent& extent : root_.log) {
+    const uint64_t over =
+        next_ <= extent.sequence ? 0 : std::min<uint64_t>(extent.count, next_ - extent.sequence);
+    Extent past = extent;
+    past.count = static_cast<uint16_t>(over);
+    if (over > 0) released.push_back(past);
+    if (over == extent.count) continue;
+    Extent rest = extent;
+    rest.first = static_cast<uint16_t>(rest.first + over);
+    rest.count = static_cast<uint16_t>(rest.count - over);
+    rest.sequence += over;
+    (rest.epoch == root.epoch ? root.log : released).push_back(rest);
+  }
+  ++root.generation;
+  if (const auto done = write_root(root); !done) return done;  // read-only from here on
+  root_ = std::move(root);
+  for (const Extent& extent : released) log_space_.release(extent);
+  reset();
+  wants_checkpoint_.store(false, std::memory_order_relaxed);
+  durable_ = watermark_ = next_ - 1;
+  log_space_.shrink(2 * reserve_ + kFirstExtent);
+  space_.forget();
+  return {};
+}
+
+}  // namespace verbena::store

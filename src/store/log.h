@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+// The log: what happened, in order, in chunks that are written once, kept twice. A chunk is open in
+// memory until it is full or flushed; then it goes to both copies. The superblocks, which say where
+// the log and the last checkpoint are, are its own.
+//
+//   checkpoint extents | log extents: ... durable | sealed | [open chunk] | room
+//                                              ^ durable_        ^ next_
+//
+// Thread-safe. Locks: flushing_ before mutex_ before those of the space.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "store/log_space.h"
+#include "store/persist.h"
+#include "store/record_stream.h"
+#include "store/superblock.h"
+
+namespace verbena::store {
+
+class Log final : private RecordStream {
+ public:
+  // From where a log that was read goes on; a new one from the beginning. `space` is given up to
+  // it.
+  Log(Space& space, Persist& persist, LogSpace log_space, Superblock root, uint64_t next);
+
+  // Before the first append: a new epoch, in both superblocks. What the superblock names behind
+  // next - 1 is dropped.
+  [[nodiscard]] Result<void> start();
+  // The same with a checkpoint: where the log ends within a chunk, or a copy of it is damaged.
+  [[nodiscard]] Result<void> start_with_checkpoint(uint64_t checkpoint_bytes,
+                                                   const std::function<void(RecordStream&)>& emit);
+
+  // Room for the index to grow to `checkpoint_bytes`: it must always be possible to write it anew.
+  [[nodiscard]] Result<void> provide(uint64_t checkpoint_bytes);
+
+  // The right to append one transaction of up to `bytes`. Held until it is destroyed.
+  class Entry {
+   public:
+    RecordStream* operator->() { return log_; }
+    // Ends the transaction.
+    void commit(uint64_t txn, uint64_t time_ns);
+
+   private:
+    friend class Log;
+    Entry(Log& log, std::unique_lock<std::mutex> lock) : log_(&log), lock_(std::move(lock)) {}
+    Log* log_;
+    std::unique_lock<std::mutex> lock_;
+  };
+  // With room for the index to grow, as by provide(). kLogFull: a checkpoint makes room.
+  [[nodiscard]] Result<Entry> begin(size_t bytes, uint64_t checkpoint_bytes = 0);
+
+  // All that was appended is durable, and what it freed is on its way.
+  [[nodiscard]] Result<void> flush();
+  // One more chunk, which says that all before it is durable: for closing in order.
+  [[nodiscard]] Result<void> mark_clean(uint64_t time_ns);
+
+  // Writes the index anew, which emit() puts into the stream. Nothing else goes on meanwhile.
+  [[nodiscard]] Result<void> checkpoint(uint64_t checkpoint_bytes,
+                                        const std::function<void(RecordStream&)>& emit);
+  // Whether it is worth while.
+  [[nodiscard]] bool wants_checkpoint() const {
+    return wants_checkpoint_.load(std::memory_order_relaxed);
+  }
+
+  // Keeps the log as it is on the medium, up to `end`: for whoever looks at it there.
+  struct Hold {
+    std::scoped_lock<std::mutex, std::mutex> locks;
+    const Superblock& root;
+    uint64_t end;
+  };
+  [[nodiscard]] std::unique_ptr<Hold> hold();
+
+  [[nodiscard]] uint32_t epoch() const { return root_.epoch; }
+  [[nodiscard]] Superblock root() const;
+
+ private:
+  class CheckpointStream;
+  void full() override;  // seals the open chunk
+  [[nodiscard]] Result<void> provide_locked(uint64_t checkpoint_bytes);
+  [[nodiscard]] Result<void> extend();
+  [[nodiscard]] Result<void> write_root(const Superblock& root);
+  [[nodiscard]] uint64_t slots_left() const;
+  [[nodiscard]] const Extent& extent_of(uint64_t sequence) const;
+  void flush_sealed(uint64_t first, uint64_t end);
+  [[nodiscard]] Result<void> flush_locked(std::unique_lock<std::mutex>& lock);
+  [[nodiscard]] uint64_t length() const { return next_ - root_.replay_from; }
+
+  Space& space_;
+  Persist& persist_;
+  std::mutex flushing_;  // one flush, or checkpoint, at a time
+  mutable std::mutex mutex_;
+  LogSpace log_space_;
+  Superblock root_;
+  uint64_t next_;                              // sequence of the open chunk
+  uint64_t durable_;                           // of the last durable chunk
+  uint64_t watermark_ = 0;                     // highest in the records so far
+  uint64_t reserve_ = 0;                       // chunks kept for the next checkpoint
+  std::atomic<bool> wants_checkpoint_{false};  // a hint; pairs with nothing
+};
+
+}  // namespace verbena::store

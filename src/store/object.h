@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// One object as the store knows it, and a reference that keeps it while an operation is at it.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include "store/rw_lock.h"
+#include "store/segment_table.h"
+
+namespace verbena::store {
+
+struct Object {
+  const uint64_t number;
+  const ObjectId id;
+  const uint64_t created_ns;
+  std::string name;  // guarded by the catalog's lock
+
+  mutable RwLock lock;  // guards what follows
+  uint64_t size = 0;
+  uint64_t modified_ns = 0;
+  SegmentTable table;
+  bool removed = false;
+
+  std::atomic<uint32_t> references{0};  // the catalog's, and those of operations
+
+  Object(uint64_t its_number, ObjectId its_id, uint64_t created)
+      : number(its_number), id(its_id), created_ns(created), modified_ns(created) {}
+};
+
+class ObjectRef {
+ public:
+  ObjectRef() = default;
+  explicit ObjectRef(Object* object) : object_(object) {
+    if (object != nullptr) object->references.fetch_add(1, std::memory_order_relaxed);
+  }
+  ObjectRef(ObjectRef&& other) noexcept : object_(std::exchange(other.object_, nullptr)) {}
+  ObjectRef& operator=(ObjectRef&& other) noexcept {
+    std::swap(object_, other.object_);
+    return *this;
+  }
+  ~ObjectRef() {
+    // acq_rel: whoever deletes it has seen what the others did.
+    if (object_ != nullptr && object_->references.fetch_sub(1, std::memory_order_acq_rel) == 1) {
+      delete object_;
+    }
+  }
+  [[nodiscard]] ObjectRef share() const { return ObjectRef(object_); }
+  explicit operator bool() const { return object_ != nullptr; }
+  Object& operator*() const { return *object_; }
+  Object* operator->() const { return object_; }
+  [[nodiscard]] Object* get() const { return object_; }
+
+ private:
+  Object* object_ = nullptr;
+};
+
+}  // namespace verbena::store

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every flush and every fence of the engine, by name: so that a test can leave out each one and see
+// that it was needed.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+
+#include "medium/backend.h"
+#include "store/error.h"
+
+namespace verbena::store {
+
+enum class PersistPoint : uint8_t {
+  kData,  // chunks of objects
+  kLogA,  // log chunks, both copies
+  kLogB,
+  kLogFence,     // with which data and log become durable together
+  kCheckpointA,  // chunks of a checkpoint, both copies
+  kCheckpointB,
+  kCheckpointFence,  // before the superblock names them
+  kSuperA,
+  kSuperFenceA,  // before the other copy is touched
+  kSuperB,
+  kSuperFenceB,  // before what only the old ones named is used again
+  kTailData,     // at opening: what a process that was killed left unflushed
+  kTailLogA,
+  kTailLogB,
+  kCount,
+};
+
+class Persist {
+ public:
+  Persist(medium::Backend& backend, uint32_t omit) : backend_(backend), omit_(omit) {}
+
+  void flush(PersistPoint point, const uint8_t* memory, size_t bytes) {
+    if (!omitted(point)) backend_.flush(memory, bytes);
+  }
+  // After a failure all later ones fail: a second try would say that what the first one lost is
+  // durable.
+  [[nodiscard]] Result<void> fence(PersistPoint point) {
+    if (failed_.load(std::memory_order_relaxed)) return fail(broken("an earlier sync failed"));
+    if (omitted(point)) return {};
+    if (const auto done = backend_.fence(); !done) {
+      failed_.store(true, std::memory_order_relaxed);
+      return fail(broken(done.error().what));
+    }
+    return {};
+  }
+  [[nodiscard]] bool failed() const { return failed_.load(std::memory_order_relaxed); }
+
+ private:
+  [[nodiscard]] bool omitted(PersistPoint point) const {
+    return (omit_ >> static_cast<unsigned>(point) & 1) != 0;
+  }
+  [[nodiscard]] static Error broken(const std::string& why) {
+    return {Code::kIo,
+            "the medium did not take what was written: " + why +
+                "; the store is read-only now. Check the disk, then open the store again",
+            {}};
+  }
+
+  medium::Backend& backend_;
+  uint32_t omit_;
+  std::atomic<bool> failed_{false};
+};
+
+}  // namespace verbena::store

@@ -1,0 +1,360 @@
+// SPDX-License-Identifier: Apache-2.0
+// A new store, and one that is opened again: superblock, checkpoint, log, and of what came last the
+// data as well.
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "store/chunk_check.h"
+#include "store/log_reader.h"
+#include "store/replay.h"
+#include "store/store_impl.h"
+
+namespace verbena::store {
+namespace {
+
+Error damaged_log(std::string what, Damage damage) {
+  return {Code::kDamaged,
+          "the log is damaged in both copies: " + what +
+              "; `verbena salvage` makes a new store of what is left",
+          std::move(damage)};
+}
+
+std::span<const uint8_t, kChunkBytes> as_chunk(const uint8_t* memory) {
+  return std::span<const uint8_t, kChunkBytes>(memory, kChunkBytes);
+}
+
+}  // namespace
+
+// Reads a store; what it finds goes into the parts of a StoreImpl.
+class StoreImpl::Recovery {
+ public:
+  Recovery(StoreImpl& store, OpenReport& report)
+      : store_(store),
+        report_(report),
+        log_space_(store.space_),
+        replay_([this](const Run& run) { return possible(run); }) {}
+
+  Result<void> run() {
+    if (const auto done = read_root(); !done) return done;
+    if (const auto done = claim_log(); !done) return done;
+    if (const auto done = read_checkpoint(); !done) return done;
+    if (const auto done = read_log(); !done) return done;
+    if (const auto done = take_over(); !done) return done;
+    return store_.options_.read_only ? Result<void>{} : start();
+  }
+
+ private:
+  [[nodiscard]] Space& space() { return store_.space_; }
+
+  // The chunks lie within one block that the medium has.
+  [[nodiscard]] bool possible(const Run& run) const {
+    const uint32_t per_block = store_.space_.chunks_per_block();
+    return run.chunk / per_block < store_.backend_->existing() &&
+           run.chunk % per_block + run.count <= per_block;
+  }
+
+  Result<void> read_root() {
+    if (store_.backend_->existing() < 2) {
+      return fail(
+          Error{Code::kNoStore, "there is no store: not even room for its superblocks", {}});
+    }
+    if (const auto done = log_space_.claim(0, 1); !done) return done;
+    if (const auto done = load_all(0); !done) return done;
+    if (const auto done = load_all(1); !done) return done;
+    const auto roots =
+        read_roots(as_chunk(log_space_.superblock_a()), as_chunk(log_space_.superblock_b()));
+    if (!roots) return fail(roots.error());
+    root_ = roots->root;
+    const uint32_t per_block = space().chunks_per_block();
+    if (root_.chunks_per_block != per_block) {
+      return fail(Error{Code::kInvalid,
+                        fmt::format("the store has blocks of {} chunks, and is opened with {}",
+                                    root_.chunks_per_block, per_block),
+                        {}});
+    }
+    const auto note = [&](bool good, uint64_t chunk) {
+      if (good) return;
+      report_.damage.push_back({{}, 0, chunk, "superblock", "a superblock", "something else"});
+      irregular_ = true;
+    };
+    note(roots->a, 0);
+    note(roots->b, per_block);
+    store_.tag_ = root_.store;
+    store_.epoch_ = root_.epoch;
+    return {};
+  }
+
+  Result<void> load_all(uint32_t position) {
+    const uint32_t per_block = space().chunks_per_block();
+    return space().load(uint64_t{position} * per_block, per_block);
+  }
+
+  Result<void> claim_log() {
+    for (const auto* extents : {&root_.checkpoint, &root_.log}) {
+      for (const Extent& extent : *extents) {
+        const bool there = std::max(extent.block_a, extent.block_b) < store_.backend_->existing();
+        if (there) {
+          if (const auto done = log_space_.claim(extent.block_a, extent.block_b); !done)
+            return done;
+        }
+        if (!there || !log_space_.take(extent)) {
+          return fail(damaged_log("the superblock names chunks that there are not",
+                                  {{}, 0, 0, "superblock", "chunks of the log", "none"}));
+        }
+        if (const auto done = load_all(extent.block_a); !done) return done;
+        if (const auto done = load_all(extent.block_b); !done) return done;
+      }
+    }
+    return {};
+  }
+
+  // Whether there is one good copy. Of two, one that is not is worth saying.
+  Result<void> check_copies(const LogChunk& chunk, const char* which) {
+    if (!chunk.a || !chunk.b) irregular_ = true;
+    if (chunk.good == nullptr) {
+      return fail(damaged_log(fmt::format("chunk {} of the {}", chunk.sequence, which),
+                              log_damage(which, chunk.chunk_a, chunk.sequence)));
+    }
+    if (!chunk.a) report_.damage.push_back(log_damage(which, chunk.chunk_a, chunk.sequence));
+    if (!chunk.b) report_.damage.push_back(log_damage(which, chunk.chunk_b, chunk.sequence));
+    return {};
+  }
+
+  Result<void> apply(const Record& record, const LogChunk& chunk) {
+    const auto applied = replay_.apply(record);
+    if (applied) return {};
+    return fail(damaged_log(fmt::format("chunk {} says {}", chunk.sequence, applied.error()),
+                            log_damage("record", chunk.chunk_a, chunk.sequence)));
+  }
+
+  Result<void> read_checkpoint() {
+    for (const LogChunk& chunk : read_extents(root_, root_.checkpoint, kFlagCheckpoint, memory_)) {
+      if (const auto there = check_copies(chunk, "checkpoint"); !there) return there;
+      RecordReader reader(chunk.records());
+      while (!reader.done()) {
+        const auto record = reader.next();
+        if (!record) return fail(bad_record(chunk, record.error()));
+        if (const auto done = apply(*record, chunk); !done) return done;
+      }
+    }
+    return {};
+  }
+
+  [[nodiscard]] static Error bad_record(const LogChunk& chunk, RecordFault fault) {
+    return damaged_log(
+        fmt::format("chunk {} has a record that is none ({})", chunk.sequence, name_of(fault)),
+        log_damage("record", chunk.chunk_a, chunk.sequence));
+  }
+
+  Result<void> read_log() {
+    log_ = read_extents(root_, root_.log, kFlagLog, memory_);
+    watermark_ = find_watermark(root_, log_);
+    next_ = root_.replay_from;
+    bool ended = false;
+    for (const LogChunk& chunk : log_) {
+      if (chunk.sequence < root_.replay_from) continue;
+      if (chunk.sequence <= watermark_) {
+        if (chunk.sequence != next_) {
+          return fail(damaged_log(fmt::format("chunk {} is named nowhere", next_),
+                                  log_damage("log", 0, next_)));
+        }
+        if (const auto there = check_copies(chunk, "log"); !there) return there;
+      }
+      if (chunk.good != nullptr) seen_ = std::max(seen_, chunk.sequence);
+      // Of what comes behind the end nothing counts; but it was written, and is not written again.
+      if (ended || chunk.good == nullptr || chunk.sequence != next_) {
+        ended = true;
+        continue;
+      }
+      if (!chunk.a || !chunk.b) irregular_ = true;
+      const auto all = replay_chunk(chunk);
+      if (!all) return fail(all.error());
+      if (!*all) ended = true;
+      next_ = chunk.sequence + 1;
+      ++report_.log_chunks;
+    }
+    if (next_ <= watermark_) {
+      return fail(damaged_log(fmt::format("chunk {} is named nowhere", next_),
+                              log_damage("log", 0, next_)));
+    }
+    // A transaction that reaches into a chunk that is not there.
+    if (!pending_.empty()) {
+      irregular_ = true;
+      if (report_.dropped_transactions == 0) report_.dropped_transactions = 1;
+    }
+    if (seen_ >= next_) irregular_ = true;
+    next_ = std::max(next_, seen_ + 1);
+    return {};
+  }
+
+  // False: what follows is not on the medium.
+  Result<bool> replay_chunk(const LogChunk& chunk) {
+    RecordReader reader(chunk.records());
+    bool bare = false;
+    while (!reader.done()) {
+      const auto record = reader.next();
+      if (!record) return fail(bad_record(chunk, record.error()));
+      const auto* const commit = std::get_if<CommitRecord>(&*record);
+      if (commit == nullptr) {
+        pending_.push_back(*record);
+        continue;
+      }
+      bare = pending_.empty();
+      if (chunk.sequence > watermark_ && !data_is_there()) {
+        ++report_.dropped_transactions;
+        irregular_ = true;
+        pending_.clear();
+        return false;
+      }
+      for (const Record& each : pending_) {
+        if (const auto done = apply(each, chunk); !done) return fail(done.error());
+      }
+      pending_.clear();
+      replay_.touched_at(commit->time_ns);
+    }
+    report_.clean = bare && chunk.sequence == watermark_ + 1;
+    return true;
+  }
+
+  // Every chunk that the transaction's MAPs name, as they name it.
+  bool data_is_there() {
+    for (const Record& record : pending_) {
+      const auto* const map = std::get_if<MapRecord>(&record);
+      if (map == nullptr) continue;
+      for (const Run& run : map->runs) {
+        if (!possible(run)) return false;
+        if (!space().claim_data(static_cast<uint32_t>(run.chunk / space().chunks_per_block()))) {
+          return false;
+        }
+        if (!space().holds(run.chunk, run.count) || !space().load(run.chunk, run.count)) {
+          return false;
+        }
+        for (uint32_t i = 0; i < run.count; ++i) {
+          const uint8_t* const chunk = space().memory(run.chunk + i);
+          ++report_.verified_chunks;
+          if (!head_matches(chunk, run, i, store_.tag_) ||
+              examine(as_chunk(chunk)) != ChunkVerdict::kGood) {
+            return false;
+          }
+        }
+        tail_.push_back({run.chunk, run.count});
+      }
+    }
+    return true;
+  }
+
+  // The objects and their space become the store's.
+  Result<void> take_over() {
+    const auto catalog = store_.catalog_.lock();
+    for (auto& [number, object] : replay_.objects()) {
+      Result<void> counted;
+      object->table.for_each(0, kMaxIndex, [&](const Run& run) {
+        const auto position = static_cast<uint32_t>(run.chunk / space().chunks_per_block());
+        counted = space().claim_data(position);
+        if (counted && !space().holds(run.chunk, run.count)) {
+          counted = fail(damaged_log(
+              fmt::format("object {}:{} has chunks of the log", object->id.high, object->id.low),
+              {object->id, run.index * kDataBytes, run.chunk, "chunk", "data", "log"}));
+        }
+        if (counted) space().count(run.chunk, run.count);
+        return counted.has_value();
+      });
+      if (!counted) return counted;
+      store_.mappings_ += object->table.runs();
+      store_.object_bytes_ += checkpoint_bytes(object->name);
+      store_.catalog_.insert(object);
+    }
+    report_.objects = replay_.objects().size();
+    report_.mappings = store_.mappings_;
+    store_.next_number_ = replay_.next_number();
+    store_.root_ = root_;
+    return {};
+  }
+
+  // For writing: what a killed process left in memory is made durable, then a new epoch.
+  Result<void> start() {
+    for (const Piece& piece : tail_) {
+      store_.persist_.flush(PersistPoint::kTailData, space().memory(piece.chunk),
+                            size_t{piece.count} * kChunkBytes);
+    }
+    for (const LogChunk& chunk : log_) {
+      if (chunk.sequence <= watermark_ || chunk.good == nullptr) continue;
+      store_.persist_.flush(PersistPoint::kTailLogA, space().memory(chunk.chunk_a), kChunkBytes);
+      store_.persist_.flush(PersistPoint::kTailLogB, space().memory(chunk.chunk_b), kChunkBytes);
+    }
+    const uint64_t index = store_.index_with(0);
+    store_.log_ = std::make_unique<Log>(space(), store_.persist_, std::move(log_space_),
+                                        std::move(root_), next_);
+    // A full store is opened all the same: what removes can go on.
+    if (const auto room = store_.log_->provide(index); !room && room.error().code != Code::kFull) {
+      return room;
+    }
+    const auto started = irregular_
+                             ? store_.log_->start_with_checkpoint(
+                                   index, [&](RecordStream& to) { store_.emit_checkpoint(to); })
+                             : store_.log_->start();
+    store_.epoch_ = store_.log_->epoch();
+    return started;
+  }
+
+  StoreImpl& store_;
+  OpenReport& report_;
+  LogSpace log_space_;
+  Replay replay_;
+  ChunkMemory memory_ = [this](uint64_t chunk) { return space().memory(chunk); };
+  Superblock root_;
+  std::vector<LogChunk> log_;
+  std::vector<Record> pending_;  // of the transaction that is being read
+  std::vector<Piece> tail_;      // data past the watermark
+  uint64_t watermark_ = 0;
+  uint64_t next_ = 0;
+  uint64_t seen_ = 0;
+  bool irregular_ = false;  // the log does not end where a chunk does, or a copy is not good
+};
+
+Result<void> StoreImpl::recover(OpenReport& report) {
+  if (!persistent_) {
+    return fail(
+        Error{Code::kNoStore, "this memory does not outlive a process: nothing to open", {}});
+  }
+  return Recovery(*this, report).run();
+}
+
+Result<void> StoreImpl::format(RandomSource& random) {
+  do {
+    tag_ = static_cast<uint32_t>(random.next());
+  } while (tag_ == 0);
+  epoch_ = 1;
+  if (!persistent_) return {};
+  LogSpace log_space(space_);
+  if (const auto done = log_space.claim(0, 1); !done) return done;
+  root_.store = tag_;
+  root_.chunks_per_block = space_.chunks_per_block();
+  root_.created_ns = now();
+  root_.replay_from = 1;
+  log_ = std::make_unique<Log>(space_, persist_, std::move(log_space), root_, 1);
+  if (const auto room = log_->provide(0); !room) return room;
+  return log_->start();
+}
+
+void StoreImpl::emit_checkpoint(RecordStream& stream) const {
+  stream.counters({next_number_.load()});
+  std::vector<Run> runs;
+  catalog_.for_each([&](const Object& object) {
+    stream.create({object.number, object.id, object.created_ns, object.name});
+    stream.state({object.number, object.size, object.modified_ns});
+    const auto write = [&] {
+      stream.map(object.number, object.size, runs);
+      runs.clear();
+    };
+    object.table.for_each(0, kMaxIndex, [&](const Run& run) {
+      runs.push_back(run);
+      if (runs.size() == 256) write();
+      return true;
+    });
+    write();
+  });
+}
+
+}  // namespace verbena::store

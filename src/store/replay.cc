@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "store/replay.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+namespace verbena::store {
+namespace {
+
+std::unexpected<std::string> unknown(const char* what, uint64_t number) {
+  return fail(fmt::format("{} of object number {}, which there is not", what, number));
+}
+
+}  // namespace
+
+verbena::Result<void, std::string> Replay::apply(const Record& record) {
+  return std::visit([this](const auto& one) { return on(one); }, record);
+}
+
+Object* Replay::find(uint64_t number) {
+  const auto found = objects_.find(number);
+  if (found == objects_.end()) return nullptr;
+  touched_.push_back(number);
+  return found->second.get();
+}
+
+void Replay::touched_at(uint64_t time_ns) {
+  for (const uint64_t number : touched_) {
+    const auto found = objects_.find(number);
+    if (found != objects_.end()) found->second->modified_ns = time_ns;
+  }
+  touched_.clear();
+}
+
+void Replay::assign(Object& object, uint64_t first, uint64_t end, std::span<const Run> runs) {
+  object.table.prepare(first, end, runs, change_);
+  object.table.apply(change_, [](const Run&) {});
+}
+
+Replay::Outcome Replay::on(const CreateRecord& record) {
+  if (objects_.contains(record.number)) {
+    return fail(fmt::format("CREATE of object number {}, which there is", record.number));
+  }
+  if (!ids_.try_emplace(record.id, record.number).second) {
+    return fail(fmt::format("CREATE of a second object {}:{}", record.id.high, record.id.low));
+  }
+  if (!record.name.empty() && !names_.try_emplace(std::string(record.name), record.number).second) {
+    return fail(fmt::format("CREATE of a second object '{}'", record.name));
+  }
+  ObjectRef object(new Object(record.number, record.id, record.time_ns));
+  object->name = record.name;
+  objects_.emplace(record.number, std::move(object));
+  next_number_ = std::max(next_number_, record.number + 1);
+  return {};
+}
+
+Replay::Outcome Replay::on(const MapRecord& record) {
+  Object* const object = find(record.number);
+  if (object == nullptr) return unknown("MAP", record.number);
+  if (record.size > kMaxSize) return fail(fmt::format("MAP to {} bytes", record.size));
+  for (const Run& run : record.runs) {
+    if (!possible_(run)) {
+      return fail(
+          fmt::format("MAP of {} chunks at {}, where there are none", run.count, run.chunk));
+    }
+    assign(*object, run.index, run.index + run.count, {&run, 1});
+  }
+  object->size = record.size;
+  return {};
+}
+
+Replay::Outcome Replay::on(const TruncateRecord& record) {
+  Object* const object = find(record.number);
+  if (object == nullptr) return unknown("TRUNCATE", record.number);
+  if (record.size > kMaxSize) return fail(fmt::format("TRUNCATE to {} bytes", record.size));
+  if (record.size < object->size) {
+    assign(*object, (record.size + kDataBytes - 1) / kDataBytes, kMaxIndex, {});
+  }
+  object->size = record.size;
+  return {};
+}
+
+Replay::Outcome Replay::on(const CloneRecord& record) {
+  const auto from = objects_.find(record.from);
+  if (from == objects_.end()) return unknown("CLONE", record.from);
+  Object* const to = find(record.to);
+  if (to == nullptr) return unknown("CLONE", record.to);
+  if (record.size > kMaxSize) return fail(fmt::format("CLONE to {} bytes", record.size));
+  std::vector<Run> runs;
+  from->second->table.for_each(
+      record.from_index, record.from_index + record.count, [&](const Run& run) {
+        runs.push_back(run);
+        runs.back().index = run.index - record.from_index + record.to_index;
+        return true;
+      });
+  assign(*to, record.to_index, record.to_index + record.count, runs);
+  to->size = record.size;
+  return {};
+}
+
+Replay::Outcome Replay::on(const DeleteRecord& record) {
+  const auto found = objects_.find(record.number);
+  if (found == objects_.end()) return unknown("DELETE", record.number);
+  ids_.erase(found->second->id);
+  if (!found->second->name.empty()) names_.erase(found->second->name);
+  objects_.erase(found);
+  return {};
+}
+
+Replay::Outcome Replay::on(const RenameRecord& record) {
+  Object* const object = find(record.number);
+  if (object == nullptr) return unknown("RENAME", record.number);
+  touched_.pop_back();  // its bytes are not modified
+  if (!record.name.empty() && !names_.try_emplace(std::string(record.name), record.number).second) {
+    return fail(fmt::format("RENAME to '{}', which there is", record.name));
+  }
+  if (!object->name.empty()) names_.erase(object->name);
+  object->name = record.name;
+  return {};
+}
+
+Replay::Outcome Replay::on(const CommitRecord& /*record*/) { return {}; }
+
+Replay::Outcome Replay::on(const CountersRecord& record) {
+  next_number_ = std::max(next_number_, record.next_number);
+  return {};
+}
+
+Replay::Outcome Replay::on(const StateRecord& record) {
+  Object* const object = find(record.number);
+  if (object == nullptr) return unknown("STATE", record.number);
+  touched_.clear();
+  if (record.size > kMaxSize) return fail(fmt::format("STATE of {} bytes", record.size));
+  object->size = record.size;
+  object->modified_ns = record.modified_ns;
+  return {};
+}
+
+}  // namespace verbena::store

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "store/segment_table.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace verbena::store {
+namespace {
+
+// What a leaf costs beside its runs: the node of the map, and what the heap adds to both.
+constexpr uint64_t kLeafOverhead = 112;
+
+// The runs of a leaf that have anything in [first, end).
+template <typename Leaf>
+[[nodiscard]] auto touched(Leaf& leaf, uint64_t first, uint64_t end) {
+  const auto from = std::ranges::lower_bound(leaf, first, std::ranges::less_equal{},
+                                             [](const Run& run) { return run.index + run.count; });
+  auto to = from;
+  while (to != leaf.end() && to->index < end) ++to;
+  return std::pair{from, to};
+}
+
+}  // namespace
+
+Run SegmentTable::clipped(const Run& run, uint64_t first, uint64_t end) {
+  const uint64_t from = std::max(run.index, first);
+  const uint64_t to = std::min(run.index + run.count, end);
+  const uint64_t skip = from - run.index;
+  Run part = run;
+  part.index += skip;
+  part.chunk += skip;
+  part.birth.index += skip;
+  part.count = static_cast<uint32_t>(to - from);
+  return part;
+}
+
+uint64_t SegmentTable::bytes() const {
+  // Half of the room in a leaf is empty at worst, after splitting.
+  uint64_t sum = 0;
+  if (leaves_.size() <= 1) {
+    for (const auto& [key, leaf] : leaves_) sum += leaf.capacity() * sizeof(Run) + kLeafOverhead;
+    return sum;
+  }
+  return leaves_.size() * (kLeafRuns * sizeof(Run) + kLeafOverhead);
+}
+
+SegmentTable::Leaves::const_iterator SegmentTable::leaf_at(uint64_t index) const {
+  auto leaf = leaves_.upper_bound(index);
+  return leaf == leaves_.begin() ? leaf : std::prev(leaf);
+}
+
+SegmentTable::Leaves::iterator SegmentTable::leaf_at(uint64_t index) {
+  auto leaf = leaves_.upper_bound(index);
+  return leaf == leaves_.begin() ? leaf : std::prev(leaf);
+}
+
+const Run* SegmentTable::find(uint64_t index) const {
+  for (auto leaf = leaf_at(index); leaf != leaves_.end(); ++leaf) {
+    const auto run =
+        std::ranges::lower_bound(leaf->second, index, std::ranges::less_equal{},
+                                 [](const Run& each) { return each.index + each.count; });
+    if (run != leaf->second.end()) return &*run;
+  }
+  return nullptr;
+}
+
+void SegmentTable::prepare(uint64_t first, uint64_t end, std::span<const Run> runs,
+                           Change& change) {
+  change.first_ = first;
+  change.end_ = end;
+  change.runs_.clear();
+  change.prepared_.clear();
+  change.runs_.reserve(runs.size() + 2);
+
+  auto leaf = leaf_at(first);
+  if (leaf == leaves_.end()) {
+    leaf = leaves_.try_emplace(0).first;  // an empty leaf is a hole: nothing has changed
+  }
+  // The leaves that have anything in the range: usually one.
+  auto last = leaf;
+  while (std::next(last) != leaves_.end() && std::next(last)->first < end) ++last;
+
+  const auto [from, ignored_to] = touched(leaf->second, first, end);
+  const auto [ignored_from, to] = touched(last->second, first, end);
+  if (from != leaf->second.end() && from->index < first) {
+    change.runs_.push_back(clipped(*from, from->index, first));
+  }
+  change.runs_.insert(change.runs_.end(), runs.begin(), runs.end());
+  if (to != last->second.begin()) {
+    const Run& cut = *std::prev(to);
+    if (cut.index + cut.count > end && cut.index < end) {
+      change.runs_.push_back(clipped(cut, end, cut.index + cut.count));
+    }
+  }
+
+  if (leaf == last) {
+    const size_t gone = static_cast<size_t>(to - from);
+    const size_t result = leaf->second.size() - gone + change.runs_.size();
+    if (result <= kLeafRuns) {
+      if (leaf->second.capacity() < result) {
+        leaf->second.reserve(std::min(kLeafRuns, std::max(result, leaf->second.size() * 2)));
+      }
+      return;
+    }
+  }
+  // New leaves, equally filled, of what is left at both ends and the new in between.
+  std::vector<Run> all(leaf->second.begin(), from);
+  all.reserve(all.size() + change.runs_.size() + static_cast<size_t>(last->second.end() - to));
+  all.insert(all.end(), change.runs_.begin(), change.runs_.end());
+  all.insert(all.end(), to, last->second.end());
+  const size_t leaves = std::max<size_t>(1, (all.size() + kLeafRuns - 1) / kLeafRuns);
+  change.prepared_.reserve(leaves);
+  size_t taken = 0;
+  for (size_t i = 0; i < leaves; ++i) {
+    // Appending fills leaves rather than halves them.
+    const size_t share = to == last->second.end() && std::next(last) == leaves_.end()
+                             ? std::min(kLeafRuns, all.size() - taken)
+                             : (all.size() - taken) / (leaves - i);
+    Leaves one;
+    Leaf& made = one[i == 0 ? leaf->first : all[taken].index];
+    made.reserve(kLeafRuns);
+    made.insert(made.end(), all.begin() + static_cast<ptrdiff_t>(taken),
+                all.begin() + static_cast<ptrdiff_t>(taken + share));
+    taken += share;
+    change.prepared_.push_back(one.extract(one.begin()));
+  }
+}
+
+void SegmentTable::replace(Change& change) noexcept {
+  const auto leaf = leaf_at(change.first_);
+  for_each(change.first_, change.end_, [&](const Run& run) {
+    chunks_ -= run.count;
+    return true;
+  });
+  // The parts at the edges are in the change again.
+  for (const Run& run : change.runs_) {
+    if (run.index >= change.first_ && run.index < change.end_) chunks_ += run.count;
+  }
+  if (change.prepared_.empty()) {
+    auto [from, to] = touched(leaf->second, change.first_, change.end_);
+    runs_ += change.runs_.size();
+    runs_ -= static_cast<uint64_t>(to - from);
+    // In place: what fits over the old, then the rest.
+    const auto both = std::min(to - from, static_cast<ptrdiff_t>(change.runs_.size()));
+    std::copy_n(change.runs_.begin(), both, from);
+    if (both < to - from) {
+      leaf->second.erase(from + both, to);
+    } else {
+      leaf->second.insert(to, change.runs_.begin() + both, change.runs_.end());
+    }
+    if (leaf->second.empty() && leaves_.size() > 1 && leaf->first != 0) leaves_.erase(leaf);
+    return;
+  }
+  auto end = leaf;
+  do {
+    runs_ -= end->second.size();
+    end = leaves_.erase(end);
+  } while (end != leaves_.end() && end->first < change.end_);
+  for (auto& node : change.prepared_) {
+    runs_ += node.mapped().size();
+    leaves_.insert(end, std::move(node));
+  }
+  change.prepared_.clear();
+}
+
+}  // namespace verbena::store

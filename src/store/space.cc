@@ -1,0 +1,427 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "store/space.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "base/check.h"
+
+namespace verbena::store {
+namespace {
+
+constexpr uint64_t kLastResort = 4;   // chunks that only shrinking may have
+constexpr uint64_t kEmptyBlocks = 2;  // kept before one is given back to the medium
+constexpr uint32_t kMaxWords = 2048 / 64;
+
+using Bits = std::array<uint64_t, kMaxWords>;
+
+void set(Bits& bits, uint32_t at) { bits[at / 64] |= uint64_t{1} << (at % 64); }
+void clear(Bits& bits, uint32_t at) { bits[at / 64] &= ~(uint64_t{1} << (at % 64)); }
+
+uint64_t count_of(const Bits& bits) {
+  uint64_t sum = 0;
+  for (const uint64_t word : bits) sum += static_cast<uint64_t>(std::popcount(word));
+  return sum;
+}
+
+Error from_medium(const medium::Error& error) {
+  const Code code = error.code == medium::Code::kFull       ? Code::kFull
+                    : error.code == medium::Code::kNoMemory ? Code::kNoMemory
+                                                            : Code::kIo;
+  return {code, error.what, {}};
+}
+
+}  // namespace
+
+struct Space::Block {
+  medium::Block taken;
+  bool log = false;
+  bool pending = false;  // in the list
+  size_t held_at = 0;
+  uint32_t free_count = 0;
+  Block* next = nullptr;  // ring of those with free chunks
+  Block* previous = nullptr;
+  Block* next_pending = nullptr;
+  Bits free{};
+  Bits young{};
+  Bits sealed{};
+  Bits old{};
+  // Of data blocks. Incremented by who has a reference or the mapping's lock; the one who brings
+  // it to zero (acq_rel, after all others' looks at the memory) makes the chunk pending.
+  std::unique_ptr<std::atomic<uint32_t>[]> references;
+};
+
+Space::Space(medium::Backend& backend, uint32_t chunks_per_block, bool logged)
+    : backend_(backend),
+      per_block_(chunks_per_block),
+      shift_(static_cast<uint32_t>(std::countr_zero(chunks_per_block))),
+      logged_(logged),
+      on_demand_(backend.properties().loaded_on_demand) {
+  VERBENA_CHECK(std::has_single_bit(chunks_per_block) && chunks_per_block <= 2048);
+  VERBENA_CHECK(backend.block_bytes() == chunks_per_block * kChunkBytes);
+}
+
+Space::~Space() {
+  for (const auto& block : held_) backend_.release(block->taken);
+}
+
+Space::Block* Space::block(uint64_t position) const {
+  if (position >= uint64_t{kPages} * kPageBlocks) return nullptr;
+  // Pairs with the release in adopt(): the block is whole when it can be seen.
+  const Page* page = pages_[position / kPageBlocks].load(std::memory_order_acquire);
+  return page == nullptr ? nullptr
+                         : (*page)[position % kPageBlocks].load(std::memory_order_acquire);
+}
+
+uint8_t* Space::memory(uint64_t chunk) const {
+  return block_of(chunk).taken.memory + size_t{inside(chunk)} * kChunkBytes;
+}
+
+bool Space::holds(uint64_t chunk, uint32_t count) const {
+  const Block* const found = block(chunk >> shift_);
+  return found != nullptr && !found->log && count <= per_block_ - inside(chunk);
+}
+
+Result<void> Space::load_slowly(uint64_t chunk, uint32_t count) const {
+  if (const auto done = backend_.load(memory(chunk), size_t{count} * kChunkBytes); !done) {
+    return fail(from_medium(done.error()));
+  }
+  return {};
+}
+
+Result<Space::Block*> Space::adopt(medium::Result<medium::Block> taken, bool log) {
+  if (!taken) return fail(from_medium(taken.error()));
+  const uint32_t position = taken->position;
+  if (position >= kPages * kPageBlocks) {
+    backend_.release(*taken);
+    return fail(Error{Code::kFull, "a store has no more than 4194304 blocks", {}});
+  }
+  try {
+    auto made = std::make_unique<Block>();
+    if (!log) made->references = std::make_unique<std::atomic<uint32_t>[]>(per_block_);
+    held_.reserve(held_.size() + 1);
+    auto& page = pages_[position / kPageBlocks];
+    if (page.load(std::memory_order_relaxed) == nullptr) {
+      page_memory_.push_back(std::make_unique<Page>());
+      page.store(page_memory_.back().get(), std::memory_order_release);
+    }
+    made->taken = *taken;
+    made->log = log;
+    made->held_at = held_.size();
+    Block* const block = made.get();
+    held_.push_back(std::move(made));
+    (*page.load(std::memory_order_relaxed))[position % kPageBlocks].store(
+        block, std::memory_order_release);
+    ++(log ? log_blocks_ : data_blocks_);
+    if (!log) {
+      for (uint32_t word = 0; word < (per_block_ + 63) / 64; ++word) {
+        block->free[word] = per_block_ < 64 ? (uint64_t{1} << per_block_) - 1 : ~uint64_t{0};
+      }
+      block->free_count = per_block_;
+      free_ += per_block_;
+      ++empty_blocks_;
+      link(*block);
+    }
+    return block;
+  } catch (...) {
+    backend_.release(*taken);
+    throw;
+  }
+}
+
+void Space::unhold(Block& block) {
+  const uint32_t position = block.taken.position;
+  (*pages_[position / kPageBlocks].load(std::memory_order_relaxed))[position % kPageBlocks].store(
+      nullptr, std::memory_order_release);
+  backend_.release(block.taken);
+  const size_t at = block.held_at;
+  std::swap(held_[at], held_.back());
+  held_[at]->held_at = at;
+  held_.pop_back();
+}
+
+// The ring of data blocks with free chunks.
+void Space::link(Block& block) {
+  if (open_ == nullptr) {
+    open_ = block.next = block.previous = &block;
+    return;
+  }
+  block.next = open_;
+  block.previous = open_->previous;
+  block.previous->next = &block;
+  open_->previous = &block;
+}
+
+void Space::unlink(Block& block) {
+  if (open_ == &block) open_ = block.next == &block ? nullptr : block.next;
+  block.previous->next = block.next;
+  block.next->previous = block.previous;
+  block.next = block.previous = nullptr;
+}
+
+Result<void> Space::make_room(uint64_t want, Purpose purpose) {
+  const uint64_t kept = purpose == Purpose::kGrow ? kLastResort : 0;
+  while (free_ < want + kept) {
+    const auto more = adopt(backend_.allocate(), false);
+    if (!more) return fail(more.error());
+  }
+  return {};
+}
+
+Result<void> Space::allocate(uint64_t want, std::vector<Piece>& pieces, Purpose purpose) {
+  const std::scoped_lock lock(mutex_);
+  // A piece is at least a chunk; most are far longer.
+  pieces.reserve(pieces.size() + std::min<uint64_t>(want, 64));
+  if (const auto room = make_room(want, purpose); !room) return room;
+  const size_t before = pieces.size();
+  try {
+    while (want > 0) take_from(*open_, want, pieces);
+  } catch (...) {
+    for (size_t i = before; i < pieces.size(); ++i) {
+      Block& block = block_of(pieces[i].chunk);
+      Bits bits{};
+      for (uint32_t j = 0; j < pieces[i].count; ++j) {
+        block.references[inside(pieces[i].chunk) + j].store(0, std::memory_order_relaxed);
+        set(bits, inside(pieces[i].chunk) + j);
+      }
+      put_back(block, bits.data());
+    }
+    pieces.resize(before);
+    throw;
+  }
+  return {};
+}
+
+// The first run of free chunks in the block, as long as wanted at most.
+void Space::take_from(Block& block, uint64_t& want, std::vector<Piece>& pieces) {
+  uint32_t word = 0;
+  while (block.free[word] == 0) ++word;
+  const auto first = word * 64 + static_cast<uint32_t>(std::countr_zero(block.free[word]));
+  pieces.push_back({(uint64_t{block.taken.position} << shift_) + first, 0});
+  uint32_t end = first;
+  while (end < per_block_ && end - first < want) {
+    const uint64_t rest = block.free[end / 64] >> (end % 64);
+    const auto run =
+        std::min({static_cast<uint32_t>(std::countr_one(rest)), 64 - end % 64,
+                  static_cast<uint32_t>(std::min<uint64_t>(want - (end - first), 64))});
+    if (run == 0) break;
+    const uint64_t mask = (run == 64 ? ~uint64_t{0} : (uint64_t{1} << run) - 1) << (end % 64);
+    block.free[end / 64] &= ~mask;
+    end += run;
+  }
+  for (uint32_t i = first; i < end; ++i) {
+    block.references[i].store(1, std::memory_order_relaxed);
+  }
+  if (block.free_count == per_block_) --empty_blocks_;
+  pieces.back().count = end - first;
+  block.free_count -= end - first;
+  free_ -= end - first;
+  want -= end - first;
+  if (block.free_count == 0) unlink(block);
+}
+
+// Chunks nobody refers to are free.
+void Space::put_back(Block& block, const uint64_t* bits) {
+  uint32_t added = 0;
+  for (uint32_t word = 0; word < kMaxWords; ++word) {
+    block.free[word] |= bits[word];
+    added += static_cast<uint32_t>(std::popcount(bits[word]));
+  }
+  if (added == 0) return;
+  if (block.free_count == 0) link(block);
+  block.free_count += added;
+  free_ += added;
+  if (block.free_count == per_block_) ++empty_blocks_;
+}
+
+void Space::give_up_empty(Block& block) {
+  if (block.free_count < per_block_ || block.pending || empty_blocks_ <= kEmptyBlocks) return;
+  unlink(block);
+  free_ -= per_block_;
+  --empty_blocks_;
+  --data_blocks_;
+  unhold(block);
+}
+
+void Space::give_back(const Piece& piece) {
+  const std::scoped_lock lock(mutex_);
+  Block& block = block_of(piece.chunk);
+  Bits bits{};
+  for (uint32_t i = 0; i < piece.count; ++i) {
+    block.references[inside(piece.chunk) + i].store(0, std::memory_order_relaxed);
+    set(bits, inside(piece.chunk) + i);
+  }
+  put_back(block, bits.data());
+  give_up_empty(block);
+}
+
+void Space::add(uint64_t chunk, uint32_t count) {
+  Block& block = block_of(chunk);
+  for (uint32_t i = 0; i < count; ++i) {
+    block.references[inside(chunk) + i].fetch_add(1, std::memory_order_relaxed);
+  }
+}
+
+void Space::drop(uint64_t chunk, uint32_t count) {
+  Block& block = block_of(chunk);
+  const uint32_t first = inside(chunk);
+  Bits gone{};
+  uint64_t sum = 0;
+  for (uint32_t i = first; i < first + count; ++i) {
+    if (block.references[i].fetch_sub(1, std::memory_order_acq_rel) == 1) {
+      set(gone, i);
+      ++sum;
+    }
+  }
+  if (sum == 0) return;
+  const std::scoped_lock lock(mutex_);
+  if (!logged_) {
+    put_back(block, gone.data());
+    give_up_empty(block);
+    return;
+  }
+  for (uint32_t word = first / 64; word <= (first + count - 1) / 64; ++word) {
+    block.young[word] |= gone[word];
+  }
+  young_ += sum;
+  if (!block.pending) {
+    block.pending = true;
+    block.next_pending = pending_;
+    pending_ = &block;
+  }
+}
+
+bool Space::any_shared(uint64_t chunk, uint32_t count) const {
+  const Block& block = block_of(chunk);
+  for (uint32_t i = 0; i < count; ++i) {
+    if (block.references[inside(chunk) + i].load(std::memory_order_relaxed) > 1) return true;
+  }
+  return false;
+}
+
+// Calls each(block) for all with pending chunks, and drops from the list those without any then.
+template <typename Each>
+void Space::settle_pending(Each each) {
+  Block* rest = std::exchange(pending_, nullptr);
+  while (rest != nullptr) {
+    Block& block = *std::exchange(rest, rest->next_pending);
+    each(block);
+    block.pending = count_of(block.young) + count_of(block.sealed) + count_of(block.old) > 0;
+    if (block.pending) {
+      block.next_pending = pending_;
+      pending_ = &block;
+    } else {
+      give_up_empty(block);
+    }
+  }
+}
+
+void Space::sealed(uint64_t sequence) {
+  const std::scoped_lock lock(mutex_);
+  for (Block* block = pending_; block != nullptr; block = block->next_pending) {
+    for (uint32_t word = 0; word < kMaxWords; ++word) {
+      block->sealed[word] |= std::exchange(block->young[word], 0);
+    }
+  }
+  sealed_ += std::exchange(young_, 0);
+  sealed_by_ = sequence;
+}
+
+void Space::durable(uint64_t recorded) {
+  const std::scoped_lock lock(mutex_);
+  const bool free_old = recorded >= old_by_;
+  settle_pending([&](Block& block) {
+    if (free_old) {
+      put_back(block, block.old.data());
+      block.old = {};
+    }
+    for (uint32_t word = 0; word < kMaxWords; ++word) {
+      block.old[word] |= std::exchange(block.sealed[word], 0);
+    }
+  });
+  if (free_old) old_ = 0;
+  if (sealed_ > 0 || free_old) old_by_ = sealed_by_;
+  old_ += std::exchange(sealed_, 0);
+}
+
+void Space::forget() {
+  const std::scoped_lock lock(mutex_);
+  settle_pending([&](Block& block) {
+    for (Bits* bits : {&block.young, &block.sealed, &block.old}) {
+      put_back(block, bits->data());
+      *bits = {};
+    }
+  });
+  young_ = sealed_ = old_ = 0;
+}
+
+bool Space::any_pending() const {
+  const std::scoped_lock lock(mutex_);
+  return young_ + sealed_ + old_ > 0;
+}
+
+Result<void> Space::claim_data(uint32_t position) {
+  const std::scoped_lock lock(mutex_);
+  if (block(position) != nullptr) return {};
+  const auto taken = adopt(backend_.claim(position), false);
+  if (!taken) return fail(taken.error());
+  return {};
+}
+
+void Space::count(uint64_t chunk, uint32_t count) {
+  const std::scoped_lock lock(mutex_);
+  Block& block = block_of(chunk);
+  for (uint32_t i = inside(chunk); i < inside(chunk) + count; ++i) {
+    if (block.references[i].fetch_add(1, std::memory_order_relaxed) > 0) continue;
+    if (block.free_count-- == per_block_) --empty_blocks_;
+    --free_;
+    clear(block.free, i);
+  }
+  if (block.free_count == 0 && block.next != nullptr) unlink(block);
+}
+
+Result<uint8_t*> Space::claim_log(uint32_t position) {
+  const std::scoped_lock lock(mutex_);
+  if (const Block* const there = block(position)) return there->taken.memory;
+  const auto taken = adopt(backend_.claim(position), true);
+  if (!taken) return fail(taken.error());
+  return (*taken)->taken.memory;
+}
+
+Result<medium::Block> Space::allocate_log() {
+  const std::scoped_lock lock(mutex_);
+  auto taken = adopt(backend_.allocate(), true);
+  // One of data that is empty will do.
+  for (size_t i = 0; !taken && taken.error().code == Code::kFull && i < held_.size(); ++i) {
+    Block& block = *held_[i];
+    if (block.log || block.free_count < per_block_ || block.pending) continue;
+    unlink(block);
+    free_ -= per_block_;
+    --empty_blocks_;
+    --data_blocks_;
+    ++log_blocks_;
+    block.log = true;
+    return block.taken;
+  }
+  if (!taken) return fail(taken.error());
+  return (*taken)->taken;
+}
+
+void Space::release_log(uint32_t position) {
+  const std::scoped_lock lock(mutex_);
+  --log_blocks_;
+  unhold(*block(position));
+}
+
+Space::Numbers Space::numbers() const {
+  const std::scoped_lock lock(mutex_);
+  Numbers numbers;
+  numbers.log = log_blocks_ << shift_;
+  numbers.capacity =
+      (uint64_t{std::min(backend_.capacity(), kPages * kPageBlocks)} << shift_) - numbers.log;
+  numbers.pending = young_ + sealed_ + old_;
+  numbers.used = (data_blocks_ << shift_) - free_ - numbers.pending;
+  return numbers;
+}
+
+}  // namespace verbena::store

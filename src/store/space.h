@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which chunks are in use, and by how many. Chunks come in blocks from the medium; each has a count
+// of references: the mappings of objects, and pins (readers, transfers, writes not yet committed).
+//
+// A chunk whose last reference went is *pending*: it is not given out again before a log chunk that
+// is durable says that the log chunk which freed it is durable, too; otherwise recovery, which does
+// not know yet that it was, would find other data there and take the write for unfinished.
+//
+//   drop() -> young -> [sealed into the log] -> sealed -> [durable] -> old -> [that on record] ->
+//   free
+//
+// Nothing here allocates memory after a block was taken, so dropping cannot fail. Thread-safe.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "medium/backend.h"
+#include "store/chunk.h"
+#include "store/error.h"
+
+namespace verbena::store {
+
+// Consecutive chunks of one block.
+struct Piece {
+  uint64_t chunk = 0;
+  uint32_t count = 0;
+};
+
+class Space {
+ public:
+  // logged: whether pending chunks wait for the log; without one they are free at once.
+  Space(medium::Backend& backend, uint32_t chunks_per_block, bool logged);
+  ~Space();
+
+  [[nodiscard]] uint32_t chunks_per_block() const { return per_block_; }
+  // Of a chunk in a block that is held.
+  [[nodiscard]] uint8_t* memory(uint64_t chunk) const;
+  // Whether the chunks lie in one block of data that is held: for numbers from a log.
+  [[nodiscard]] bool holds(uint64_t chunk, uint32_t count) const;
+  // Makes memory show what the medium holds, for backends that load on demand.
+  [[nodiscard]] Result<void> load(uint64_t chunk, uint32_t count) const {
+    return on_demand_ ? load_slowly(chunk, count) : Result<void>{};
+  }
+
+  // Appends pieces of `want` chunks together, each with one reference; all or none. The last few
+  // are kept for those that make room (truncation, which may have to write one).
+  enum class Purpose : uint8_t { kGrow, kShrink };
+  [[nodiscard]] Result<void> allocate(uint64_t want, std::vector<Piece>& pieces,
+                                      Purpose purpose = Purpose::kGrow);
+  // Chunks that were never in the log: free at once.
+  void give_back(const Piece& piece);
+  void add(uint64_t chunk, uint32_t count);
+  void drop(uint64_t chunk, uint32_t count);
+  [[nodiscard]] bool any_shared(uint64_t chunk, uint32_t count) const;
+
+  // What is young now is freed by log chunks up to `sequence`.
+  void sealed(uint64_t sequence);
+  // Log chunks up to the last sealed() are durable, and say that those up to `recorded` are.
+  void durable(uint64_t recorded);
+  // A checkpoint is durable: nothing in the log counts any more.
+  void forget();
+  [[nodiscard]] bool any_pending() const;
+
+  // At opening: takes a block with the references counted from zero, all its chunks free.
+  [[nodiscard]] Result<void> claim_data(uint32_t position);
+  // One more reference to chunks of a claimed block, the first one or another.
+  void count(uint64_t chunk, uint32_t count);
+  [[nodiscard]] Result<uint8_t*> claim_log(uint32_t position);
+  // A fresh block for the log, not of use for data until given back.
+  [[nodiscard]] Result<medium::Block> allocate_log();
+  void release_log(uint32_t position);
+
+  struct Numbers {
+    uint64_t capacity = 0;
+    uint64_t used = 0;
+    uint64_t pending = 0;
+    uint64_t log = 0;
+  };
+  [[nodiscard]] Numbers numbers() const;
+
+ private:
+  struct Block;
+  static constexpr uint32_t kPageBlocks = 1024;
+  static constexpr uint32_t kPages = 4096;
+  using Page = std::array<std::atomic<Block*>, kPageBlocks>;
+
+  [[nodiscard]] Block* block(uint64_t position) const;
+  [[nodiscard]] Block& block_of(uint64_t chunk) const { return *block(chunk >> shift_); }
+  [[nodiscard]] uint32_t inside(uint64_t chunk) const {
+    return static_cast<uint32_t>(chunk) & (per_block_ - 1);
+  }
+  [[nodiscard]] Result<Block*> adopt(medium::Result<medium::Block> taken, bool log);
+  [[nodiscard]] Result<void> load_slowly(uint64_t chunk, uint32_t count) const;
+  [[nodiscard]] Result<void> make_room(uint64_t want, Purpose purpose);
+  void take_from(Block& block, uint64_t& want, std::vector<Piece>& pieces);
+  void put_back(Block& block, const uint64_t* bits);
+  void link(Block& block);
+  void unlink(Block& block);
+  void give_up_empty(Block& block);
+  void unhold(Block& block);
+  template <typename Each>
+  void settle_pending(Each each);
+
+  medium::Backend& backend_;
+  const uint32_t per_block_;
+  const uint32_t shift_;
+  const bool logged_;
+  const bool on_demand_;
+  std::array<std::atomic<Page*>, kPages> pages_{};  // written under mutex_, read by anyone
+
+  mutable std::mutex mutex_;
+  std::vector<std::unique_ptr<Block>> held_;
+  std::vector<std::unique_ptr<Page>> page_memory_;
+  Block* open_ = nullptr;      // ring of data blocks with free chunks; allocation goes on from here
+  Block* pending_ = nullptr;   // list of blocks with pending chunks
+  uint64_t free_ = 0;          // chunks in data blocks
+  uint64_t empty_blocks_ = 0;  // of data, all of whose chunks are free
+  uint64_t data_blocks_ = 0;
+  uint64_t log_blocks_ = 0;
+  uint64_t young_ = 0;  // pending, by state
+  uint64_t sealed_ = 0;
+  uint64_t old_ = 0;
+  uint64_t sealed_by_ = 0;  // the log chunk up to which it says so
+  uint64_t old_by_ = 0;
+};
+
+}  // namespace verbena::store

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "store/store.h"
+
+#include <ctime>
+
+#include <fmt/format.h>
+
+#include "store/store_impl.h"
+
+namespace verbena::store {
+namespace {
+
+uint64_t coarse_wall_clock() {
+  timespec now{};
+  clock_gettime(CLOCK_REALTIME_COARSE, &now);
+  return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
+}
+
+}  // namespace
+
+StoreImpl::StoreImpl(std::unique_ptr<medium::Backend> backend, Options options,
+                     uint32_t chunks_per_block)
+    : backend_(std::move(backend)),
+      options_(std::move(options)),
+      persistent_(backend_->properties().persistent),
+      space_(*backend_, chunks_per_block, persistent_),
+      persist_(*backend_, options_.omit) {
+  if (!options_.now_ns) options_.now_ns = coarse_wall_clock;
+}
+
+StoreImpl::~StoreImpl() {
+  if (!closed_) static_cast<void>(close());
+}
+
+Result<void> StoreImpl::writable() const {
+  if (options_.read_only) {
+    return fail(Error{Code::kReadOnly, "the store is open for reading only", {}});
+  }
+  if (persist_.failed()) {
+    return fail(Error{Code::kReadOnly,
+                      "the store is read-only since its medium failed; check the disk, then open "
+                      "the store again",
+                      {}});
+  }
+  return {};
+}
+
+// Whether it is worth while to try again.
+Result<void> StoreImpl::make_room(Code why) {
+  const Error no{why, {}, {}};
+  if (!log_) return fail(no);
+  if (why == Code::kLogFull) return checkpoint();
+  if (why != Code::kFull || !space_.any_pending()) return fail(no);
+  // What is pending is free when that is on record: two flushes, or a checkpoint.
+  for (int i = 0; i < 2; ++i) {
+    if (const auto done = flush(); !done) return done;
+  }
+  return space_.any_pending() ? checkpoint() : Result<void>{};
+}
+
+// After an operation that succeeded.
+Result<void> StoreImpl::settle(uint64_t dirty_bytes) {
+  if (!log_) return {};
+  const uint64_t dirty = dirty_.fetch_add(dirty_bytes, std::memory_order_relaxed) + dirty_bytes;
+  if (options_.durability == Durability::kEach || dirty >= options_.flush_bytes) {
+    if (const auto done = flush(); !done) return done;
+  }
+  if (!log_->wants_checkpoint()) return {};
+  const auto done = checkpoint();
+  // Without room for it the log goes on as long as it can.
+  return !done && done.error().code == Code::kFull ? Result<void>{} : done;
+}
+
+Result<void> StoreImpl::flush() {
+  if (!log_) return {};
+  if (const auto may = writable(); !may) return may;
+  dirty_.store(0, std::memory_order_relaxed);
+  return log_->flush();
+}
+
+Result<void> StoreImpl::checkpoint() {
+  if (!log_) return {};
+  if (const auto may = writable(); !may) return may;
+  try {
+    const std::unique_lock world(world_);
+    return log_->checkpoint(index_with(0), [&](RecordStream& to) { emit_checkpoint(to); });
+  } catch (const std::bad_alloc&) {
+    return fail(Error{Code::kNoMemory, "out of memory", {}});
+  }
+}
+
+Result<void> StoreImpl::close() {
+  closed_ = true;
+  if (!log_ || !writable()) return {};
+  return log_->mark_clean(now());
+}
+
+SpaceInfo StoreImpl::space_info() const {
+  const Space::Numbers numbers = space_.numbers();
+  SpaceInfo info;
+  info.capacity = numbers.capacity;
+  info.used = numbers.used;
+  info.pending = numbers.pending;
+  info.free = numbers.capacity - numbers.used - numbers.pending;
+  info.log = numbers.log;
+  info.mappings = mappings_.load(std::memory_order_relaxed);
+  info.index_bytes = catalog_.bytes();
+  return info;
+}
+
+StoreInfo StoreImpl::info() const {
+  const Superblock root = log_ ? log_->root() : root_;
+  return {tag_, space_.chunks_per_block(), root.media, epoch_, root.generation, root.created_ns};
+}
+
+namespace {
+
+Result<uint32_t> chunks_per_block(const medium::Backend& backend) {
+  const size_t chunks = backend.block_bytes() / kChunkBytes;
+  if (backend.block_bytes() % kChunkBytes == 0 && std::has_single_bit(chunks) && chunks >= 16 &&
+      chunks <= kMaxRunChunks) {
+    return static_cast<uint32_t>(chunks);
+  }
+  return fail(Error{Code::kInvalid,
+                    fmt::format("blocks of {} bytes: they have 16 to {} chunks, a power of two",
+                                backend.block_bytes(), kMaxRunChunks),
+                    {}});
+}
+
+template <typename Begin>
+Result<std::unique_ptr<StoreImpl>> begin_with(std::unique_ptr<medium::Backend> backend,
+                                              Options options, Begin begin) {
+  const auto chunks = chunks_per_block(*backend);
+  if (!chunks) return fail(chunks.error());
+  try {
+    auto impl = std::make_unique<StoreImpl>(std::move(backend), std::move(options), *chunks);
+    if (const auto done = begin(*impl); !done) {
+      impl->abandon();
+      return fail(done.error());
+    }
+    return impl;
+  } catch (const std::bad_alloc&) {
+    return fail(Error{Code::kNoMemory, "out of memory", {}});
+  }
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Store>> Store::create(std::unique_ptr<medium::Backend> backend,
+                                             Options options, RandomSource& random) {
+  options.read_only = false;
+  auto impl = begin_with(std::move(backend), std::move(options),
+                         [&](StoreImpl& store) { return store.format(random); });
+  if (!impl) return fail(impl.error());
+  return std::unique_ptr<Store>(new Store(std::move(*impl)));
+}
+
+Result<std::unique_ptr<Store>> Store::open(std::unique_ptr<medium::Backend> backend,
+                                           Options options, OpenReport* report) {
+  OpenReport unwanted;
+  auto impl = begin_with(std::move(backend), std::move(options), [&](StoreImpl& store) {
+    return store.recover(report == nullptr ? unwanted : *report);
+  });
+  if (!impl) return fail(impl.error());
+  return std::unique_ptr<Store>(new Store(std::move(*impl)));
+}
+
+Store::Store(std::unique_ptr<StoreImpl> impl) : impl_(std::move(impl)) {}
+Store::~Store() = default;
+Result<void> Store::close() { return impl_->close(); }
+
+Result<void> Store::create_object(ObjectId id, std::string_view name) {
+  return impl_->create_object(id, name);
+}
+Result<ObjectId> Store::find(std::string_view name) const {
+  const auto id = impl_->catalog().named(name);
+  if (!id) return fail(Error{Code::kNotFound, fmt::format("there is no object {}", name), {}});
+  return *id;
+}
+Result<void> Store::remove(ObjectId id) { return impl_->remove(id); }
+Result<void> Store::rename(ObjectId id, std::string_view name) { return impl_->rename(id, name); }
+Result<void> Store::replace(ObjectId id, ObjectId by) { return impl_->replace(id, by); }
+Result<void> Store::truncate(ObjectId id, uint64_t size, ClientId client) {
+  return impl_->truncate(id, size, client);
+}
+Result<ObjectInfo> Store::stat(ObjectId id) const { return impl_->stat(id); }
+std::vector<ObjectInfo> Store::list(const std::optional<Cursor>& after, size_t limit) const {
+  return impl_->list(after, limit);
+}
+Result<std::vector<SegmentInfo>> Store::segments(ObjectId id, uint64_t offset, size_t limit) const {
+  return impl_->segments(id, offset, limit);
+}
+Result<void> Store::write(ObjectId id, uint64_t offset, std::span<const uint8_t> bytes,
+                          ClientId client) {
+  return impl_->write(id, offset, bytes, client);
+}
+Result<size_t> Store::read(ObjectId id, uint64_t offset, std::span<uint8_t> bytes,
+                           uint32_t* crc) const {
+  return impl_->read(id, offset, bytes, crc);
+}
+Result<void> Store::clone(const CloneRequest& request, ClientId client) {
+  return impl_->clone(request, client);
+}
+Result<PreparedWrite> Store::prepare_write(ObjectId id, uint64_t offset, uint64_t length,
+                                           ClientId client) {
+  return impl_->prepare_write(id, offset, length, client);
+}
+Result<PreparedRead> Store::prepare_read(ObjectId id, uint64_t offset, uint64_t length) const {
+  return impl_->prepare_read(id, offset, length);
+}
+RangeRegistry& Store::ranges() { return impl_->ranges(); }
+Result<void> Store::flush() { return impl_->flush(); }
+Result<void> Store::checkpoint() { return impl_->checkpoint(); }
+SpaceInfo Store::space() const { return impl_->space_info(); }
+medium::Properties Store::medium_properties() const { return impl_->backend().properties(); }
+StoreInfo Store::info() const { return impl_->info(); }
+Result<ScrubReport> Store::scrub(const Progress& progress) { return impl_->scrub(progress); }
+
+}  // namespace verbena::store

@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: Apache-2.0
+// The store's inside. Locks, in this order: world (shared by every operation, alone for a
+// checkpoint), objects (by number), catalog, log, space. What can fail comes before the record in
+// the log, what comes after it cannot.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <new>
+#include <shared_mutex>
+#include <vector>
+
+#include "base/random.h"
+#include "store/catalog.h"
+#include "store/log.h"
+#include "store/persist.h"
+#include "store/space.h"
+#include "store/store.h"
+
+namespace verbena::store {
+
+inline constexpr size_t kRunBytes = 48;  // that a run takes in the log at most
+
+// What an object takes in a checkpoint, without its runs: CREATE, STATE, the beginnings of MAPs.
+[[nodiscard]] inline uint64_t checkpoint_bytes(std::string_view name) {
+  return 3 * kMaxSmallBytes + name.size();
+}
+
+// Where bytes of a write come from. `at` counts from the beginning of the write.
+class ByteSource {
+ public:
+  virtual ~ByteSource() = default;
+  // Puts n bytes there, and says what their CRC is. At most a chunk's.
+  [[nodiscard]] virtual Result<uint32_t> fetch(uint8_t* to, uint64_t at, size_t n) = 0;
+};
+
+// Fresh chunks for the range of an object that a write touches, given back if it does not happen.
+class Fresh {
+ public:
+  Fresh(Space& space, std::vector<Piece>& pieces) : space_(&space), pieces_(&pieces) {}
+  Fresh(const Fresh&) = delete;
+  Fresh& operator=(const Fresh&) = delete;
+  ~Fresh() {
+    if (space_ == nullptr) return;
+    for (const Piece& piece : *pieces_) space_->give_back(piece);
+  }
+  void keep() { space_ = nullptr; }
+
+ private:
+  Space* space_;
+  std::vector<Piece>* pieces_;
+};
+
+// What operations work with, kept by each thread so that none allocates.
+struct Scratch {
+  std::vector<Piece> pieces;
+  std::vector<Run> runs;
+  SegmentTable::Change change;
+  [[nodiscard]] static Scratch& mine();
+};
+
+// The bytes of a write, in chunks of the object: [first, end), of which the first and the last may
+// be covered in part.
+struct Extents {
+  uint64_t offset = 0;
+  uint64_t length = 0;
+  [[nodiscard]] uint64_t first() const { return offset / kDataBytes; }
+  [[nodiscard]] uint64_t end() const { return (offset + length + kDataBytes - 1) / kDataBytes; }
+  // Which bytes of chunk `index`: [from, to).
+  [[nodiscard]] uint32_t from(uint64_t index) const {
+    return index == first() ? static_cast<uint32_t>(offset % kDataBytes) : 0;
+  }
+  [[nodiscard]] uint32_t to(uint64_t index) const {
+    return static_cast<uint32_t>(
+        std::min<uint64_t>(kDataBytes, offset + length - index * kDataBytes));
+  }
+  [[nodiscard]] bool whole(uint64_t index) const {
+    return from(index) == 0 && to(index) == kDataBytes;
+  }
+};
+
+class StoreImpl {
+ public:
+  StoreImpl(std::unique_ptr<medium::Backend> backend, Options options, uint32_t chunks_per_block);
+  ~StoreImpl();
+
+  // --- as in store.h
+  Result<void> create_object(ObjectId id, std::string_view name);
+  Result<void> remove(ObjectId id);
+  Result<void> rename(ObjectId id, std::string_view name);
+  Result<void> replace(ObjectId id, ObjectId by);
+  Result<void> truncate(ObjectId id, uint64_t size, ClientId client);
+  Result<ObjectInfo> stat(ObjectId id) const;
+  std::vector<ObjectInfo> list(const std::optional<Cursor>& after, size_t limit) const;
+  Result<std::vector<SegmentInfo>> segments(ObjectId id, uint64_t offset, size_t limit) const;
+  Result<void> write(ObjectId id, uint64_t offset, std::span<const uint8_t> bytes, ClientId client);
+  Result<size_t> read(ObjectId id, uint64_t offset, std::span<uint8_t> bytes, uint32_t* crc) const;
+  Result<void> clone(const CloneRequest& request, ClientId client);
+  Result<PreparedWrite> prepare_write(ObjectId id, uint64_t offset, uint64_t length,
+                                      ClientId client);
+  Result<PreparedRead> prepare_read(ObjectId id, uint64_t offset, uint64_t length) const;
+  Result<void> commit(PreparedWrite::State& state, const PreparedWrite::Crcs& crcs);
+  Result<void> flush();
+  Result<void> checkpoint();
+  Result<void> close();
+  void abandon() { closed_ = true; }  // it was never opened
+  SpaceInfo space_info() const;
+  StoreInfo info() const;
+  Result<ScrubReport> scrub(const Progress& progress);
+
+  // One of these first.
+  Result<void> format(RandomSource& random);
+  Result<void> recover(OpenReport& report);
+
+  [[nodiscard]] RangeRegistry& ranges() { return ranges_; }
+  [[nodiscard]] const Catalog& catalog() const { return catalog_; }
+  [[nodiscard]] Space& space() const { return space_; }
+  [[nodiscard]] uint32_t tag() const { return tag_; }
+  [[nodiscard]] medium::Backend& backend() { return *backend_; }
+
+ private:
+  friend struct PreparedWrite::State;
+  friend struct PreparedRead::State;
+  class Recovery;
+  class Scrub;
+
+  // Runs an operation: again after what made room for it; memory that runs out is an error; then
+  // flushes and checkpoints what is due.
+  template <typename Op>
+  auto attempt(uint64_t dirty_bytes, Op op) -> decltype(op());
+  [[nodiscard]] Result<void> make_room(Code why);
+  [[nodiscard]] Result<void> settle(uint64_t dirty_bytes);
+  [[nodiscard]] Result<void> writable() const;
+  [[nodiscard]] Result<ObjectRef> find(ObjectId id) const;
+  [[nodiscard]] static Error no_such(ObjectId id);
+  [[nodiscard]] static Result<void> check_range(uint64_t offset, uint64_t length);
+  [[nodiscard]] static Error mismatch(ObjectId id, const Extents& range, uint32_t expected,
+                                      uint32_t actual);
+  [[nodiscard]] Result<void> may_write(ObjectId id, uint64_t offset, uint64_t length,
+                                       ClientId client) const;
+  [[nodiscard]] uint64_t now() const { return options_.now_ns(); }
+  [[nodiscard]] uint64_t next_txn() {
+    return uint64_t{epoch_} << 40 | tickets_.fetch_add(1, std::memory_order_relaxed);
+  }
+
+  // --- objects (store_objects.cc)
+  // Makes an object visible: CREATE, and what append(entry) adds, which ends the transaction. With
+  // the catalog's lock; `bytes` in the log beside CREATE.
+  [[nodiscard]] Result<void> add_object(const ObjectRef& object, size_t bytes, uint64_t more_runs,
+                                        const std::function<void(Log::Entry&)>& append);
+  void forget(Object& object);
+  [[nodiscard]] Result<void> cut(Object& object, uint64_t size);
+  [[nodiscard]] ObjectInfo info_of(const Object& object) const;
+
+  // --- chunks (chunk_io.cc)
+  [[nodiscard]] Error damage(const Object& object, const Run& run, uint32_t i, const uint8_t* chunk,
+                             uint32_t data_crc) const;
+  // Copies bytes [from, to) of chunk i of a run, having verified all of it; their CRC.
+  [[nodiscard]] Result<uint32_t> copy_out(const Object& object, const Run& run, uint32_t i,
+                                          uint32_t from, uint32_t to, uint8_t* out,
+                                          bool want_crc) const;
+  [[nodiscard]] Result<uint32_t> stored_crc(const Object& object, const Run& run, uint32_t i) const;
+  void seal_data(uint8_t* chunk, uint64_t id, const Birth& birth, uint32_t length,
+                 uint32_t data_crc) const;
+  // Completes a chunk of which [from, to) is given, by what the object has there now.
+  [[nodiscard]] Result<void> merge(const Object& object, uint64_t index, uint32_t from, uint32_t to,
+                                   ByteSource& source, uint64_t at, uint8_t* chunk, uint64_t id,
+                                   uint64_t txn) const;
+
+  // --- writes (store_write.cc)
+  // Chunks that are covered whole: nobody else sees them, so no lock is needed.
+  [[nodiscard]] Result<void> fill_whole(const Object& object, const Extents& range,
+                                        std::span<const Piece> pieces, ByteSource& source,
+                                        uint64_t txn) const;
+  // The first and last, completed by what the object has there; with its lock.
+  [[nodiscard]] Result<void> fill_edges(const Object& object, const Extents& range,
+                                        std::span<const Piece> pieces, ByteSource& source,
+                                        uint64_t txn) const;
+  [[nodiscard]] Result<void> write_range(Object& object, const Extents& range, ByteSource& source);
+  // Log and mapping; with the object's lock. After success the pieces are the object's.
+  [[nodiscard]] Result<void> install(Object& object, const Extents& range,
+                                     std::span<const Piece> pieces, uint64_t txn);
+  void persist_pieces(std::span<const Piece> pieces);
+  static void append_runs(const Object& object, uint64_t first, std::span<const Piece> pieces,
+                          uint64_t txn, std::vector<Run>& runs);
+  [[nodiscard]] Result<void> room_for_runs(uint64_t more) const;
+  // What a checkpoint takes with so many more runs and bytes of objects.
+  [[nodiscard]] uint64_t index_with(uint64_t more_runs, uint64_t more_bytes = 0) const;
+  void drop_run(const Run& run) { space_.drop(run.chunk, run.count); }
+  // Makes a prepared change of an object's table true.
+  void apply(Object& object, SegmentTable::Change& change);
+
+  // --- clones (store_clone.cc)
+  struct ClonePlan;
+  [[nodiscard]] Result<void> clone_into(const CloneRequest& request, const Object& from,
+                                        const ObjectRef& to, bool made, ClientId client);
+  [[nodiscard]] Result<void> copy_parts(const ClonePlan& plan, const Object& from, const Object& to,
+                                        std::vector<Piece>& pieces, std::vector<Run>& runs);
+
+  void emit_checkpoint(RecordStream& stream) const;
+
+  std::unique_ptr<medium::Backend> backend_;
+  Options options_;
+  bool persistent_;
+  mutable RwLock world_;
+  mutable Space space_;
+  Persist persist_;
+  std::unique_ptr<Log> log_;  // none where nothing persists
+  Catalog catalog_;
+  RangeRegistry ranges_;
+  uint32_t tag_ = 0;
+  uint32_t epoch_ = 0;
+  std::atomic<uint64_t> tickets_{1};
+  std::atomic<uint64_t> next_number_{1};
+  std::atomic<uint64_t> mappings_{0};
+  std::atomic<uint64_t> object_bytes_{0};  // that objects take in a checkpoint, without runs
+  std::atomic<uint64_t> dirty_{0};         // bytes since the last flush
+  Superblock root_;                        // as it was opened; the log has the current one
+  bool closed_ = false;
+};
+
+template <typename Op>
+auto StoreImpl::attempt(uint64_t dirty_bytes, Op op) -> decltype(op()) {
+  if (const auto may = writable(); !may) return fail(may.error());
+  for (int round = 0;; ++round) {
+    auto result = [&]() -> decltype(op()) {
+      try {
+        const std::shared_lock world(world_);
+        return op();
+      } catch (const std::bad_alloc&) {
+        return fail(Error{Code::kNoMemory, "out of memory", {}});  // short: needs no memory itself
+      }
+    }();
+    if (result) {
+      if (const auto settled = settle(dirty_bytes); !settled) return fail(settled.error());
+      return result;
+    }
+    const Code why = result.error().code;
+    if (round == 2 || !make_room(why)) {
+      if (why == Code::kLogFull) result.error().code = Code::kFull;
+      return result;
+    }
+  }
+}
+
+}  // namespace verbena::store

@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: Apache-2.0
+// Objects as wholes: made, removed, renamed, replaced, truncated, listed.
+#include <cstring>
+
+#include <fmt/format.h>
+
+#include "store/crc_parts.h"
+#include "store/store_impl.h"
+
+namespace verbena::store {
+namespace {
+
+Error bad_name() {
+  return {
+      Code::kInvalid,
+      fmt::format("a name is UTF-8 without control characters, of at most {} bytes", kMaxNameBytes),
+      {}};
+}
+
+Error name_taken(std::string_view name) {
+  return {Code::kExists, fmt::format("there is an object of the name {}", name), {}};
+}
+
+}  // namespace
+
+Error StoreImpl::no_such(ObjectId id) {
+  return {Code::kNotFound, fmt::format("there is no object {}:{}", id.high, id.low), {}};
+}
+
+Error StoreImpl::mismatch(ObjectId id, const Extents& range, uint32_t expected, uint32_t actual) {
+  Damage found{id,
+               range.offset,
+               0,
+               "message CRC",
+               fmt::format("{:#x}", expected),
+               fmt::format("{:#x}", actual)};
+  return {Code::kDamaged,
+          fmt::format("what arrived for object {}:{} at offset {} is not what was sent: its CRC is "
+                      "{}, expected {}; nothing was written",
+                      id.high, id.low, range.offset, found.actual, found.expected),
+          found};
+}
+
+Result<void> StoreImpl::check_range(uint64_t offset, uint64_t length) {
+  if (offset <= kMaxSize && length <= kMaxSize - offset) return {};
+  return fail(Error{Code::kInvalid, fmt::format("an object has at most {} bytes", kMaxSize), {}});
+}
+
+Result<void> StoreImpl::may_write(ObjectId id, uint64_t offset, uint64_t length,
+                                  ClientId client) const {
+  return options_.enforce_ranges ? ranges_.check_write(client, id, offset, length) : Result<void>{};
+}
+
+Result<ObjectRef> StoreImpl::find(ObjectId id) const {
+  ObjectRef object = catalog_.find(id);
+  if (!object) return fail(no_such(id));
+  return object;
+}
+
+uint64_t StoreImpl::index_with(uint64_t more_runs, uint64_t more_bytes) const {
+  constexpr uint64_t kRunInCheckpoint = 43;
+  return (mappings_.load(std::memory_order_relaxed) + more_runs) * kRunInCheckpoint +
+         object_bytes_.load(std::memory_order_relaxed) + more_bytes;
+}
+
+Result<void> StoreImpl::create_object(ObjectId id, std::string_view name) {
+  if (!good_name(name)) return fail(bad_name());
+  return attempt(0, [&]() -> Result<void> {
+    const uint64_t time = now();
+    const ObjectRef object(new Object(next_number_.fetch_add(1), id, time));
+    object->name = name;
+    const auto lock = catalog_.lock();
+    return add_object(object, kMaxSmallBytes, 0,
+                      [&](Log::Entry& entry) { entry.commit(next_txn(), time); });
+  });
+}
+
+Result<void> StoreImpl::add_object(const ObjectRef& object, size_t bytes, uint64_t more_runs,
+                                   const std::function<void(Log::Entry&)>& append) {
+  if (catalog_.by_id(object->id) != nullptr) {
+    return fail(Error{Code::kExists,
+                      fmt::format("there is an object {}:{}", object->id.high, object->id.low),
+                      {}});
+  }
+  if (catalog_.by_name(object->name) != nullptr) return fail(name_taken(object->name));
+  catalog_.insert(object);
+  const uint64_t index_bytes = checkpoint_bytes(object->name);
+  if (log_) {
+    try {
+      auto entry = log_->begin(kMaxCreateBytes + bytes, index_with(more_runs, index_bytes));
+      if (!entry) {
+        catalog_.erase(*object);
+        return fail(entry.error());
+      }
+      (*entry)->create({object->number, object->id, object->created_ns, object->name});
+      append(*entry);
+    } catch (...) {
+      catalog_.erase(*object);
+      throw;
+    }
+  }
+  object_bytes_.fetch_add(index_bytes, std::memory_order_relaxed);
+  return {};
+}
+
+Result<void> StoreImpl::remove(ObjectId id) {
+  return attempt(0, [&]() -> Result<void> {
+    const auto object = find(id);
+    if (!object) return fail(object.error());
+    const std::unique_lock lock((*object)->lock);
+    if ((*object)->removed) return fail(no_such(id));
+    const auto catalog = catalog_.lock();
+    if (log_) {
+      auto entry = log_->begin(2 * kMaxSmallBytes);
+      if (!entry) return fail(entry.error());
+      (*entry)->remove({(*object)->number});
+      entry->commit(next_txn(), now());
+    }
+    forget(**object);
+    return {};
+  });
+}
+
+// After its DELETE is in the log; with both locks.
+void StoreImpl::forget(Object& object) {
+  object_bytes_.fetch_sub(checkpoint_bytes(object.name), std::memory_order_relaxed);
+  mappings_.fetch_sub(object.table.runs(), std::memory_order_relaxed);
+  object.removed = true;
+  object.table.clear([&](const Run& run) { drop_run(run); });
+  catalog_.erase(object);
+  ranges_.drop(object.id);
+}
+
+Result<void> StoreImpl::rename(ObjectId id, std::string_view name) {
+  if (!good_name(name)) return fail(bad_name());
+  return attempt(0, [&]() -> Result<void> {
+    std::string copy(name);
+    std::string again(name);
+    const auto lock = catalog_.lock();
+    Object* const object = catalog_.by_id(id);
+    if (object == nullptr) return fail(no_such(id));
+    if (object->name == name) return {};
+    if (catalog_.by_name(name) != nullptr) return fail(name_taken(name));
+    if (log_) {
+      auto entry = log_->begin(kMaxCreateBytes + kMaxSmallBytes, index_with(0, name.size()));
+      if (!entry) return fail(entry.error());
+      (*entry)->rename({object->number, name});
+      entry->commit(next_txn(), now());
+    }
+    object_bytes_.fetch_add(name.size() - object->name.size(), std::memory_order_relaxed);
+    catalog_.rename(*object, std::move(copy), std::move(again));
+    return {};
+  });
+}
+
+Result<void> StoreImpl::replace(ObjectId id, ObjectId by) {
+  if (id == by) return fail(Error{Code::kInvalid, "an object cannot replace itself", {}});
+  return attempt(0, [&]() -> Result<void> {
+    const auto object = find(id);
+    if (!object) return fail(object.error());
+    const auto other = find(by);
+    if (!other) return fail(other.error());
+    Object& to = **object;
+    Object& from = **other;
+    std::unique_lock first(to.number < from.number ? to.lock : from.lock);
+    std::unique_lock second(to.number < from.number ? from.lock : to.lock);
+    if (to.removed) return fail(no_such(id));
+    if (from.removed) return fail(no_such(by));
+    const auto catalog = catalog_.lock();
+    const uint64_t time = now();
+    if (log_) {
+      auto entry = log_->begin(4 * kMaxSmallBytes);
+      if (!entry) return fail(entry.error());
+      (*entry)->truncate({to.number, 0});
+      const uint64_t count = (from.size + kDataBytes - 1) / kDataBytes;
+      if (count > 0) (*entry)->clone({from.number, 0, to.number, 0, count, from.size});
+      (*entry)->remove({from.number});
+      entry->commit(next_txn(), time);
+    }
+    to.table.swap(from.table);
+    to.size = from.size;
+    to.modified_ns = time;
+    forget(from);  // with what `to` had
+    return {};
+  });
+}
+
+Result<void> StoreImpl::truncate(ObjectId id, uint64_t size, ClientId client) {
+  if (const auto fine = check_range(size, 0); !fine) return fine;
+  return attempt(0, [&]() -> Result<void> {
+    const auto found = find(id);
+    if (!found) return fail(found.error());
+    Object& object = **found;
+    const std::unique_lock lock(object.lock);
+    if (object.removed) return fail(no_such(id));
+    const uint64_t low = std::min(size, object.size);
+    if (const auto may = may_write(id, low, std::max(size, object.size) - low, client); !may) {
+      return may;
+    }
+    return size == object.size ? Result<void>{} : cut(object, size);
+  });
+}
+
+// With the object's lock.
+Result<void> StoreImpl::cut(Object& object, uint64_t size) {
+  Scratch& scratch = Scratch::mine();
+  scratch.pieces.clear();
+  scratch.runs.clear();
+  Fresh fresh(space_, scratch.pieces);
+  const uint64_t index = size / kDataBytes;
+  const auto keep = static_cast<uint32_t>(size % kDataBytes);
+  const uint64_t txn = next_txn();
+  // A chunk that ends in the middle is written anew, for what follows must be zeros.
+  const Run* const run = object.table.find(index);
+  const bool rewrite = size < object.size && keep > 0 && run != nullptr && run->index <= index;
+  if (rewrite) {
+    if (const auto got = space_.allocate(1, scratch.pieces, Space::Purpose::kShrink); !got) {
+      return got;
+    }
+    const uint64_t id = scratch.pieces.front().chunk;
+    if (const auto loaded = space_.load(id, 1); !loaded) return loaded;
+    uint8_t* const chunk = space_.memory(id);
+    const auto crc =
+        copy_out(object, *run, static_cast<uint32_t>(index - run->index), 0, keep, chunk, true);
+    if (!crc) return fail(crc.error());
+    std::memset(chunk + keep, 0, kDataBytes - keep);
+    seal_data(chunk, id, {object.number, index, txn}, keep,
+              crc_zeros_after(*crc, kDataBytes - keep));
+    append_runs(object, index, scratch.pieces, txn, scratch.runs);
+    persist_pieces(scratch.pieces);
+  }
+  const bool shrink = size < object.size;
+  if (shrink) {
+    object.table.prepare(rewrite || keep == 0 ? index : index + 1, kMaxIndex, scratch.runs,
+                         scratch.change);
+  }
+  const uint64_t time = now();
+  if (log_) {
+    auto entry = log_->begin(4 * kMaxSmallBytes);
+    if (!entry) return fail(entry.error());
+    (*entry)->truncate({object.number, size});
+    (*entry)->map(object.number, size, scratch.runs);
+    entry->commit(txn, time);
+  }
+  if (shrink) apply(object, scratch.change);
+  fresh.keep();
+  object.size = size;
+  object.modified_ns = time;
+  return {};
+}
+
+ObjectInfo StoreImpl::info_of(const Object& object) const {
+  ObjectInfo info;
+  info.name = catalog_.name_of(object);
+  const std::shared_lock lock(object.lock);
+  info.id = object.id;
+  info.number = object.number;
+  info.size = object.size;
+  info.chunks = object.table.chunks();
+  info.segments = object.table.runs();
+  info.created_ns = object.created_ns;
+  info.modified_ns = object.modified_ns;
+  return info;
+}
+
+Result<ObjectInfo> StoreImpl::stat(ObjectId id) const {
+  const auto object = find(id);
+  if (!object) return fail(object.error());
+  return info_of(**object);  // as it was when it was found
+}
+
+std::vector<ObjectInfo> StoreImpl::list(const std::optional<Cursor>& after, size_t limit) const {
+  std::vector<ObjectInfo> infos;
+  for (const ObjectRef& object : catalog_.page(after, limit)) infos.push_back(info_of(*object));
+  return infos;
+}
+
+Result<std::vector<SegmentInfo>> StoreImpl::segments(ObjectId id, uint64_t offset,
+                                                     size_t limit) const {
+  const auto object = find(id);
+  if (!object) return fail(object.error());
+  const std::shared_lock lock((*object)->lock);
+  std::vector<SegmentInfo> segments;
+  (*object)->table.for_each(offset / kDataBytes, kMaxIndex, [&](const Run& run) {
+    if (segments.size() == limit) return false;
+    segments.push_back({run.index * kDataBytes, uint64_t{run.count} * kDataBytes, run.chunk,
+                        run.count, run.birth, space_.any_shared(run.chunk, run.count)});
+    return true;
+  });
+  return segments;
+}
+
+}  // namespace verbena::store
