@@ -331,6 +331,7 @@ Result<void> StoreImpl::format(RandomSource& random) {
   if (const auto done = log_space.claim(0, 1); !done) return done;
   root_.store = tag_;
   root_.chunks_per_block = space_.chunks_per_block();
+  root_.media = options_.media;
   root_.created_ns = now();
   root_.replay_from = 1;
   log_ = std::make_unique<Log>(space_, persist_, std::move(log_space), root_, 1);

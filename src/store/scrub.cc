@@ -33,7 +33,6 @@ class StoreImpl::Scrub {
 
   Result<ScrubReport> run() {
     if (!buffer_) return fail(Error{Code::kNoMemory, "out of memory", {}});
-    report_.past_cache = store_.backend_->reads_past_cache();
     all_ = store_.space_.numbers().used;
     std::optional<Cursor> after;
     for (;;) {
@@ -45,6 +44,7 @@ class StoreImpl::Scrub {
       after = Cursor{store_.catalog_.name_of(*page.back()), page.back()->id};
     }
     if (const auto done = scrub_log(); !done) return fail(done.error());
+    report_.past_cache = store_.backend_->reads_past_cache();
     return std::move(report_);
   }
 

@@ -45,6 +45,8 @@ struct Options {
   bool checksums = true;
   // Wall clock; tests pass their own.
   std::function<uint64_t()> now_ns;
+  // Over how many media the backend deals its blocks: noted in a new store.
+  uint32_t media = 1;
   // Points of persistence to leave out (1 << PersistPoint): for the test that shows each is needed.
   uint32_t omit = 0;
 };

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "store/directory.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <filesystem>
+#include <thread>
+
+#include <fmt/format.h>
+#include <sys/random.h>
+#include <sys/statvfs.h>
+
+#include "base/check.h"
+#include "medium/balance_backend.h"
+#include "medium/nvdimm_backend.h"
+#include "medium/staged_backend.h"
+#include "store/folder_lock.h"
+#include "store/folder_shape.h"
+
+namespace verbena::store {
+namespace {
+
+namespace fs = std::filesystem;
+
+class KernelRandom final : public RandomSource {
+ public:
+  uint64_t next() override {
+    uint64_t value = 0;
+    VERBENA_CHECK(getrandom(&value, sizeof value, 0) == sizeof value);
+    return value;
+  }
+};
+
+Error from_medium(const medium::Error& error) {
+  switch (error.code) {
+    case medium::Code::kFull:     return {Code::kFull, error.what, {}};
+    case medium::Code::kNoMemory: return {Code::kNoMemory, error.what, {}};
+    case medium::Code::kBad:      return {Code::kDamaged, error.what, {}};
+    case medium::Code::kIo:       break;
+  }
+  return {Code::kIo, error.what, {}};
+}
+
+// How many blocks a medium may have: what it was given, or what the disk has room for.
+uint32_t capacity_of(const std::string& folder, const DirectoryOptions& options, size_t media,
+                     uint64_t block_bytes) {
+  constexpr uint64_t kMost = 4'194'304;
+  if (options.capacity_bytes > 0) {
+    return static_cast<uint32_t>(
+        std::clamp<uint64_t>(options.capacity_bytes / block_bytes / media, 2, kMost / media));
+  }
+  struct statvfs disk{};
+  uint64_t bytes = 0;
+  if (statvfs(folder.c_str(), &disk) == 0) bytes = uint64_t{disk.f_bavail} * disk.f_frsize;
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(folder, ignored)) {
+    if (entry.path().filename().string().starts_with("blocks.")) bytes += entry.file_size(ignored);
+  }
+  return static_cast<uint32_t>(std::clamp<uint64_t>(bytes / block_bytes, 2, kMost / media));
+}
+
+Result<std::unique_ptr<medium::Backend>> open_backend(const std::vector<std::string>& folders,
+                                                      const DirectoryOptions& options,
+                                                      uint32_t chunks_per_block) {
+  std::vector<std::unique_ptr<medium::Backend>> media;
+  for (const std::string& folder : folders) {
+    medium::FileOptions files;
+    files.folder = folder;
+    files.block_bytes = size_t{chunks_per_block} * kChunkBytes;
+    files.capacity = capacity_of(folder, options, folders.size(), files.block_bytes);
+    files.medium = static_cast<uint32_t>(media.size());
+    files.media = static_cast<uint32_t>(folders.size());
+    files.read_only = options.store.read_only;
+    medium::NvdimmOptions mapped;
+    mapped.files = files;
+    mapped.registrar = options.registrar;
+    medium::StagedOptions staged;
+    staged.files = files;
+    staged.memory.registrar = options.registrar;
+    auto opened = options.kind == Kind::kStaged ? medium::open_staged_backend(staged)
+                                                : medium::open_nvdimm_backend(mapped);
+    if (!opened) return fail(from_medium(opened.error()));
+    media.push_back(std::move(*opened));
+  }
+  if (media.size() == 1) return std::move(media.front());
+  return medium::make_balance_backend(std::move(media));
+}
+
+Result<std::vector<FolderLock>> lock_all(const std::vector<std::string>& folders,
+                                         FolderLock::Mode mode) {
+  std::vector<FolderLock> locks;
+  for (const std::string& folder : folders) {
+    auto lock = FolderLock::take(folder, mode);
+    if (!lock) return fail(lock.error());
+    locks.push_back(std::move(*lock));
+  }
+  return locks;
+}
+
+Error no_folder() { return {Code::kInvalid, "a store needs a folder", {}}; }
+
+}  // namespace
+
+struct DirectoryStore::Parts {
+  std::vector<FolderLock> locks;  // released after the store is closed
+  std::unique_ptr<Store> store;
+};
+
+DirectoryStore::DirectoryStore() : parts_(std::make_unique<Parts>()) {}
+DirectoryStore::DirectoryStore(DirectoryStore&&) noexcept = default;
+DirectoryStore& DirectoryStore::operator=(DirectoryStore&&) noexcept = default;
+DirectoryStore::~DirectoryStore() = default;
+Store& DirectoryStore::store() { return *parts_->store; }
+
+Result<DirectoryStore> DirectoryStore::create(const std::vector<std::string>& folders,
+                                              const DirectoryOptions& options) {
+  if (folders.empty()) return fail(no_folder());
+  for (const std::string& folder : folders) {
+    std::error_code error;
+    fs::create_directories(folder, error);
+    if (error) {
+      return fail(Error{Code::kIo, fmt::format("{}: {}", folder, error.message()), {}});
+    }
+  }
+  DirectoryStore made;
+  auto locks = lock_all(folders, FolderLock::Mode::kWrite);
+  if (!locks) return fail(locks.error());
+  made.parts_->locks = std::move(*locks);
+  for (const std::string& folder : folders) {
+    if (holds_store(folder) && !unfinished(folders)) {
+      return fail(Error{Code::kExists, fmt::format("there is a store in {}", folder), {}});
+    }
+  }
+  auto backend = open_backend(folders, options, options.chunks_per_block);
+  if (!backend) return fail(backend.error());
+  Options store = options.store;
+  store.media = static_cast<uint32_t>(folders.size());
+  KernelRandom random;
+  auto opened = Store::create(std::move(*backend), store, random);
+  if (!opened) return fail(opened.error());
+  made.parts_->store = std::move(*opened);
+  return made;
+}
+
+Result<DirectoryStore> DirectoryStore::open(const std::vector<std::string>& folders,
+                                            const DirectoryOptions& options, OpenReport* report) {
+  if (folders.empty()) return fail(no_folder());
+  for (const std::string& folder : folders) {
+    if (!holds_store(folder)) {
+      return fail(Error{Code::kNoStore, fmt::format("there is no store in {}", folder), {}});
+    }
+  }
+  DirectoryStore made;
+  auto locks = lock_all(
+      folders, options.store.read_only ? FolderLock::Mode::kRead : FolderLock::Mode::kWrite);
+  if (!locks) return fail(locks.error());
+  made.parts_->locks = std::move(*locks);
+  const auto shape = find_shape(folders);
+  if (!shape) return fail(shape.error());
+  auto backend = open_backend(shape->folders, options, shape->chunks_per_block);
+  if (!backend) return fail(backend.error());
+  auto opened = Store::open(std::move(*backend), options.store, report);
+  if (!opened) return fail(opened.error());
+  made.parts_->store = std::move(*opened);
+  return made;
+}
+
+namespace {
+
+// A look at a store that others may be using: no lock, nothing written.
+Result<ScrubReport> scrub_once(const std::vector<std::string>& folders, const Progress& progress) {
+  const auto shape = find_shape(folders);
+  if (!shape) return fail(shape.error());
+  DirectoryOptions options;
+  options.store.read_only = true;
+  auto backend = open_backend(shape->folders, options, shape->chunks_per_block);
+  if (!backend) return fail(backend.error());
+  OpenReport report;
+  auto store = Store::open(std::move(*backend), options.store, &report);
+  if (!store) return fail(store.error());
+  return (*store)->scrub(progress);
+}
+
+bool same(const Damage& a, const Damage& b) {
+  return a.object == b.object && a.offset == b.offset && a.chunk == b.chunk && a.field == b.field &&
+         a.expected == b.expected && a.actual == b.actual;
+}
+
+}  // namespace
+
+Result<ScrubReport> scrub(const std::vector<std::string>& folders, const Progress& progress) {
+  if (folders.empty()) return fail(no_folder());
+  auto report = scrub_once(folders, progress);
+  const auto fine = [&] { return report && report->damaged == 0; };
+  if (fine() || lock_all(folders, FolderLock::Mode::kRead)) return report;
+  // In use: what was freed and written again meanwhile looks damaged, once. What is damaged looks
+  // so again, to who reads the log anew.
+  for (int i = 0; i < 3 && !fine(); ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    auto again = scrub_once(folders, progress);
+    if (again && report) {
+      std::erase_if(again->damage, [&](const Damage& damage) {
+        return std::ranges::none_of(report->damage,
+                                    [&](const Damage& other) { return same(damage, other); });
+      });
+      again->damaged = again->damage.size();
+    }
+    report = std::move(again);
+  }
+  return report;
+}
+
+}  // namespace verbena::store

@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+// Stores in folders: made, opened by one owner, verified by others, salvaged.
+#include "store/directory.h"
+
+#include <filesystem>
+#include <fstream>
+
+#include <gtest/gtest.h>
+
+#include "store/crc_parts.h"
+#include "store/record.h"
+
+namespace verbena::store {
+namespace {
+
+namespace fs = std::filesystem;
+using Bytes = std::vector<uint8_t>;
+constexpr ObjectId kOne{1, 1};
+constexpr ObjectId kTwo{1, 2};
+
+Bytes pattern(size_t size, uint64_t seed) {
+  SeededRandom random(seed);
+  Bytes bytes(size);
+  for (uint8_t& byte : bytes) byte = static_cast<uint8_t>(random.next());
+  return bytes;
+}
+
+class DirectoryTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::string name = ::testing::TempDir() + "verbena-folder-XXXXXX";
+    ASSERT_NE(mkdtemp(name.data()), nullptr);
+    root_ = name;
+    options_.chunks_per_block = 64;
+    options_.capacity_bytes = 32 * 64 * kChunkBytes;
+  }
+  void TearDown() override { fs::remove_all(root_); }
+
+  [[nodiscard]] std::string at(const std::string& name) const { return root_ + "/" + name; }
+  DirectoryStore make(const std::vector<std::string>& folders) {
+    auto made = DirectoryStore::create(folders, options_);
+    EXPECT_TRUE(made.has_value()) << made.error().what;
+    return std::move(*made);
+  }
+  DirectoryStore open(const std::vector<std::string>& folders) {
+    auto made = DirectoryStore::open(folders, options_);
+    EXPECT_TRUE(made.has_value()) << made.error().what;
+    return std::move(*made);
+  }
+  static Bytes read(Store& store, ObjectId id) {
+    Bytes bytes(1'000'000);
+    const auto done = store.read(id, 0, bytes);
+    EXPECT_TRUE(done.has_value()) << done.error().what;
+    bytes.resize(done.value_or(0));
+    return bytes;
+  }
+  // Turns over one bit in a file.
+  static void spoil(const std::string& path, uint64_t offset) {
+    std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+    file.seekg(static_cast<std::streamoff>(offset));
+    const int byte = file.get();
+    file.seekp(static_cast<std::streamoff>(offset));
+    file.put(static_cast<char>(byte ^ 4));
+    ASSERT_TRUE(file.good());
+  }
+
+  std::string root_;
+  DirectoryOptions options_;
+};
+
+TEST_F(DirectoryTest, HasOneOwner) {
+  const std::vector<std::string> folder{at("a")};
+  EXPECT_EQ(DirectoryStore::open(folder, options_).error().code, Code::kNoStore);
+  {
+    auto store = make(folder);
+    ASSERT_TRUE(store->create_object(kOne));
+    const auto second = DirectoryStore::open(folder, options_);
+    ASSERT_FALSE(second.has_value());
+    EXPECT_EQ(second.error().code, Code::kInUse);
+    EXPECT_NE(second.error().what.find(std::to_string(getpid())), std::string::npos)
+        << second.error().what;
+  }
+  EXPECT_EQ(DirectoryStore::create(folder, options_).error().code, Code::kExists);
+  DirectoryOptions reading = options_;
+  reading.store.read_only = true;
+  auto one = DirectoryStore::open(folder, reading);
+  auto two = DirectoryStore::open(folder, reading);
+  ASSERT_TRUE(one && two);
+  EXPECT_TRUE((*two)->stat(kOne).has_value());
+  EXPECT_EQ((*two)->create_object(kTwo).error().code, Code::kReadOnly);
+  EXPECT_EQ(DirectoryStore::open(folder, options_).error().code, Code::kInUse);
+}
+
+TEST_F(DirectoryTest, LiesInSeveralFoldersNamedInAnyOrder) {
+  const Bytes bytes = pattern(900'000, 1);
+  {
+    auto store = make({at("a"), at("b"), at("c")});
+    ASSERT_TRUE(store->create_object(kOne) && store->write(kOne, 0, bytes));
+    ASSERT_TRUE(store->close());
+  }
+  EXPECT_EQ(DirectoryStore::open({at("a"), at("b")}, options_).error().code, Code::kInvalid);
+  EXPECT_EQ(DirectoryStore::open({at("a"), at("b"), at("b")}, options_).error().code, Code::kInUse);
+  auto store = open({at("c"), at("a"), at("b")});
+  EXPECT_EQ(read(store.store(), kOne), bytes);
+  EXPECT_EQ(store->info().media, 3u);
+}
+
+TEST_F(DirectoryTest, TheOtherSuperblockServes) {
+  for (const uint64_t spoilt : {uint64_t{10}, 64 * kChunkBytes + 4095}) {
+    fs::remove_all(at("a"));
+    {
+      auto store = make({at("a")});
+      ASSERT_TRUE(store->create_object(kOne) && store->write(kOne, 0, pattern(1000, 1)));
+      ASSERT_TRUE(store->close());
+    }
+    spoil(at("a/blocks.0of1.000"), spoilt);
+    auto found = scrub({at("a")});
+    ASSERT_TRUE(found.has_value()) << found.error().what;
+    EXPECT_EQ(found->damaged, 1u);
+    OpenReport report;
+    auto opened = DirectoryStore::open({at("a")}, options_, &report);
+    ASSERT_TRUE(opened.has_value()) << opened.error().what;
+    EXPECT_EQ(report.damage.size(), 1u);
+    EXPECT_EQ(read(opened->store(), kOne), pattern(1000, 1));
+    ASSERT_TRUE(opened->store().close());
+    opened = fail(Error{});
+    found = scrub({at("a")});
+    ASSERT_TRUE(found.has_value());
+    EXPECT_EQ(found->damaged, 0u) << "opening has mended it";
+  }
+}
+
+TEST_F(DirectoryTest, ScrubsAStoreInUse) {
+  auto store = make({at("a")});
+  ASSERT_TRUE(store->create_object(kOne));
+  for (uint64_t i = 0; i < 20; ++i) {
+    ASSERT_TRUE(store->write(kOne, 0, pattern(300'000, i)));
+    ASSERT_TRUE(store->flush());
+    const auto found = scrub({at("a")});
+    ASSERT_TRUE(found.has_value()) << found.error().what;
+    EXPECT_EQ(found->damaged, 0u);
+    EXPECT_EQ(found->chunks, 75u);
+  }
+}
+
+TEST_F(DirectoryTest, SalvagesByTheLogOrWithoutIt) {
+  const Bytes one = pattern(100'000, 1);
+  const Bytes two = pattern(5'000, 2);
+  for (const bool with_log : {true, false}) {
+    fs::remove_all(at("a"));
+    fs::remove_all(at("b"));
+    uint64_t chunk = 0;
+    {
+      auto store = make({at("a")});
+      ASSERT_TRUE(store->create_object(kOne, "one") && store->write(kOne, 0, pattern(100'000, 9)));
+      ASSERT_TRUE(store->create_object(kTwo, "two") && store->write(kTwo, 0, two));
+      ASSERT_TRUE(store->write(kOne, 0, one));
+      ASSERT_TRUE(store->create_object({3, 3}, "gone") && store->remove({3, 3}));
+      chunk = store->segments(kTwo, 0, 1)->front().chunk;
+      ASSERT_TRUE(store->close());
+    }
+    const std::string file = at("a/blocks.0of1.000");
+    spoil(file, chunk * kChunkBytes + 17);
+    if (!with_log) {
+      spoil(file, 5);
+      spoil(file, 64 * kChunkBytes + 5);
+      EXPECT_EQ(DirectoryStore::open({at("a")}, options_).error().code, Code::kDamaged);
+    }
+    const auto report = salvage({at("a")}, {at("b")});
+    ASSERT_TRUE(report.has_value()) << report.error().what;
+    EXPECT_EQ(report->by_log, with_log);
+    EXPECT_EQ(report->objects, 2u);
+    EXPECT_GE(report->bad_chunks, 1u);
+    EXPECT_FALSE(report->guesses.empty());
+    auto store = open({at("b")});
+    EXPECT_EQ(read(store.store(), *store->find("one")), one);
+    Bytes partly = two;
+    std::fill_n(partly.begin(), kDataBytes, 0);
+    EXPECT_EQ(read(store.store(), *store->find("two")), partly);
+    EXPECT_FALSE(store->find("gone").has_value());
+  }
+}
+
+TEST_F(DirectoryTest, RefusesAFormatItDoesNotKnow) {
+  { auto store = make({at("a")}); }
+  for (const uint64_t block : {0, 64}) {
+    std::fstream file(at("a/blocks.0of1.000"), std::ios::in | std::ios::out | std::ios::binary);
+    std::array<char, kChunkBytes> bytes{};
+    file.seekg(static_cast<std::streamoff>(block * kChunkBytes));
+    file.read(bytes.data(), bytes.size());
+    auto* const chunk = reinterpret_cast<uint8_t*>(bytes.data());
+    chunk[17] = 99;  // of the version behind the magic
+    seal(chunk, head_of(chunk), crc_of({chunk, kDataBytes}));
+    file.seekp(static_cast<std::streamoff>(block * kChunkBytes));
+    file.write(bytes.data(), bytes.size());
+  }
+  const auto opened = DirectoryStore::open({at("a")}, options_);
+  ASSERT_FALSE(opened.has_value());
+  EXPECT_EQ(opened.error().code, Code::kVersion) << opened.error().what;
+}
+
+}  // namespace
+}  // namespace verbena::store

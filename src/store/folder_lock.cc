@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "store/folder_lock.h"
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+
+namespace verbena::store {
+namespace {
+
+// Whoever writes notes its process id, for others to read. It may be out of date.
+std::string owner_of(int file) {
+  std::array<char, 32> text{};
+  const ssize_t n = pread(file, text.data(), text.size() - 1, 0);
+  const std::string owner(text.data(), n > 0 ? static_cast<size_t>(n) : 0);
+  const bool number =
+      !owner.empty() && owner.find_first_not_of("0123456789\n") == std::string::npos;
+  return number ? " (process " + owner.substr(0, owner.find('\n')) + ")" : "";
+}
+
+}  // namespace
+
+Result<FolderLock> FolderLock::take(const std::string& folder, Mode mode) {
+  const std::string path = folder + "/lock";
+  UniqueFd file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644));
+  // Somebody who may not write can still read, and so can all on a file system that is read-only.
+  if (!file.valid() && mode == Mode::kRead && (errno == EACCES || errno == EROFS)) {
+    file = UniqueFd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+    if (!file.valid() && errno == ENOENT) return FolderLock(UniqueFd());
+  }
+  if (!file.valid()) {
+    return fail(Error{Code::kIo, fmt::format("{}: {}", path, std::strerror(errno)), {}});
+  }
+  if (flock(file.get(), (mode == Mode::kWrite ? LOCK_EX : LOCK_SH) | LOCK_NB) != 0) {
+    if (errno != EWOULDBLOCK) {
+      return fail(Error{Code::kIo, fmt::format("{}: {}", path, std::strerror(errno)), {}});
+    }
+    return fail(Error{
+        Code::kInUse,
+        fmt::format("the store in {} is in use by another process{}", folder, owner_of(file.get())),
+        {}});
+  }
+  if (mode == Mode::kWrite) {
+    const std::string pid = std::to_string(getpid()) + "\n";
+    if (ftruncate(file.get(), 0) == 0) {
+      static_cast<void>(!pwrite(file.get(), pid.data(), pid.size(), 0));
+    }
+  }
+  return FolderLock(std::move(file));
+}
+
+}  // namespace verbena::store

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "store/folder_shape.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <filesystem>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+
+#include "base/unique_fd.h"
+#include "store/log_reader.h"
+#include "store/record.h"
+
+namespace verbena::store {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Member {
+  uint32_t medium = 0;
+  uint32_t media = 0;
+};
+
+// Of blocks.IofN.000.
+std::optional<Member> member_of(const std::string& name) {
+  constexpr std::string_view kPrefix = "blocks.";
+  constexpr std::string_view kSuffix = ".000";
+  if (!name.starts_with(kPrefix) || !name.ends_with(kSuffix)) return std::nullopt;
+  const char* const end = name.data() + name.size() - kSuffix.size();
+  Member member;
+  const auto first = std::from_chars(name.data() + kPrefix.size(), end, member.medium);
+  if (first.ec != std::errc{} || end - first.ptr < 3 || first.ptr[0] != 'o' ||
+      first.ptr[1] != 'f') {
+    return std::nullopt;
+  }
+  const auto second = std::from_chars(first.ptr + 2, end, member.media);
+  if (second.ec != std::errc{} || second.ptr != end || member.medium >= member.media) {
+    return std::nullopt;
+  }
+  return member;
+}
+
+std::optional<Member> find_member(const std::string& folder) {
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(folder, ignored)) {
+    if (const auto member = member_of(entry.path().filename().string())) return member;
+  }
+  return std::nullopt;
+}
+
+using Chunk = std::array<uint8_t, kChunkBytes>;
+
+// A chunk of the first file of a medium; zeros if there is none.
+Chunk read_chunk(const std::string& folder, uint32_t medium, uint32_t media, uint64_t chunk) {
+  Chunk bytes{};
+  const std::string path = fmt::format("{}/blocks.{}of{}.000", folder, medium, media);
+  const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  if (file.valid()) {
+    static_cast<void>(
+        !pread(file.get(), bytes.data(), bytes.size(), static_cast<off_t>(chunk * kChunkBytes)));
+  }
+  return bytes;
+}
+
+// The second superblock lies at the beginning of block 1: in the second folder, or behind block 0,
+// however long that is.
+Chunk read_second(const std::vector<std::string>& folders) {
+  const auto media = static_cast<uint32_t>(folders.size());
+  if (media > 1) return read_chunk(folders[1], 1, media, 0);
+  Chunk best{};
+  for (uint32_t chunks = kMaxRunChunks; chunks >= 16; chunks /= 2) {
+    const Chunk bytes = read_chunk(folders[0], 0, 1, chunks);
+    const auto root = decode_superblock(bytes);
+    if (root && root->chunks_per_block == chunks) return bytes;
+    if (chunks == kMaxRunChunks || (!root && root.error() != SuperblockFault::kMagic)) best = bytes;
+  }
+  return best;
+}
+
+}  // namespace
+
+bool holds_store(const std::string& folder) { return find_member(folder).has_value(); }
+
+bool unfinished(const std::vector<std::string>& folders) {
+  const auto media = static_cast<uint32_t>(folders.size());
+  return read_chunk(folders[0], 0, media, 0) == Chunk{} && read_second(folders) == Chunk{};
+}
+
+Result<FolderShape> find_shape(const std::vector<std::string>& folders) {
+  FolderShape shape;
+  shape.folders.resize(folders.size());
+  for (const std::string& folder : folders) {
+    const auto member = find_member(folder);
+    if (!member) {
+      return fail(Error{Code::kNoStore, fmt::format("there is no store in {}", folder), {}});
+    }
+    if (member->media != folders.size()) {
+      return fail(Error{
+          Code::kInvalid,
+          fmt::format("{} is one of {} folders of a store; name them all", folder, member->media),
+          {}});
+    }
+    if (!shape.folders[member->medium].empty()) {
+      return fail(Error{Code::kInvalid,
+                        fmt::format("{} and {} are the same part of a store", folder,
+                                    shape.folders[member->medium]),
+                        {}});
+    }
+    shape.folders[member->medium] = folder;
+  }
+  const Chunk first = read_chunk(shape.folders[0], 0, static_cast<uint32_t>(folders.size()), 0);
+  const auto roots = read_roots(first, read_second(shape.folders));
+  if (!roots) {
+    Error error = roots.error();
+    error.what = shape.folders[0] + ": " + error.what;
+    return fail(std::move(error));
+  }
+  shape.chunks_per_block = roots->root.chunks_per_block;
+  return shape;
+}
+
+}  // namespace verbena::store

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "store/raw_chunks.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <variant>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include "store/record.h"
+
+namespace verbena::store {
+namespace {
+
+namespace fs = std::filesystem;
+constexpr uint32_t kBatch = 256;
+
+bool all_zero(const uint8_t* chunk) {
+  return chunk[0] == 0 && std::memcmp(chunk, chunk + 1, kChunkBytes - 1) == 0;
+}
+
+}  // namespace
+
+Result<RawChunks> RawChunks::open(const std::vector<std::string>& folders) {
+  RawChunks raw;
+  raw.buffer_.resize(size_t{kBatch} * kChunkBytes);
+  for (const std::string& folder : folders) {
+    std::vector<std::string> names;
+    std::error_code error;
+    for (const auto& entry : fs::directory_iterator(folder, error)) {
+      const std::string name = entry.path().filename().string();
+      if (name.starts_with("blocks.") && !name.ends_with(".new")) names.push_back(entry.path());
+    }
+    if (error) return fail(Error{Code::kIo, folder + ": " + error.message(), {}});
+    std::ranges::sort(names);
+    for (const std::string& name : names) {
+      File file{UniqueFd(::open(name.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW)), 0};
+      struct stat status{};
+      if (!file.fd.valid() || fstat(file.fd.get(), &status) != 0 || !S_ISREG(status.st_mode)) {
+        return fail(Error{Code::kIo, name + ": " + std::strerror(errno), {}});
+      }
+      file.chunks = static_cast<uint64_t>(status.st_size) / kChunkBytes;
+      raw.files_.push_back(std::move(file));
+    }
+  }
+  return raw;
+}
+
+// Into the buffer, of one file.
+Result<void> RawChunks::read(uint64_t number, uint32_t count) {
+  for (const File& file : files_) {
+    if (number >= file.chunks) {
+      number -= file.chunks;
+      continue;
+    }
+    size_t done = 0;
+    const size_t all = size_t{count} * kChunkBytes;
+    while (done < all) {
+      const ssize_t n = pread(file.fd.get(), buffer_.data() + done, all - done,
+                              static_cast<off_t>(number * kChunkBytes + done));
+      if (n < 0 && errno == EINTR) continue;
+      if (n <= 0) break;
+      done += static_cast<size_t>(n);
+    }
+    // What the disk does not give is as good as damaged.
+    std::memset(buffer_.data() + done, 0xff, all - done);
+    return {};
+  }
+  return fail(Error{Code::kIo, fmt::format("there is no chunk {}", number), {}});
+}
+
+Result<RawFindings> RawChunks::scan(const Progress& progress) {
+  uint64_t total = 0;
+  for (const File& file : files_) total += file.chunks;
+  uint64_t base = 0;
+  for (const File& file : files_) {
+    for (uint64_t at = 0; at < file.chunks; at += kBatch) {
+      const auto count = static_cast<uint32_t>(std::min<uint64_t>(kBatch, file.chunks - at));
+      if (const auto done = read(base + at, count); !done) return fail(done.error());
+      for (uint32_t i = 0; i < count; ++i) {
+        note(buffer_.data() + size_t{i} * kChunkBytes, base + at + i);
+      }
+      if (progress && !progress(base + at + count, total)) {
+        return fail(Error{Code::kInvalid, "stopped", {}});
+      }
+    }
+    base += file.chunks;
+  }
+  // The store that most of the chunks are of.
+  const auto most =
+      std::ranges::max_element(stores_, {}, [](const auto& entry) { return entry.second.chunks; });
+  RawFindings findings;
+  if (most != stores_.end()) findings = std::move(most->second.findings);
+  findings.all = total;
+  findings.bad = bad_;
+  return findings;
+}
+
+void RawChunks::note(const uint8_t* chunk, uint64_t number) {
+  const ChunkVerdict verdict = examine(std::span<const uint8_t, kChunkBytes>(chunk, kChunkBytes));
+  if (verdict != ChunkVerdict::kGood) {
+    if (!all_zero(chunk)) ++bad_;
+    return;
+  }
+  const ChunkHead head = head_of(chunk);
+  OfStore& store = stores_[head.store];
+  ++store.chunks;
+  if ((head.flags & (kFlagLog | kFlagCheckpoint)) != 0) return note_log(chunk, store.findings);
+  if (head.flags != 0 || head.birth.owner == 0) return;
+  auto& latest = store.findings.objects[head.birth.owner].chunks[head.birth.index];
+  if (latest.txn < head.birth.txn) latest = {number, head.birth.txn, head.length};
+}
+
+void RawChunks::note_log(const uint8_t* chunk, RawFindings& findings) {
+  const ChunkHead head = head_of(chunk);
+  RecordReader reader({chunk, std::min<size_t>(head.length, kDataBytes)});
+  while (!reader.done()) {
+    const auto record = reader.next();
+    if (!record) return;
+    // A checkpoint's chunks count from 0: older than anything in the log is near enough.
+    const uint64_t sequence = head.flags == kFlagLog ? head.birth.index : 0;
+    if (const auto* create = std::get_if<CreateRecord>(&*record)) {
+      auto& known = findings.names[create->number];
+      known.id = create->id;
+      if (known.name.empty()) known.name = create->name;
+    } else if (const auto* rename = std::get_if<RenameRecord>(&*record)) {
+      auto& known = findings.names[rename->number];
+      if (sequence >= known.sequence) {
+        known.name = rename->name;
+        known.sequence = sequence;
+      }
+    } else if (const auto* gone = std::get_if<DeleteRecord>(&*record)) {
+      findings.deleted.insert(gone->number);
+    }
+  }
+}
+
+Result<std::span<const uint8_t, kDataBytes>> RawChunks::data(uint64_t number) {
+  if (const auto done = read(number, 1); !done) return fail(done.error());
+  if (examine(std::span<const uint8_t, kChunkBytes>(buffer_.data(), kChunkBytes)) !=
+      ChunkVerdict::kGood) {
+    return fail(Error{Code::kDamaged, fmt::format("chunk {} is damaged", number), {}});
+  }
+  return std::span<const uint8_t, kDataBytes>(buffer_.data(), kDataBytes);
+}
+
+}  // namespace verbena::store

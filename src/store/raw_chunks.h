@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// The chunks in a store's files as they lie there, without log or superblock: for salvaging.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "base/unique_fd.h"
+#include "store/chunk.h"
+#include "store/store.h"
+
+namespace verbena::store {
+
+// What a look at all chunks found.
+struct RawFindings {
+  struct Chunk {
+    uint64_t number = 0;
+    uint64_t txn = 0;
+    uint16_t length = 0;
+  };
+  struct Object {
+    std::map<uint64_t, Chunk> chunks;  // by index, the latest of each
+  };
+  struct Name {
+    std::optional<ObjectId> id;
+    std::string name;
+    uint64_t sequence = 0;  // of the log chunk that says so
+  };
+  std::map<uint64_t, Object> objects;  // by number
+  std::unordered_map<uint64_t, Name> names;
+  std::set<uint64_t> deleted;
+  uint64_t all = 0;  // chunks looked at
+  uint64_t bad = 0;  // that are neither whole nor empty
+};
+
+class RawChunks {
+ public:
+  [[nodiscard]] static Result<RawChunks> open(const std::vector<std::string>& folders);
+  [[nodiscard]] Result<RawFindings> scan(const Progress& progress);
+  // The data of a chunk, verified again; until the next call.
+  [[nodiscard]] Result<std::span<const uint8_t, kDataBytes>> data(uint64_t number);
+
+ private:
+  struct File {
+    UniqueFd fd;
+    uint64_t chunks = 0;
+  };
+  [[nodiscard]] Result<void> read(uint64_t number, uint32_t count);
+  void note(const uint8_t* chunk, uint64_t number);
+  static void note_log(const uint8_t* chunk, RawFindings& findings);
+
+  std::vector<File> files_;  // numbers count through all of them
+  std::vector<uint8_t> buffer_;
+  // By the tag of the store: files may have been another's before.
+  struct OfStore {
+    uint64_t chunks = 0;
+    RawFindings findings;
+  };
+  std::map<uint32_t, OfStore> stores_;
+  uint64_t bad_ = 0;
+};
+
+}  // namespace verbena::store

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+// A new store from what is left of an old one: by its log where that can be read, otherwise from
+// bare chunks, each of which says for which object it was written, and when.
+#include <algorithm>
+#include <optional>
+
+#include <fmt/format.h>
+
+#include "store/directory.h"
+#include "store/folder_shape.h"
+#include "store/raw_chunks.h"
+#include "store/record.h"
+
+namespace verbena::store {
+namespace {
+
+constexpr size_t kPieceBytes = 256 * kDataBytes;
+constexpr size_t kMaxGuesses = 1000;
+
+class Salvage {
+ public:
+  Salvage(Store& to, const Progress& progress) : to_(to), progress_(progress) {}
+
+  Result<void> by_log(Store& from) {
+    report.by_log = true;
+    const uint64_t all = from.space().used;
+    std::optional<Cursor> after;
+    for (;;) {
+      const auto page = from.list(after, 256);
+      for (const ObjectInfo& object : page) {
+        if (const auto done = bring(from, object, all); !done) return done;
+      }
+      if (page.size() < 256) break;
+      after = Cursor{page.back().name, page.back().id};
+    }
+    if (report.objects > 0) guess("chunks that objects shared are copies of their own now");
+    return {};
+  }
+
+  Result<void> from_chunks(RawChunks& raw) {
+    const auto found = raw.scan([&](uint64_t done, uint64_t all) { return go_on(done, 2 * all); });
+    if (!found) return fail(found.error());
+    report.bad_chunks = found->bad;
+    guess(
+        "the log cannot be read: of each chunk of an object the latest one was taken, even if the "
+        "object was truncated since; clones that were never written to are not there");
+    for (const auto& [number, object] : found->objects) {
+      if (found->deleted.contains(number)) {
+        guess(fmt::format("object number {} was deleted and is left out", number));
+        continue;
+      }
+      if (const auto done = rebuild(raw, *found, number, object); !done) return done;
+    }
+    return {};
+  }
+
+  SalvageReport report;
+
+ private:
+  void guess(std::string what) {
+    if (report.guesses.size() < kMaxGuesses) report.guesses.push_back(std::move(what));
+  }
+  [[nodiscard]] bool go_on(uint64_t done, uint64_t all) {
+    return !progress_ || progress_(done, all);
+  }
+  static Result<void> stopped() { return fail(Error{Code::kInvalid, "stopped", {}}); }
+
+  // One object, segment by segment, so that holes stay holes.
+  Result<void> bring(Store& from, const ObjectInfo& object, uint64_t all) {
+    if (const auto made = to_.create_object(object.id, object.name); !made) return made;
+    for (uint64_t offset = 0;;) {
+      const auto segments = from.segments(object.id, offset, 64);
+      if (!segments) return fail(segments.error());
+      for (const SegmentInfo& segment : *segments) {
+        const uint64_t end = std::min(segment.offset + segment.size, object.size);
+        for (uint64_t at = segment.offset; at < end; at += kPieceBytes) {
+          if (const auto done = bring_piece(from, object, at, std::min(end - at, kPieceBytes));
+              !done) {
+            return done;
+          }
+          if (!go_on(report.chunks, all)) return stopped();
+        }
+        offset = segment.offset + segment.size;
+      }
+      if (segments->size() < 64) break;
+    }
+    ++report.objects;
+    return to_.truncate(object.id, object.size);
+  }
+
+  Result<void> bring_piece(Store& from, const ObjectInfo& object, uint64_t at, uint64_t length) {
+    buffer_.resize(length);
+    if (from.read(object.id, at, buffer_)) {
+      report.chunks += (length + kDataBytes - 1) / kDataBytes;
+      return to_.write(object.id, at, buffer_);
+    }
+    // Some of it is bad: what is not is brought over.
+    for (uint64_t i = at; i < at + length; i += kDataBytes) {
+      buffer_.resize(std::min<uint64_t>(kDataBytes, at + length - i));
+      if (from.read(object.id, i, buffer_)) {
+        ++report.chunks;
+        if (const auto done = to_.write(object.id, i, buffer_); !done) return done;
+      } else {
+        ++report.bad_chunks;
+        guess(fmt::format("object {}: {} bytes at offset {} were damaged and are zeros now",
+                          text_of(object.id), buffer_.size(), i));
+      }
+    }
+    return {};
+  }
+
+  Result<void> rebuild(RawChunks& raw, const RawFindings& found, uint64_t number,
+                       const RawFindings::Object& object) {
+    ObjectId id{0, number};
+    std::string name;
+    const auto known = found.names.find(number);
+    if (known != found.names.end()) name = known->second.name;
+    if (known != found.names.end() && known->second.id) {
+      id = *known->second.id;
+    } else {
+      guess(fmt::format("object number {} has lost its id: it is {} now", number, text_of(id)));
+    }
+    auto made = to_.create_object(id, name);
+    if (!made && made.error().code == Code::kExists && !name.empty()) {
+      guess(fmt::format("object {} has lost its name '{}' to another", text_of(id), name));
+      made = to_.create_object(id);
+    }
+    if (!made) return made;
+    for (const auto& [index, chunk] : object.chunks) {
+      const auto bytes = raw.data(chunk.number);
+      if (!bytes) {
+        ++report.bad_chunks;
+        continue;
+      }
+      const auto done = to_.write(id, index * kDataBytes, bytes->first(chunk.length));
+      if (!done) return done;
+      ++report.chunks;
+      if (!go_on(found.all + report.chunks, 2 * found.all)) return stopped();
+    }
+    ++report.objects;
+    return {};
+  }
+
+  Store& to_;
+  const Progress& progress_;
+  std::vector<uint8_t> buffer_;
+};
+
+}  // namespace
+
+Result<SalvageReport> salvage(const std::vector<std::string>& from,
+                              const std::vector<std::string>& to, const Progress& progress) {
+  DirectoryOptions reading;
+  reading.store.read_only = true;
+  auto old = DirectoryStore::open(from, reading);
+  if (!old && old.error().code != Code::kDamaged) return fail(old.error());
+  auto made = DirectoryStore::create(to, {});
+  if (!made) return fail(made.error());
+  Salvage work(made->store(), progress);
+  Result<void> done;
+  if (old) {
+    done = work.by_log(old->store());
+  } else {
+    auto raw = RawChunks::open(from);
+    if (!raw) return fail(raw.error());
+    done = work.from_chunks(*raw);
+  }
+  if (!done) return fail(done.error());
+  if (const auto closed = made->store().close(); !closed) return fail(closed.error());
+  return std::move(work.report);
+}
+
+}  // namespace verbena::store
