@@ -11,16 +11,6 @@ namespace {
 // What a leaf costs beside its runs: the node of the map, and what the heap adds to both.
 constexpr uint64_t kLeafOverhead = 112;
 
-// The runs of a leaf that have anything in [first, end).
-template <typename Leaf>
-[[nodiscard]] auto touched(Leaf& leaf, uint64_t first, uint64_t end) {
-  const auto from = std::ranges::lower_bound(leaf, first, std::ranges::less_equal{},
-                                             [](const Run& run) { return run.index + run.count; });
-  auto to = from;
-  while (to != leaf.end() && to->index < end) ++to;
-  return std::pair{from, to};
-}
-
 }  // namespace
 
 Run SegmentTable::clipped(const Run& run, uint64_t first, uint64_t end) {
@@ -55,12 +45,24 @@ SegmentTable::Leaves::iterator SegmentTable::leaf_at(uint64_t index) {
   return leaf == leaves_.begin() ? leaf : std::prev(leaf);
 }
 
+size_t SegmentTable::first_behind(const Leaf& leaf, uint64_t index) {
+  size_t low = 0;
+  size_t high = leaf.size();
+  while (low < high) {
+    const size_t middle = (low + high) / 2;
+    if (leaf[middle].index + leaf[middle].count <= index) {
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  return low;
+}
+
 const Run* SegmentTable::find(uint64_t index) const {
   for (auto leaf = leaf_at(index); leaf != leaves_.end(); ++leaf) {
-    const auto run =
-        std::ranges::lower_bound(leaf->second, index, std::ranges::less_equal{},
-                                 [](const Run& each) { return each.index + each.count; });
-    if (run != leaf->second.end()) return &*run;
+    const size_t at = first_behind(leaf->second, index);
+    if (at < leaf->second.size()) return &leaf->second[at];
   }
   return nullptr;
 }
@@ -81,40 +83,47 @@ void SegmentTable::prepare(uint64_t first, uint64_t end, std::span<const Run> ru
   auto last = leaf;
   while (std::next(last) != leaves_.end() && std::next(last)->first < end) ++last;
 
-  const auto [from, ignored_to] = touched(leaf->second, first, end);
-  const auto [ignored_from, to] = touched(last->second, first, end);
-  if (from != leaf->second.end() && from->index < first) {
-    change.runs_.push_back(clipped(*from, from->index, first));
+  const Leaf& front = leaf->second;
+  const Leaf& back = last->second;
+  const size_t from = first_behind(front, first);
+  size_t to = leaf == last ? from : 0;
+  while (to < back.size() && back[to].index < end) ++to;
+  change.first_leaf_ = leaf;
+  change.last_leaf_ = last;
+  change.from_ = from;
+  change.to_ = to;
+  if (from < front.size() && front[from].index < first) {
+    change.runs_.push_back(clipped(front[from], front[from].index, first));
   }
   change.runs_.insert(change.runs_.end(), runs.begin(), runs.end());
-  if (to != last->second.begin()) {
-    const Run& cut = *std::prev(to);
+  if (to > 0) {
+    const Run& cut = back[to - 1];
     if (cut.index + cut.count > end && cut.index < end) {
       change.runs_.push_back(clipped(cut, end, cut.index + cut.count));
     }
   }
 
   if (leaf == last) {
-    const size_t gone = static_cast<size_t>(to - from);
-    const size_t result = leaf->second.size() - gone + change.runs_.size();
+    const size_t result = front.size() - (to - from) + change.runs_.size();
     if (result <= kLeafRuns) {
-      if (leaf->second.capacity() < result) {
-        leaf->second.reserve(std::min(kLeafRuns, std::max(result, leaf->second.size() * 2)));
+      if (front.capacity() < result) {
+        leaf->second.reserve(std::min(kLeafRuns, std::max(result, front.size() * 2)));
       }
       return;
     }
   }
   // New leaves, equally filled, of what is left at both ends and the new in between.
-  std::vector<Run> all(leaf->second.begin(), from);
-  all.reserve(all.size() + change.runs_.size() + static_cast<size_t>(last->second.end() - to));
+  std::vector<Run> all;
+  all.reserve(from + change.runs_.size() + back.size() - to);
+  all.insert(all.end(), front.begin(), front.begin() + static_cast<ptrdiff_t>(from));
   all.insert(all.end(), change.runs_.begin(), change.runs_.end());
-  all.insert(all.end(), to, last->second.end());
+  all.insert(all.end(), back.begin() + static_cast<ptrdiff_t>(to), back.end());
   const size_t leaves = std::max<size_t>(1, (all.size() + kLeafRuns - 1) / kLeafRuns);
   change.prepared_.reserve(leaves);
   size_t taken = 0;
   for (size_t i = 0; i < leaves; ++i) {
     // Appending fills leaves rather than halves them.
-    const size_t share = to == last->second.end() && std::next(last) == leaves_.end()
+    const size_t share = to == back.size() && std::next(last) == leaves_.end()
                              ? std::min(kLeafRuns, all.size() - taken)
                              : (all.size() - taken) / (leaves - i);
     Leaves one;
@@ -128,17 +137,14 @@ void SegmentTable::prepare(uint64_t first, uint64_t end, std::span<const Run> ru
 }
 
 void SegmentTable::replace(Change& change) noexcept {
-  const auto leaf = leaf_at(change.first_);
-  for_each(change.first_, change.end_, [&](const Run& run) {
-    chunks_ -= run.count;
-    return true;
-  });
   // The parts at the edges are in the change again.
   for (const Run& run : change.runs_) {
     if (run.index >= change.first_ && run.index < change.end_) chunks_ += run.count;
   }
+  const auto leaf = change.first_leaf_;
   if (change.prepared_.empty()) {
-    auto [from, to] = touched(leaf->second, change.first_, change.end_);
+    const auto from = leaf->second.begin() + static_cast<ptrdiff_t>(change.from_);
+    const auto to = leaf->second.begin() + static_cast<ptrdiff_t>(change.to_);
     runs_ += change.runs_.size();
     runs_ -= static_cast<uint64_t>(to - from);
     // In place: what fits over the old, then the rest.
@@ -153,10 +159,11 @@ void SegmentTable::replace(Change& change) noexcept {
     return;
   }
   auto end = leaf;
-  do {
+  const auto stop = std::next(change.last_leaf_);
+  while (end != stop) {
     runs_ -= end->second.size();
     end = leaves_.erase(end);
-  } while (end != leaves_.end() && end->first < change.end_);
+  }
   for (auto& node : change.prepared_) {
     runs_ += node.mapped().size();
     leaves_.insert(end, std::move(node));

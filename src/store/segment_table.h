@@ -37,12 +37,14 @@ class SegmentTable {
   template <typename Each>
   void for_each(uint64_t first, uint64_t end, Each each) const {
     auto leaf = leaf_at(first);
-    for (; leaf != leaves_.end(); ++leaf) {
-      for (const Run& run : leaf->second) {
-        if (run.index + run.count <= first) continue;
-        if (run.index >= end) return;
-        if (!each(clipped(run, first, end))) return;
+    if (leaf == leaves_.end()) return;
+    auto run = leaf->second.begin() + static_cast<ptrdiff_t>(first_behind(leaf->second, first));
+    for (;;) {
+      for (; run != leaf->second.end(); ++run) {
+        if (run->index >= end || !each(clipped(*run, first, end))) return;
       }
+      if (++leaf == leaves_.end()) return;
+      run = leaf->second.begin();
     }
   }
 
@@ -58,6 +60,11 @@ class SegmentTable {
     friend class SegmentTable;
     uint64_t first_ = 0;
     uint64_t end_ = 0;
+    // Where it goes: runs [from_, to_) of these leaves, to_ in the last one.
+    Leaves::iterator first_leaf_;
+    Leaves::iterator last_leaf_;
+    size_t from_ = 0;
+    size_t to_ = 0;
     std::vector<Run> runs_;                    // new, and what is left of those at the edges
     std::vector<Leaves::node_type> prepared_;  // new leaves, where one does not do
   };
@@ -68,10 +75,16 @@ class SegmentTable {
   // run, or part of one, that was there.
   template <typename Dropped>
   void apply(Change& change, Dropped dropped) noexcept {
-    for_each(change.first_, change.end_, [&](const Run& run) {
-      dropped(run);
-      return true;
-    });
+    for (auto leaf = change.first_leaf_;; ++leaf) {
+      const size_t from = leaf == change.first_leaf_ ? change.from_ : 0;
+      const size_t to = leaf == change.last_leaf_ ? change.to_ : leaf->second.size();
+      for (size_t i = from; i < to; ++i) {
+        const Run gone = clipped(leaf->second[i], change.first_, change.end_);
+        chunks_ -= gone.count;
+        dropped(gone);
+      }
+      if (leaf == change.last_leaf_) break;
+    }
     replace(change);
   }
 
@@ -92,6 +105,8 @@ class SegmentTable {
   }
 
  private:
+  // The first run of a leaf that does not end before `index`.
+  [[nodiscard]] static size_t first_behind(const Leaf& leaf, uint64_t index);
   [[nodiscard]] Leaves::const_iterator leaf_at(uint64_t index) const;
   [[nodiscard]] Leaves::iterator leaf_at(uint64_t index);
   void replace(Change& change) noexcept;

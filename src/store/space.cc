@@ -184,7 +184,7 @@ Result<void> Space::allocate(uint64_t want, std::vector<Piece>& pieces, Purpose 
         block.references[inside(pieces[i].chunk) + j].store(0, std::memory_order_relaxed);
         set(bits, inside(pieces[i].chunk) + j);
       }
-      put_back(block, bits.data());
+      put_back(block, bits.data(), 0, kMaxWords);
     }
     pieces.resize(before);
     throw;
@@ -220,10 +220,10 @@ void Space::take_from(Block& block, uint64_t& want, std::vector<Piece>& pieces) 
   if (block.free_count == 0) unlink(block);
 }
 
-// Chunks nobody refers to are free.
-void Space::put_back(Block& block, const uint64_t* bits) {
+// Chunks nobody refers to are free: those of the words [word, end).
+void Space::put_back(Block& block, const uint64_t* bits, uint32_t word, uint32_t end) {
   uint32_t added = 0;
-  for (uint32_t word = 0; word < kMaxWords; ++word) {
+  for (; word < end; ++word) {
     block.free[word] |= bits[word];
     added += static_cast<uint32_t>(std::popcount(bits[word]));
   }
@@ -251,7 +251,7 @@ void Space::give_back(const Piece& piece) {
     block.references[inside(piece.chunk) + i].store(0, std::memory_order_relaxed);
     set(bits, inside(piece.chunk) + i);
   }
-  put_back(block, bits.data());
+  put_back(block, bits.data(), 0, kMaxWords);
   give_up_empty(block);
 }
 
@@ -265,7 +265,10 @@ void Space::add(uint64_t chunk, uint32_t count) {
 void Space::drop(uint64_t chunk, uint32_t count) {
   Block& block = block_of(chunk);
   const uint32_t first = inside(chunk);
-  Bits gone{};
+  const uint32_t word = first / 64;
+  const uint32_t end = (first + count - 1) / 64 + 1;
+  std::array<uint64_t, kMaxWords> gone;  // of which only these words are used
+  std::fill(gone.begin() + word, gone.begin() + end, 0);
   uint64_t sum = 0;
   for (uint32_t i = first; i < first + count; ++i) {
     if (block.references[i].fetch_sub(1, std::memory_order_acq_rel) == 1) {
@@ -276,13 +279,11 @@ void Space::drop(uint64_t chunk, uint32_t count) {
   if (sum == 0) return;
   const std::scoped_lock lock(mutex_);
   if (!logged_) {
-    put_back(block, gone.data());
+    put_back(block, gone.data(), word, end);
     give_up_empty(block);
     return;
   }
-  for (uint32_t word = first / 64; word <= (first + count - 1) / 64; ++word) {
-    block.young[word] |= gone[word];
-  }
+  for (uint32_t i = word; i < end; ++i) block.young[i] |= gone[i];
   young_ += sum;
   if (!block.pending) {
     block.pending = true;
@@ -332,7 +333,7 @@ void Space::durable(uint64_t recorded) {
   const bool free_old = recorded >= old_by_;
   settle_pending([&](Block& block) {
     if (free_old) {
-      put_back(block, block.old.data());
+      put_back(block, block.old.data(), 0, kMaxWords);
       block.old = {};
     }
     for (uint32_t word = 0; word < kMaxWords; ++word) {
@@ -348,7 +349,7 @@ void Space::forget() {
   const std::scoped_lock lock(mutex_);
   settle_pending([&](Block& block) {
     for (Bits* bits : {&block.young, &block.sealed, &block.old}) {
-      put_back(block, bits->data());
+      put_back(block, bits->data(), 0, kMaxWords);
       *bits = {};
     }
   });

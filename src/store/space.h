@@ -98,7 +98,7 @@ class Space {
   [[nodiscard]] Result<void> load_slowly(uint64_t chunk, uint32_t count) const;
   [[nodiscard]] Result<void> make_room(uint64_t want, Purpose purpose);
   void take_from(Block& block, uint64_t& want, std::vector<Piece>& pieces);
-  void put_back(Block& block, const uint64_t* bits);
+  void put_back(Block& block, const uint64_t* bits, uint32_t word, uint32_t end);
   void link(Block& block);
   void unlink(Block& block);
   void give_up_empty(Block& block);

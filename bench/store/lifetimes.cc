@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lifetimes.h"
+
+#include <algorithm>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/wait.h>
+
+#include "base/unique_fd.h"
+#include "common/ends.h"
+#include "store/directory.h"
+
+namespace verbena::bench {
+namespace {
+
+template <typename T>
+T taken(store::Result<T> result) {
+  if (!result) must(fail(result.error()));
+  return std::move(*result);
+}
+
+}  // namespace
+
+void make_crashed_store(const std::string& folder, uint64_t bytes, uint32_t piece) {
+  const pid_t child = fork();
+  if (child == 0) {
+    auto store = taken(store::DirectoryStore::create({folder}, {}));
+    must(store->create_object(kObject));
+    const std::vector<uint8_t> data(piece, 0x5a);
+    for (uint64_t at = 0; at < bytes; at += piece) must(store->write(kObject, at, data));
+    raise(SIGKILL);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  if (!WIFSIGNALED(status)) std::exit(1);  // the child has said why
+}
+
+Opened open_store(const std::string& folder) {
+  store::OpenReport report;
+  const double begin = now_s();
+  auto store = taken(store::DirectoryStore::open({folder}, {}, &report));
+  return {now_s() - begin, report.mappings, report.verified_chunks};
+}
+
+double scrub_store(const std::string& folder) {
+  const double begin = now_s();
+  const auto report = taken(store::scrub({folder}));
+  const double took = now_s() - begin;
+  if (report.damaged > 0) must(fail(store::Error{store::Code::kDamaged, "damaged", {}}));
+  return took;
+}
+
+double read_files(const std::string& folder, bool past_cache) {
+  constexpr size_t kPiece = size_t{1} << 20;
+  auto* const buffer = static_cast<uint8_t*>(std::aligned_alloc(4096, kPiece));
+  const double begin = now_s();
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    const UniqueFd file(
+        ::open(entry.path().c_str(), O_RDONLY | O_CLOEXEC | (past_cache ? O_DIRECT : 0)));
+    while (read(file.get(), buffer, kPiece) == static_cast<ssize_t>(kPiece)) {}
+  }
+  const double took = now_s() - begin;
+  std::free(buffer);
+  return took;
+}
+
+Cloned clone_and_copy(uint64_t bytes) {
+  const auto store = make_store(Medium::kMalloc, {}, 3 * bytes, true);
+  must(store->truncate(kObject, bytes));
+  const uint64_t size = filled(*store);
+  Cloned cloned;
+  double begin = now_s();
+  store::CloneRequest request;
+  request.from = kObject;
+  request.to = {3, 3};
+  must(store->clone(request));
+  cloned.clone = now_s() - begin;
+  must(store->remove(request.to));
+  must(store->create_object(request.to));
+  std::vector<uint8_t> buffer(uint64_t{1} << 20);
+  begin = now_s();
+  for (uint64_t at = 0; at < size; at += buffer.size()) {
+    const auto got = store->read(kObject, at, buffer);
+    if (!got) must(fail(got.error()));
+    must(store->write(request.to, at, std::span(buffer).first(*got)));
+  }
+  cloned.copy = now_s() - begin;
+  return cloned;
+}
+
+}  // namespace verbena::bench

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+// `./dev bench store`: the store's engine against copying memory with one pass of CRC, opening and
+// scrubbing against reading the files, clones against copies; each with its peer in the same run.
+#include <CLI/CLI.hpp>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "common/report.h"
+#include "lifetimes.h"
+#include "requests.h"
+
+namespace verbena::bench {
+namespace {
+
+struct Settings {
+  uint32_t rounds = 5;
+  double scale = 1;
+  std::string folder = "/var/tmp";
+  std::string json;
+  std::string match;
+  std::string only;
+};
+
+constexpr uint64_t kStoreBytes = uint64_t{256} << 20;
+constexpr uint32_t kLarge = 1u << 20;
+
+struct Case {
+  const char* name;
+  Requests requests;
+  Goal goal;
+};
+
+std::vector<Case> cases(const Settings& settings) {
+  std::vector<Case> all{
+      {"write 1 MiB", {Direction::kWrite, kLarge, kLarge, false}, {.aim = 0.8}},
+      {"read 1 MiB", {Direction::kRead, kLarge, kLarge, false}, {.aim = 0.8}},
+      {"overwrite 4048 bytes at 4048 x n", {Direction::kWrite, 4048, 4048, true}, {.aim = 0.5}},
+      {"overwrite 4096 bytes at 4048 x n", {Direction::kWrite, 4096, 4048, true}, {}},
+      {"overwrite 4096 bytes at 4096 x n", {Direction::kWrite, 4096, 4096, true}, {.aim = 0.25}},
+      {"read 4048 bytes at 4048 x n", {Direction::kRead, 4048, 4048, true}, {}},
+      {"read 4096 bytes at 4096 x n", {Direction::kRead, 4096, 4096, true}, {}},
+  };
+  std::erase_if(all,
+                [&](const Case& c) { return !std::string_view(c.name).contains(settings.only); });
+  return all;
+}
+
+// A folder below the given one that is gone afterwards.
+class Folder {
+ public:
+  explicit Folder(const std::string& below) : path_(below + "/verbena-bench-XXXXXX") {
+    if (mkdtemp(path_.data()) == nullptr) {
+      fmt::print(stderr, "cannot make a folder in {}: see --folder\n", below);
+      std::exit(2);
+    }
+  }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+  ~Folder() { std::filesystem::remove_all(path_); }
+  [[nodiscard]] const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+[[nodiscard]] uint64_t work(const Settings& settings, const Requests& requests) {
+  const double bytes = requests.bytes < kLarge ? 400e6 : 2e9;
+  return static_cast<uint64_t>(settings.scale * bytes);
+}
+
+[[nodiscard]] bool wanted(const Settings& settings, const char* part) {
+  return settings.match.empty() || std::string_view(part).contains(settings.match);
+}
+
+void against_the_limit(Report& report, const Settings& settings, Medium medium) {
+  const Folder folder(settings.folder);
+  const auto store = make_store(medium, folder.path(), kStoreBytes, true);
+  const Arena arena(kStoreBytes);
+  report.heading(fmt::format(
+      "One thread, {}; against memcpy to or from as much memory and ISA-L's CRC of the source",
+      name_of(medium)));
+  for (const Case& c : cases(settings)) {
+    Row row{c.name, "GB/s", 1e9, "GB/s memcpy + CRC", c.goal, {}, {}};
+    for (uint32_t round = 0; round < settings.rounds; ++round) {
+      row.ours.push_back(through_engine(*store, c.requests, work(settings, c.requests)));
+      row.theirs.push_back(by_memcpy_and_crc(arena, c.requests, work(settings, c.requests)));
+    }
+    report.print(row);
+  }
+}
+
+void with_and_without_crc(Report& report, const Settings& settings) {
+  const auto with = make_store(Medium::kMalloc, {}, kStoreBytes, true);
+  const auto without = make_store(Medium::kMalloc, {}, kStoreBytes, false);
+  report.heading("CRC on, against off; malloc, no log");
+  for (const Case& c : cases(settings)) {
+    Row row{c.name, "GB/s", 1e9, "GB/s without CRC", {}, {}, {}};
+    for (uint32_t round = 0; round < settings.rounds; ++round) {
+      row.ours.push_back(through_engine(*with, c.requests, work(settings, c.requests)));
+      row.theirs.push_back(through_engine(*without, c.requests, work(settings, c.requests)));
+    }
+    report.print(row);
+  }
+}
+
+void two_threads(Report& report, const Settings& settings, Medium medium) {
+  const Folder folder(settings.folder);
+  const auto store = make_store(medium, folder.path(), 2 * kStoreBytes, true);
+  report.heading(fmt::format("Two threads, each its own object, against one; {}", name_of(medium)));
+  for (const Case& c : cases(settings)) {
+    Row row{c.name, "GB/s", 1e9, "GB/s one thread", {}, {}, {}};
+    for (uint32_t round = 0; round < settings.rounds; ++round) {
+      row.ours.push_back(with_threads(*store, c.requests, work(settings, c.requests), 2));
+      row.theirs.push_back(with_threads(*store, c.requests, work(settings, c.requests), 1));
+    }
+    report.print(row);
+  }
+}
+
+void lifetimes(Report& report, const Settings& settings) {
+  struct Size {
+    const char* name;
+    uint64_t bytes;
+    uint32_t piece;
+    double aim;
+  };
+  const auto scaled = [&](uint64_t gib) {
+    return static_cast<uint64_t>(settings.scale * static_cast<double>(gib << 30));
+  };
+  for (const Size& size : {Size{"4 GiB written 1 MiB at a time", scaled(4), kLarge, 0.05},
+                           Size{"1 GiB written 4048 bytes at a time", scaled(1), 4048, 0}}) {
+    report.heading(fmt::format("A store of {}, its process killed; files (msync)", size.name));
+    Row open{"open", "ms", 1e-3, "ms reading the files (cached)", {size.aim, 0, true}, {}, {}};
+    Row scrub{"scrub", "s", 1, "s reading the files (O_DIRECT)", {1.25, 0, true}, {}, {}};
+    Opened opened;
+    for (uint32_t round = 0; round < (settings.rounds + 1) / 2; ++round) {
+      const Folder folder(settings.folder);
+      make_crashed_store(folder.path(), size.bytes, size.piece);
+      open.theirs.push_back(read_files(folder.path(), false));
+      opened = open_store(folder.path());
+      open.ours.push_back(opened.seconds);
+      scrub.theirs.push_back(read_files(folder.path(), true));
+      scrub.ours.push_back(scrub_store(folder.path()));
+    }
+    report.print(open);
+    report.print(scrub);
+    fmt::print("    {} mappings, {} chunks verified at opening\n", opened.mappings,
+               opened.verified);
+  }
+}
+
+void clones(Report& report, const Settings& settings) {
+  report.heading("Cloning an object of 1 GiB, against copying it through the engine; malloc");
+  Row row{"clone", "ms", 1e-3, "ms copying", {0.01, 0, true}, {}, {}};
+  for (uint32_t round = 0; round < settings.rounds; ++round) {
+    const Cloned cloned =
+        clone_and_copy(static_cast<uint64_t>(settings.scale * static_cast<double>(1ull << 30)));
+    row.ours.push_back(cloned.clone);
+    row.theirs.push_back(cloned.copy);
+  }
+  report.print(row);
+}
+
+int run(const Settings& settings) {
+  fmt::print("{}\nMedians of {} rounds in turns. Files in {}.\n", machine(), settings.rounds,
+             settings.folder);
+  Report report;
+  for (const Medium medium : {Medium::kMalloc, Medium::kFiles}) {
+    if (wanted(settings, "limit")) against_the_limit(report, settings, medium);
+  }
+  if (wanted(settings, "crc")) with_and_without_crc(report, settings);
+  for (const Medium medium : {Medium::kMalloc, Medium::kFiles}) {
+    if (wanted(settings, "threads")) two_threads(report, settings, medium);
+  }
+  if (wanted(settings, "clones")) clones(report, settings);
+  if (wanted(settings, "lifetimes")) lifetimes(report, settings);
+  if (!settings.json.empty()) std::ofstream(settings.json) << report.json() << '\n';
+  return report.all_met() ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace verbena::bench
+
+int main(int argc, char** argv) {
+  verbena::bench::Settings settings;
+  CLI::App app{"The store's engine, against the limits of memory and disk."};
+  app.add_option("--rounds", settings.rounds, "Each measurement so many times; medians are shown");
+  app.add_option("--scale", settings.scale, "Of the work in each measurement");
+  app.add_option("--folder", settings.folder, "Where stores on files are made, and removed again");
+  app.add_option("--match", settings.match,
+                 "Only one part: limit, crc, threads, clones or lifetimes");
+  app.add_option("--case", settings.only, "Only the requests whose names have this, e.g. 4048");
+  app.add_option("--json", settings.json, "Write the figures to this file as well");
+  CLI11_PARSE(app, argc, argv);
+  return verbena::bench::run(settings);
+}
