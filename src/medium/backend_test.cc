@@ -34,6 +34,7 @@ constexpr uint32_t kCapacity = 20;
 struct Kind {
   std::string name;
   std::function<Result<std::unique_ptr<Backend>>(const std::string& folder)> open;
+  bool persistent = true;
   bool keeps = true;  // what is written stays while the block is held
 };
 void PrintTo(const Kind& kind, std::ostream* out) { *out << kind.name; }
@@ -70,19 +71,19 @@ Opened balance_of(const Open& open) {
 
 std::vector<Kind> kinds() {
   return {
-      {"malloc", [](const std::string& /*folder*/) { return open_malloc(kCapacity); }},
+      {"malloc", [](const std::string& /*folder*/) { return open_malloc(kCapacity); }, false},
       {"discard",
        [](const std::string& /*folder*/) -> Opened {
          return std::make_unique<DiscardBackend>(kBlock, kCapacity);
        },
-       false},
+       false, false},
       {"nvdimm", open_nvdimm},
       // As on persistent memory: libpmem2 looks at the environment when a file is mapped.
       {"nvdimm_cache_lines", open_nvdimm},
       {"staged", [](const std::string& folder) { return open_staged(folder, true); }},
       {"staged_plain", [](const std::string& folder) { return open_staged(folder, false); }},
       {"cache_malloc",
-       [](const std::string& /*folder*/) { return cache_over(open_malloc(kCapacity)); }},
+       [](const std::string& /*folder*/) { return cache_over(open_malloc(kCapacity)); }, false},
       {"cache_nvdimm", [](const std::string& folder) { return cache_over(open_nvdimm(folder)); }},
       {"cache_staged",
        [](const std::string& folder) { return cache_over(open_staged(folder, true)); }},
@@ -90,7 +91,8 @@ std::vector<Kind> kinds() {
        [](const std::string& /*folder*/) {
          return balance_of(
              [](const NodeMedium& /*which*/, uint32_t size) { return open_malloc(size); });
-       }},
+       },
+       false},
       {"balance_nvdimm",
        [](const std::string& folder) {
          return balance_of([&](const NodeMedium& which, uint32_t size) {
@@ -153,9 +155,13 @@ class EveryBackend : public testing::TestWithParam<Kind> {
   std::unique_ptr<Backend> backend_;
 };
 
+class KeepingBackend : public EveryBackend {};
+class PersistentBackend : public EveryBackend {};
+
 TEST_P(EveryBackend, BlocksAreApartAndKeepTheirContent) {
   EXPECT_EQ(backend_->block_bytes(), kBlock);
   EXPECT_EQ(backend_->capacity(), kCapacity);
+  EXPECT_EQ(backend_->properties().persistent, GetParam().persistent);
   std::vector<Block> blocks;
   std::set<uint32_t> positions;
   for (uint32_t i = 0; i < kCapacity; ++i) {
@@ -206,8 +212,7 @@ TEST_P(EveryBackend, ClaimedAreTheOnesAskedFor) {
   EXPECT_TRUE(has_pattern(again.memory, kBlock, 9));
 }
 
-TEST_P(EveryBackend, FencedContentIsThereWhenOpenedAgain) {
-  if (!backend_->properties().persistent) GTEST_SKIP() << "it is not persistent";
+TEST_P(PersistentBackend, FencedContentIsThereWhenOpenedAgain) {
   std::vector<Block> blocks;
   for (uint32_t i = 0; i < kCapacity; ++i) {
     blocks.push_back(allocate());
@@ -224,8 +229,7 @@ TEST_P(EveryBackend, FencedContentIsThereWhenOpenedAgain) {
   EXPECT_EQ(backend_->allocate().error().code, Code::kFull);
 }
 
-TEST_P(EveryBackend, PartsOfAClaimedBlockCanBeOverwritten) {
-  if (!backend_->properties().persistent) GTEST_SKIP() << "it is not persistent";
+TEST_P(PersistentBackend, PartsOfAClaimedBlockCanBeOverwritten) {
   const Block block = allocate();
   fill_pattern(block.memory, kBlock, 1);
   persist(block);
@@ -246,8 +250,7 @@ TEST_P(EveryBackend, PartsOfAClaimedBlockCanBeOverwritten) {
   EXPECT_EQ(last.memory[kBlock - 1], pattern_at(1, kBlock - 1));
 }
 
-TEST_P(EveryBackend, TheMediumShowsWhatWasFenced) {
-  if (!GetParam().keeps) GTEST_SKIP() << "it keeps nothing";
+TEST_P(KeepingBackend, TheMediumShowsWhatWasFenced) {
   const Block block = allocate();
   fill_pattern(block.memory, kBlock, 4);
   persist(block);
@@ -259,9 +262,8 @@ TEST_P(EveryBackend, TheMediumShowsWhatWasFenced) {
   for (size_t i = 0; i < 4096; ++i) ASSERT_EQ(out[1 + i], pattern_at(4, 8192 + i));
 }
 
-TEST_P(EveryBackend, ThreadsAllocateFlushAndRelease) {
+TEST_P(KeepingBackend, ThreadsAllocateFlushAndRelease) {
   constexpr uint32_t kThreads = 4;
-  if (!GetParam().keeps) GTEST_SKIP() << "its blocks are all the same memory";
   std::vector<std::thread> threads;
   for (uint32_t thread = 0; thread < kThreads; ++thread) {
     threads.emplace_back([this, thread] {
@@ -292,8 +294,21 @@ TEST_P(EveryBackend, ThreadsAllocateFlushAndRelease) {
   for (std::thread& thread : threads) thread.join();
 }
 
-INSTANTIATE_TEST_SUITE_P(All, EveryBackend, testing::ValuesIn(kinds()),
-                         [](const auto& kind) { return kind.param.name; });
+std::vector<Kind> kinds_that(bool (*fits)(const Kind&)) {
+  std::vector<Kind> fitting = kinds();
+  std::erase_if(fitting, [&](const Kind& kind) { return !fits(kind); });
+  return fitting;
+}
+std::string name_of(const testing::TestParamInfo<Kind>& kind) { return kind.param.name; }
+
+INSTANTIATE_TEST_SUITE_P(All, EveryBackend, testing::ValuesIn(kinds()), name_of);
+INSTANTIATE_TEST_SUITE_P(All, KeepingBackend,
+                         testing::ValuesIn(kinds_that([](const Kind& kind) { return kind.keeps; })),
+                         name_of);
+INSTANTIATE_TEST_SUITE_P(All, PersistentBackend, testing::ValuesIn(kinds_that([](const Kind& kind) {
+                           return kind.persistent;
+                         })),
+                         name_of);
 
 }  // namespace
 }  // namespace verbena::medium
