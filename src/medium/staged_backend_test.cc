@@ -31,7 +31,7 @@ class StagedBackendTest : public testing::Test {
   StagedOptions options() const {
     return {.files = {.folder = folder_.path(), .block_bytes = kBlock, .capacity = 20}};
   }
-  void open(StagedOptions how) {
+  void open(const StagedOptions& how) {
     backend_.reset();
     auto backend = open_staged_backend(how);
     ASSERT_TRUE(backend) << backend.error().what;
