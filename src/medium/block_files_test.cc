@@ -2,6 +2,7 @@
 // Files as they are made, found again after a crash, and as somebody hostile would leave them.
 #include "medium/block_files.h"
 
+#include <cerrno>
 #include <csignal>
 #include <cstddef>
 #include <cstdint>
@@ -18,11 +19,12 @@
 #include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/unique_fd.h"
 #include "medium/backend.h"
+#include "medium/refuse_call.h"
 #include "medium/testing.h"
 
 namespace verbena::medium {
@@ -238,16 +240,6 @@ TEST_F(BlockFilesTest, NamesThatAreNearlyOurs) {
   EXPECT_EQ(open(options())->existing(), 0U);
 }
 
-// In a process of its own: limits and mounts are the whole process's.
-template <typename Body>
-int in_child(const Body& body) {
-  const pid_t child = ::fork();
-  if (child == 0) ::_exit(body());
-  int status = 0;
-  EXPECT_EQ(::waitpid(child, &status, 0), child);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-}
-
 TEST_F(BlockFilesTest, WithLittleRoomFilesAreSmaller) {
   // A file of 8 blocks does not fit a limit of 3; one of 2 does.
   const int result = in_child([this] {
@@ -278,13 +270,13 @@ TEST_F(BlockFilesTest, WithNoRoomItSaysSo) {
 }
 
 TEST_F(BlockFilesTest, AFullDiskIsUsedToItsLastBlockAndGoesOnWhenThereIsRoom) {
-  constexpr int kSkip = 77;
   const int result = in_child([this]() -> int {
     const int namespaces = ::geteuid() == 0 ? CLONE_NEWNS : CLONE_NEWUSER | CLONE_NEWNS;
-    if (::unshare(namespaces) != 0) return kSkip;
-    if (::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) return kSkip;
+    if (::unshare(namespaces) != 0) return kCannotRefuse;
+    if (::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) return kCannotRefuse;
     const std::string size = "size=" + std::to_string(21 * kBlock);
-    if (::mount("tmpfs", folder_.path().c_str(), "tmpfs", 0, size.c_str()) != 0) return kSkip;
+    if (::mount("tmpfs", folder_.path().c_str(), "tmpfs", 0, size.c_str()) != 0)
+      return kCannotRefuse;
     std::ofstream(path("other")) << std::string(5 * kBlock, 'x');
     const auto files = BlockFiles::open(options());
     if (!files) return 1;
@@ -296,8 +288,68 @@ TEST_F(BlockFilesTest, AFullDiskIsUsedToItsLastBlockAndGoesOnWhenThereIsRoom) {
     if ((*files)->past_cache()) return 4;  // tmpfs has nothing behind it
     return 0;
   });
-  if (result == kSkip) GTEST_SKIP() << "this process may not mount a small file system";
+  if (result == kCannotRefuse) GTEST_SKIP() << "this process may not mount a small file system";
   EXPECT_EQ(result, 0);
+}
+
+TEST_F(BlockFilesTest, WhereNothingCanBePreallocatedZerosAreWritten) {
+  const int result = in_child([this] {
+    if (!refuse_call(SYS_fallocate, EOPNOTSUPP)) return kCannotRefuse;
+    const auto files = BlockFiles::open(options());
+    return files && (*files)->grow_to(8) ? 0 : 1;
+  });
+  if (result == kCannotRefuse) GTEST_SKIP() << "no seccomp here";
+  ASSERT_EQ(result, 0);
+  for (const char* name : {"blocks.0of1.000", "blocks.0of1.001"}) {
+    EXPECT_GE(allocated_bytes(path(name)), fs::file_size(path(name)));
+  }
+  EXPECT_EQ(open(options())->existing(), 24U);
+}
+
+TEST_F(BlockFilesTest, WhereHolesCannotBeFilledTheyAreRefused) {
+  make_two();
+  fs::resize_file(path("blocks.0of1.001"), 0);
+  fs::resize_file(path("blocks.0of1.001"), 16 * kBlock);
+  const int result = in_child([this] {
+    if (!refuse_call(SYS_fallocate, EOPNOTSUPP)) return kCannotRefuse;
+    const auto files = BlockFiles::open(options());
+    return !files && files.error().code == Code::kBad ? 0 : 1;
+  });
+  if (result == kCannotRefuse) GTEST_SKIP() << "no seccomp here";
+  EXPECT_EQ(result, 0);
+}
+
+// As at a crash between making a file and naming it.
+TEST_F(BlockFilesTest, AFileWithoutItsNameIsNotThere) {
+  const int result = in_child([this] {
+    const auto files = BlockFiles::open(options());
+    if (!files || !(*files)->grow()) return 1;
+    if (!refuse_call(SYS_renameat, EIO)) return kCannotRefuse;
+    const auto grown = (*files)->grow();
+    if (grown || grown.error().code != Code::kIo) return 2;
+    return (*files)->existing() == 8 ? 0 : 3;
+  });
+  if (result == kCannotRefuse) GTEST_SKIP() << "no seccomp here";
+  ASSERT_EQ(result, 0);
+  EXPECT_TRUE(fs::exists(path("blocks.0of1.001.new")));
+  const auto files = open(options());
+  EXPECT_FALSE(fs::exists(path("blocks.0of1.001.new")));
+  EXPECT_EQ(files->existing(), 8U);
+  ASSERT_TRUE(files->grow());
+  EXPECT_EQ(files->existing(), 24U);
+}
+
+TEST_F(BlockFilesTest, AFileThatCannotBeSyncedIsNotUsed) {
+  const int result = in_child([this] {
+    const auto files = BlockFiles::open(options());
+    if (!files) return 1;
+    if (!refuse_call(SYS_fsync, EIO)) return kCannotRefuse;
+    const auto grown = (*files)->grow();
+    return !grown && grown.error().code == Code::kIo && (*files)->existing() == 0 ? 0 : 2;
+  });
+  if (result == kCannotRefuse) GTEST_SKIP() << "no seccomp here";
+  EXPECT_EQ(result, 0);
+  EXPECT_TRUE(fs::is_empty(folder_.path()));
 }
 
 }  // namespace

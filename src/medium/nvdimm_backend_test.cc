@@ -2,6 +2,7 @@
 #include "medium/nvdimm_backend.h"
 
 #include <atomic>
+#include <cerrno>
 #include <csignal>
 #include <cstddef>
 #include <cstdint>
@@ -14,10 +15,11 @@
 #include <vector>
 
 #include <gtest/gtest.h>
-#include <sys/wait.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "medium/backend.h"
+#include "medium/refuse_call.h"
 #include "medium/testing.h"
 
 namespace verbena::medium {
@@ -112,15 +114,12 @@ TEST_F(NvdimmBackendTest, ReadOnlyMapsWithoutWriting) {
   EXPECT_EQ(backend->claim(20).error().code, Code::kBad);  // it would have to be made
   const Block block = *backend->claim(0);
   EXPECT_TRUE(has_pattern(block.memory, kBlock, 7));
-  const pid_t child = ::fork();
-  if (child == 0) {
-    std::signal(SIGSEGV, SIG_DFL);
-    *static_cast<volatile uint8_t*>(block.memory) = 1;
-    ::_exit(0);
-  }
-  int status = 0;
-  ASSERT_EQ(::waitpid(child, &status, 0), child);
-  EXPECT_TRUE(WIFSIGNALED(status));
+  EXPECT_GE(in_child([&] {
+              std::signal(SIGSEGV, SIG_DFL);
+              *static_cast<volatile uint8_t*>(block.memory) = 1;
+              return 0;
+            }),
+            128);  // a signal
 }
 
 TEST_F(NvdimmBackendTest, FilesAreRegisteredAsAWhole) {
@@ -145,6 +144,43 @@ TEST_F(NvdimmBackendTest, FilesAreRegisteredAsAWhole) {
   const auto again = open_nvdimm_backend(how);
   ASSERT_FALSE(again);
   EXPECT_EQ(again.error().what, "the device refuses");
+}
+
+// A range alone is synced by msync, several by fdatasync. Of neither is it known what was written.
+TEST_F(NvdimmBackendTest, AFenceThatFailedFailsEverAfter) {
+  for (const auto& [call, ranges] : {std::pair{SYS_msync, 1}, std::pair{SYS_fdatasync, 2}}) {
+    const int result = in_child([&, call = call, ranges = ranges] {
+      const auto backend = open(options());
+      const auto block = backend->allocate();
+      if (!block || !backend->fence()) return 1;
+      if (!refuse_call(call, EIO)) return kCannotRefuse;
+      if (!backend->fence()) return 2;  // nothing was flushed
+      for (int i = 0; i < ranges; ++i) backend->flush(block->memory + i * 8192, 4096);
+      const auto failed = backend->fence();
+      if (failed || failed.error().code != Code::kIo) return 3;
+      return backend->fence() ? 4 : 0;
+    });
+    if (result == kCannotRefuse) GTEST_SKIP() << "no seccomp here";
+    EXPECT_EQ(result, 0);
+  }
+}
+
+TEST_F(NvdimmBackendTest, EveryFileIsSynced) {
+  const int result = in_child([this] {
+    const auto backend = open(options());
+    const auto first = backend->claim(0);
+    const auto last = backend->claim(24);  // in the third file
+    if (!first || !last) return 1;
+    if (!refuse_call(SYS_fdatasync, EIO)) return kCannotRefuse;
+    backend->flush(first->memory, 4096);
+    if (!backend->fence()) return 2;  // by msync
+    backend->flush(first->memory, 4096);
+    backend->flush(last->memory, 4096);
+    backend->flush(last->memory + 8192, 4096);
+    return backend->fence() ? 3 : 0;
+  });
+  if (result == kCannotRefuse) GTEST_SKIP() << "no seccomp here";
+  EXPECT_EQ(result, 0);
 }
 
 TEST_F(NvdimmBackendTest, AHostileFolderIsAnError) {

@@ -15,9 +15,11 @@
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 
 #include "medium/backend.h"
 #include "medium/granules.h"
+#include "medium/refuse_call.h"
 #include "medium/testing.h"
 
 namespace verbena::medium {
@@ -183,6 +185,41 @@ TEST_F(StagedBackendTest, AFenceThatFailedFailsEverAfter) {
   const auto second = backend_->fence();
   ASSERT_FALSE(second);
   EXPECT_EQ(second.error().what, first.error().what);
+}
+
+TEST_F(StagedBackendTest, WithoutIoUringItWritesPlainly) {
+  backend_.reset();
+  const int result = in_child([this] {
+    if (!refuse_call(SYS_io_uring_setup, EPERM)) return kCannotRefuse;
+    open();
+    if (!backend_ || backend_->properties().name != "staged (pwrite)") return 1;
+    const auto block = backend_->allocate();
+    if (!block) return 2;
+    fill_pattern(block->memory, kBlock, 6);
+    backend_->flush(block->memory, kBlock);
+    return backend_->fence() ? 0 : 3;
+  });
+  if (result == kCannotRefuse) GTEST_SKIP() << "no seccomp here";
+  ASSERT_EQ(result, 0);
+  open();
+  const Block block = *backend_->claim(0);
+  ASSERT_TRUE(backend_->load(block.memory, kBlock));
+  EXPECT_TRUE(has_pattern(block.memory, kBlock, 6));
+}
+
+TEST_F(StagedBackendTest, AFailedSyncIsTold) {
+  backend_.reset();
+  const int result = in_child([this] {
+    open();
+    const auto block = backend_->allocate();
+    if (!block) return 1;
+    if (!refuse_call(SYS_fdatasync, EIO)) return kCannotRefuse;
+    backend_->flush(block->memory, kBlock);
+    const auto failed = backend_->fence();
+    return !failed && failed.error().code == Code::kIo && !backend_->fence() ? 0 : 2;
+  });
+  if (result == kCannotRefuse) GTEST_SKIP() << "no seccomp here";
+  EXPECT_EQ(result, 0);
 }
 
 }  // namespace
