@@ -271,13 +271,20 @@ TEST_F(BlockFilesTest, WithNoRoomItSaysSo) {
 
 TEST_F(BlockFilesTest, AFullDiskIsUsedToItsLastBlockAndGoesOnWhenThereIsRoom) {
   const int result = in_child([this]() -> int {
-    const int namespaces = ::geteuid() == 0 ? CLONE_NEWNS : CLONE_NEWUSER | CLONE_NEWNS;
-    if (::unshare(namespaces) != 0) return kCannotRefuse;
+    const uid_t user = ::geteuid();
+    const gid_t group = ::getegid();
+    if (::unshare(user == 0 ? CLONE_NEWNS : CLONE_NEWUSER | CLONE_NEWNS) != 0) return kCannotRefuse;
+    if (user != 0) {
+      std::ofstream("/proc/self/setgroups") << "deny";
+      std::ofstream("/proc/self/uid_map") << "0 " << user << " 1";
+      std::ofstream("/proc/self/gid_map") << "0 " << group << " 1";
+    }
     if (::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) return kCannotRefuse;
     const std::string size = "size=" + std::to_string(21 * kBlock);
     if (::mount("tmpfs", folder_.path().c_str(), "tmpfs", 0, size.c_str()) != 0)
       return kCannotRefuse;
-    std::ofstream(path("other")) << std::string(5 * kBlock, 'x');
+    if (!(std::ofstream(path("other")) << std::string(5 * kBlock, 'x')).flush())
+      return kCannotRefuse;
     const auto files = BlockFiles::open(options());
     if (!files) return 1;
     Result<void> grown;
