@@ -149,7 +149,7 @@ TEST_F(NvdimmBackendTest, FilesAreRegisteredAsAWhole) {
 // A range alone is synced by msync, several by fdatasync. Of neither is it known what was written.
 TEST_F(NvdimmBackendTest, AFenceThatFailedFailsEverAfter) {
   for (const auto& [call, ranges] : {std::pair{SYS_msync, 1}, std::pair{SYS_fdatasync, 2}}) {
-    const int result = in_child([&, call = call, ranges = ranges] {
+    const int result = in_child([&] {
       const auto backend = open(options());
       const auto block = backend->allocate();
       if (!block || !backend->fence()) return 1;
