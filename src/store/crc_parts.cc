@@ -18,8 +18,9 @@ using Algebra = Crc32Algebra;            // of reflected values
 constexpr uint64_t kOrder = 0xffffffff;  // x to this is 1: the polynomial is primitive
 constexpr uint64_t kTableBytes = 4096;
 
-// A factor as times() wants it: reflected, and short of what crc32_msb_times_arm64 puts in.
-constexpr uint64_t kSurplus = kArm64 ? kCrc32TimesSurplus : 0;
+// Products of reflected values come out times a power of x, of which factors are short.
+constexpr uint64_t kPlainSurplus = 1;
+constexpr uint64_t kSurplus = kArm64 ? kCrc32TimesSurplus : kPlainSurplus;
 struct Factor {
   uint32_t value;
 };
@@ -27,13 +28,63 @@ struct Factor {
   return {Algebra::power(8 * (bytes % kOrder) + kOrder - kSurplus)};
 }
 
+// The carry-less product, by ordinary multiplication of bits that are four apart: at most eight
+// products meet at one place, and their sum does not reach the next.
+[[nodiscard]] constexpr uint64_t carryless(uint32_t a, uint32_t b) {
+  constexpr uint64_t kEveryFourth = 0x1111111111111111;
+  uint64_t product = 0;
+#pragma GCC unroll 4
+  for (unsigned place = 0; place < 4; ++place) {
+    uint64_t sum = 0;
+#pragma GCC unroll 4
+    for (unsigned i = 0; i < 4; ++i) {
+      sum ^= (a & kEveryFourth << i) * (b & kEveryFourth << (place - i) % 4);
+    }
+    product |= sum & kEveryFourth << place;
+  }
+  return product;
+}
+
+// kReduce[i][b]: byte i of a reflected value b times x^32.
+constexpr auto kReduce = [] {
+  std::array<std::array<uint32_t, 256>, 4> tables{};
+  for (uint32_t byte = 0; byte < 256; ++byte) {
+    for (unsigned i = 0; i < 4; ++i) {
+      tables[i][byte] = byte << 8 * i;
+      for (int bit = 0; bit < 32; ++bit) tables[i][byte] = Algebra::times_x(tables[i][byte]);
+    }
+  }
+  return tables;
+}();
+
+// Where there are no instructions for it. The lower half of the product is what lies beyond x^31.
+[[nodiscard]] constexpr uint32_t times_plain(uint32_t a, uint32_t b) {
+  const uint64_t product = carryless(a, b);
+  auto result = static_cast<uint32_t>(product >> 32);
+#pragma GCC unroll 4
+  for (unsigned i = 0; i < 4; ++i) result ^= kReduce[i][product >> 8 * i & 0xff];
+  return result;
+}
+
+// Machines with the instructions do not come by here: by the definition, for numbers of all kinds.
+static_assert([] {
+  uint32_t a = 1;
+  uint32_t b = 0xffffffff;
+  for (int i = 0; i < 100; ++i) {
+    if (times_plain(a, b) != Algebra::times_x(Algebra::multiply(a, b))) return false;
+    a = a * 1664525 + 1013904223;
+    b ^= a >> i % 32;
+  }
+  return true;
+}());
+
 [[nodiscard]] uint32_t times(uint32_t value, Factor by) {
   if constexpr (kArm64) {
     if (has_crc32_arm64()) return crc32_msb_times_arm64(value, by.value);
-    constexpr uint32_t kMissing = Algebra::power(kSurplus);
-    by.value = Algebra::multiply(by.value, kMissing);
+    constexpr uint32_t kMissing = Algebra::power(kSurplus - 2 * kPlainSurplus);
+    by.value = times_plain(by.value, kMissing);
   }
-  return reverse_bits(Algebra::multiply(reverse_bits(value), by.value));
+  return reverse_bits(times_plain(reverse_bits(value), by.value));
 }
 
 // x^(8 n).
