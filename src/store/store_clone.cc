@@ -31,7 +31,7 @@ struct StoreImpl::ClonePlan {
     const Extents range{to_offset, length};
     const uint64_t to_end = to_offset + length;
     first = range.first();
-    end = range.end();
+    end = length == 0 ? first : range.end();  // of no bytes: no chunks
     copied[0] = range;
     if (length == 0 || from_offset % kDataBytes != to_offset % kDataBytes) return;
     shared_to = (to_offset + kDataBytes - 1) / kDataBytes;
@@ -120,6 +120,7 @@ Result<void> StoreImpl::clone_into(const CloneRequest& request, const Object& fr
                                     request.from_offset)));
   }
   const uint64_t length = request.length == 0 ? from.size - request.from_offset : request.length;
+  if (length == 0 && !made) return {};
   if (const auto fine = check_range(request.to_offset, length); !fine) return fine;
   if (const auto may = may_write(to->id, request.to_offset, length, client); !may) return may;
   if (&from == to.get() && request.from_offset < request.to_offset + length &&
@@ -138,7 +139,7 @@ Result<void> StoreImpl::clone_into(const CloneRequest& request, const Object& fr
   to->table.prepare(plan.first, plan.end, runs, change);
   persist_pieces(pieces);
   const uint64_t size = length == 0 ? to->size : std::max(to->size, plan.to_offset + length);
-  const uint64_t time = now();
+  const uint64_t time = made ? to->created_ns : now();
   const uint64_t txn = next_txn();
   const auto append = [&](Log::Entry& entry) {
     // Those of our own: shared runs are told by where they come from.
