@@ -91,7 +91,8 @@ Result<void> StoreImpl::checkpoint() {
 
 Result<void> StoreImpl::close() {
   closed_ = true;
-  if (!log_ || !writable()) return {};
+  if (!log_ || options_.read_only) return {};
+  if (const auto may = writable(); !may) return may;
   return log_->mark_clean(now());
 }
 
