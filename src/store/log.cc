@@ -288,8 +288,12 @@ Result<void> Log::checkpoint(uint64_t checkpoint_bytes,
     return fail(std::move(error));
   };
   CheckpointStream stream(*this, root.checkpoint);
-  emit(stream);
-  stream.finish();
+  try {
+    emit(stream);
+    stream.finish();
+  } catch (const std::bad_alloc&) {
+    return undo({Code::kNoMemory, "out of memory", {}});
+  }
   if (stream.failed()) return undo({Code::kFull, "there is no room for a checkpoint", {}});
   for (const Extent& extent : root.checkpoint) {
     const size_t bytes = size_t{extent.count} * kChunkBytes;
