@@ -80,10 +80,13 @@ Result<Roots> read_roots(std::span<const uint8_t, kChunkBytes> a,
   roots.b = second.has_value();
   if (roots.a && (!roots.b || first->generation >= second->generation)) {
     roots.root = *first;
+    roots.newest_a = true;
+    roots.newest_b = roots.b && first->generation == second->generation;
     return roots;
   }
   if (roots.b) {
     roots.root = *second;
+    roots.newest_b = true;
     return roots;
   }
   if (first.error() == SuperblockFault::kVersion || second.error() == SuperblockFault::kVersion) {

@@ -39,8 +39,10 @@ struct LogChunk {
 // The better of two superblocks; which of them were good.
 struct Roots {
   Superblock root;
-  bool a = false;
+  bool a = false;  // is one
   bool b = false;
+  bool newest_a = false;  // and it is `root`
+  bool newest_b = false;
 };
 [[nodiscard]] Result<Roots> read_roots(std::span<const uint8_t, kChunkBytes> a,
                                        std::span<const uint8_t, kChunkBytes> b);

@@ -24,9 +24,11 @@ enum class PersistPoint : uint8_t {
   kSuperFenceA,  // before the other copy is touched
   kSuperB,
   kSuperFenceB,  // before what only the old ones named is used again
-  kTailData,     // at opening: what a process that was killed left unflushed
+  kTailSuper,    // at opening: both superblocks, before one of them is changed
+  kTailFence,
   kTailLogA,
   kTailLogB,
+  kTailData,  // at opening: what a process that was killed left unflushed
   kCount,
 };
 

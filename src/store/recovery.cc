@@ -65,6 +65,7 @@ class StoreImpl::Recovery {
     const auto roots =
         read_roots(as_chunk(log_space_.superblock_a()), as_chunk(log_space_.superblock_b()));
     if (!roots) return fail(roots.error());
+    roots_ = *roots;
     root_ = roots->root;
     const uint32_t per_block = space().chunks_per_block();
     if (root_.chunks_per_block != per_block) {
@@ -138,6 +139,7 @@ class StoreImpl::Recovery {
         if (const auto done = apply(*record, chunk); !done) return done;
       }
     }
+    replay_.untouched();
     return {};
   }
 
@@ -192,6 +194,7 @@ class StoreImpl::Recovery {
   Result<bool> replay_chunk(const LogChunk& chunk) {
     RecordReader reader(chunk.records());
     bool bare = false;
+    bool clean = false;
     while (!reader.done()) {
       const auto record = reader.next();
       if (!record) return fail(bad_record(chunk, record.error()));
@@ -201,6 +204,7 @@ class StoreImpl::Recovery {
         continue;
       }
       bare = pending_.empty();
+      clean = bare && commit->time_ns != 0;  // Log::mark_clean()
       if (chunk.sequence > watermark_ && !data_is_there()) {
         ++report_.dropped_transactions;
         irregular_ = true;
@@ -213,7 +217,10 @@ class StoreImpl::Recovery {
       pending_.clear();
       replay_.touched_at(commit->time_ns);
     }
-    report_.clean = bare && chunk.sequence == watermark_ + 1;
+    report_.clean = clean && chunk.sequence == watermark_ + 1;
+    // Their data would be looked at again by the next opening: what they have freed since cannot be
+    // used before a checkpoint.
+    if (chunk.sequence > watermark_ && !bare) irregular_ = true;
     return true;
   }
 
@@ -274,10 +281,12 @@ class StoreImpl::Recovery {
 
   // For writing: what a killed process left in memory is made durable, then a new epoch.
   Result<void> start() {
+    if (const auto done = mend_root(); !done) return done;
     for (const Piece& piece : tail_) {
       store_.persist_.flush(PersistPoint::kTailData, space().memory(piece.chunk),
                             size_t{piece.count} * kChunkBytes);
     }
+    // A chunk that only says so (Log::mark_clean) is gone on from.
     for (const LogChunk& chunk : log_) {
       if (chunk.sequence <= watermark_ || chunk.good == nullptr) continue;
       store_.persist_.flush(PersistPoint::kTailLogA, space().memory(chunk.chunk_a), kChunkBytes);
@@ -298,8 +307,26 @@ class StoreImpl::Recovery {
     return started;
   }
 
+  // A superblock that is damaged, older, or in memory alone (the process was killed before it was
+  // flushed) becomes like the other one before anything else is written. Otherwise a power cut
+  // while the good one is written would leave none, and what the older one names would be used
+  // again.
+  Result<void> mend_root() {
+    uint8_t* const a = log_space_.superblock_a();
+    uint8_t* const b = log_space_.superblock_b();
+    const auto write = [&](uint8_t* to, uint64_t id) {
+      encode(root_, id, std::span<uint8_t, kChunkBytes>(to, kChunkBytes));
+    };
+    if (!roots_.newest_a) write(a, 0);
+    if (!roots_.newest_b) write(b, root_.chunks_per_block);
+    store_.persist_.flush(PersistPoint::kTailSuper, a, kChunkBytes);
+    store_.persist_.flush(PersistPoint::kTailSuper, b, kChunkBytes);
+    return store_.persist_.fence(PersistPoint::kTailFence);
+  }
+
   StoreImpl& store_;
   OpenReport& report_;
+  Roots roots_;
   LogSpace log_space_;
   Replay replay_;
   ChunkMemory memory_ = [this](uint64_t chunk) { return space().memory(chunk); };

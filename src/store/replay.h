@@ -24,6 +24,8 @@ class Replay {
   [[nodiscard]] verbena::Result<void, std::string> apply(const Record& record);
   // The transaction that was applied ended at this time.
   void touched_at(uint64_t time_ns);
+  // It was a checkpoint, which has the times by itself.
+  void untouched() { touched_.clear(); }
 
   [[nodiscard]] std::unordered_map<uint64_t, ObjectRef>& objects() { return objects_; }
   [[nodiscard]] uint64_t next_number() const { return next_number_; }
