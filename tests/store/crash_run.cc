@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "crash_run.h"
+
+#include <cstdio>
+
+#include "compare.h"
+
+namespace verbena::store::trial {
+namespace {
+
+class History {
+ public:
+  History(uint64_t seed, const CrashOptions& options)
+      : seed_(seed),
+        options_(options),
+        random_(seed),
+        shape_{.chunks_per_block = random_.below(2) == 0 ? 16u : 32u,
+               .blocks = 0},
+        medium_(with_blocks(shape_), seed) {
+    store_options_.durability =
+        random_.below(3) == 0 ? Durability::kEach : Durability::kFlush;
+    if (random_.below(3) == 0) store_options_.flush_bytes = 64 * 1024;
+    store_options_.omit = options.omit;
+    store_options_.now_ns = [this] { return clock_ns_ += 1000; };
+    moments_.emplace_back();  // there is no store
+  }
+
+  CrashResult run() {
+    result_.violation = live();
+    // What happened since the last power cut; before that it was looked at already.
+    if (result_.violation.empty()) result_.violation = look_back();
+    return std::move(result_);
+  }
+
+ private:
+  static MediumShape with_blocks(MediumShape& shape) {
+    shape.blocks = shape.chunks_per_block == 16 ? 28 : 16;
+    return shape;
+  }
+  void tell(std::string line) {
+    if (options_.trace) std::printf("%4zu  %s\n", moments_.size() - 1, line.c_str());
+    result_.trace.push_back(std::to_string(moments_.size() - 1) + ": " + std::move(line));
+  }
+  void mark() {
+    medium_.mark(static_cast<uint32_t>(acknowledged_), static_cast<uint32_t>(moments_.size() - 1));
+  }
+  [[nodiscard]] const Model& model() const { return moments_.back().model; }
+
+  std::string live() {
+    mark();
+    moments_.emplace_back();
+    mark();
+    tell(std::string("a store of blocks of ") + std::to_string(shape_.chunks_per_block) +
+         " chunks, durable at each " +
+         (store_options_.durability == Durability::kEach ? "operation" : "flush"));
+    SeededRandom tag(seed_);
+    auto created = Store::create(medium_.open_backend(), store_options_, tag);
+    if (!created.has_value()) return "creating: " + created.error().what;
+    store_ = std::move(*created);
+    acknowledged_ = 1;
+    mark();
+    for (uint32_t i = 0; i < options_.operations; ++i) {
+      std::string violation = random_.below(14) == 0 ? reopen() : step();
+      if (!violation.empty()) return violation;
+    }
+    return {};
+  }
+
+  std::string step() {
+    // Small enough that space runs out now and then, and is used again.
+    const Profile profile{.objects = 5,
+                          .object_bytes = 60'000,
+                          .write_bytes = 24'000,
+                          .sparse_bytes = 0,
+                          .flush_per_mille = 180,
+                          .checkpoint_per_mille = 40,
+                          .nonsense_per_mille = 10};
+    const Operation operation = draw(random_, model(), profile);
+    tell(describe(operation));
+    ++result_.operations;
+    Model next = model();
+    const Refusal expected = apply(next, operation);
+    moments_.push_back({.model = expected.has_value() ? model() : std::move(next), .picture = {}});
+    mark();
+    std::string why;
+    const Refusal actual = apply(*store_, operation, &why);
+    if (actual == Code::kFull) {
+      moments_.back().model = moments_[moments_.size() - 2].model;
+      tell("refused: " + why);
+    } else if (actual != expected) {
+      return "alive: " + describe(operation) + " was " + describe(actual) + " (" + why +
+             "), not " + describe(expected);
+    }
+    const bool flushed = !actual.has_value() && (operation.kind == Operation::Kind::kFlush ||
+                                                 operation.kind == Operation::Kind::kCheckpoint);
+    return acknowledge(flushed || store_options_.durability == Durability::kEach);
+  }
+
+  // The moment that was begun has come.
+  std::string acknowledge(bool durable) {
+    auto picture = picture_of(*store_);
+    if (!picture.has_value()) return "alive: " + picture.error();
+    moments_.back().picture = std::move(*picture);
+    std::string violation = compare(*store_, model(), random_);
+    if (!violation.empty()) return "alive: " + violation;
+    if (durable) acknowledged_ = moments_.size() - 1;
+    mark();
+    return {};
+  }
+
+  std::string reopen() {
+    switch (random_.below(3)) {
+      case 0: {
+        tell("closed and opened");
+        const auto closed = store_->close();
+        if (!closed.has_value()) return "closing: " + closed.error().what;
+        acknowledged_ = moments_.size() - 1;
+        mark();
+        store_.reset();
+        break;
+      }
+      case 1:
+        tell("killed and opened");
+        medium_.kill();
+        store_.reset();
+        break;
+      default: {
+        medium_.kill();
+        store_.reset();
+        std::string violation = look_back();
+        if (!violation.empty()) return violation;
+        tell("a power cut, and opened");
+        cut_power();
+      }
+    }
+    return open();
+  }
+
+  std::string open() {
+    auto opened = Store::open(medium_.open_backend(), store_options_);
+    if (!opened.has_value()) return "opening: " + opened.error().what;
+    store_ = std::move(*opened);
+    const auto picture = picture_of(*store_);
+    if (!picture.has_value()) return "opened, but " + picture.error();
+    // Which of those that are allowed it is: from now on it is that one and no other.
+    for (size_t i = moments_.size(); i-- > acknowledged_;) {
+      if (moments_[i].picture != *picture) continue;
+      if (!compare(*store_, moments_[i].model, random_).empty()) continue;
+      moments_.push_back(moments_[i]);
+      acknowledged_ = moments_.size() - 1;
+      tell("it is at moment " + std::to_string(i));
+      mark();
+      return {};
+    }
+    return "opened, and it is none of the moments " + std::to_string(acknowledged_) + " to " +
+           std::to_string(moments_.size() - 1) + "; of the first: " +
+           difference(moments_[acknowledged_].picture, *picture) + "; " +
+           compare(*store_, moments_[acknowledged_].model, random_);
+  }
+
+  // The medium becomes what a power cut at this moment may leave.
+  void cut_power() {
+    Walk walk(medium_.recording());
+    while (walk.next()) continue;
+    std::vector<uint32_t> choice;
+    const uint64_t bias = random_.below(3);
+    for (const Walk::DirtyLine& dirty : walk.dirty()) {
+      const auto newest = static_cast<uint32_t>(dirty.versions.size());
+      const bool any = random_.below(bias == 2 ? 2 : 20) == 0;
+      choice.push_back(any         ? static_cast<uint32_t>(random_.below(newest + 1))
+                       : bias == 0 ? 0
+                                   : newest);
+    }
+    medium_.restore(walk.image(choice), true);
+    mark();
+  }
+
+  std::string look_back() {
+    RecoveryCheck check(shape_, store_options_, moments_, random_.next());
+    std::string violation = check.explore(medium_.recording(), options_.effort, options_.depth);
+    result_.counts.add(check.counts());
+    return violation;
+  }
+
+  const uint64_t seed_;
+  const CrashOptions& options_;
+  SeededRandom random_;
+  MediumShape shape_;
+  Options store_options_;
+  uint64_t clock_ns_ = 0;
+  RecordingMedium medium_;
+  std::unique_ptr<Store> store_;
+  std::vector<Moment> moments_;
+  size_t acknowledged_ = 0;
+  CrashResult result_;
+};
+
+}  // namespace
+
+CrashResult run_crashes(uint64_t seed, const CrashOptions& options) {
+  return History(seed, options).run();
+}
+
+}  // namespace verbena::store::trial

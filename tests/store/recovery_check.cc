@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "recovery_check.h"
+
+#include "base/check.h"
+#include "compare.h"
+
+namespace verbena::store::trial {
+namespace {
+
+constexpr Depth kNoDeeper{.destroy_one_in = 0, .resume_one_in = 0, .nested_one_in = 0};
+constexpr Effort kNestedEffort{
+    .singles = 2, .chunk_sets = 8, .line_sets = 2, .samples = 2, .torn = 1};
+constexpr int kResumedOperations = 6;
+
+}  // namespace
+
+RecoveryCheck::RecoveryCheck(MediumShape shape, Options options,
+                             const std::vector<Moment>& moments, uint64_t seed)
+    : options_(std::move(options)),
+      moments_(moments),
+      random_(seed),
+      medium_(shape, seed),
+      outer_(shape, seed) {}
+
+Result<std::unique_ptr<Store>> RecoveryCheck::open(RecordingMedium& medium) {
+  return Store::open(medium.open_backend(), options_);
+}
+
+std::optional<size_t> RecoveryCheck::match(const Store& store, Allowed allowed,
+                                           std::string& violation) const {
+  const auto picture = picture_of(store);
+  if (!picture.has_value()) {
+    violation = "recovered, but " + picture.error();
+    return {};
+  }
+  std::string space;
+  for (size_t i = allowed.last + 1; i-- > std::max<size_t>(allowed.first, 1);) {
+    if (moments_[i].picture != *picture) continue;
+    space = compare_space(store, moments_[i].model);
+    if (space.empty()) return i;
+  }
+  if (!space.empty()) {
+    violation = "recovered, but " + space;
+    return {};
+  }
+  violation = "recovered to none of the moments " + std::to_string(allowed.first) + " to " +
+              std::to_string(allowed.last);
+  for (const size_t i : {allowed.first, allowed.last}) {
+    violation += "; of " + std::to_string(i) + ": " + difference(moments_[i].picture, *picture);
+  }
+  for (size_t i = 1; i < moments_.size(); ++i) {
+    if (moments_[i].picture == *picture) violation += "; it is that of " + std::to_string(i);
+  }
+  return {};
+}
+
+std::optional<size_t> RecoveryCheck::check(const Image& image, Allowed allowed,
+                                           std::string& violation) {
+  medium_.restore(image, false);
+  const auto opened = open(medium_);
+  if (!opened.has_value()) {
+    if (allowed.first == 0) return 0;
+    violation = std::string("not recovered: ") + store::name_of(opened.error().code) + ": " +
+                opened.error().what;
+    return {};
+  }
+  return match(**opened, allowed, violation);
+}
+
+std::string RecoveryCheck::look(const Image& image, Allowed allowed, const Depth& depth) {
+  ++counts_.images;
+  std::string violation;
+  const std::optional<size_t> moment = check(image, allowed, violation);
+  if (!moment.has_value()) return violation;
+  const auto chosen = [this](uint32_t one_in) { return one_in != 0 && random_.below(one_in) == 0; };
+  if (chosen(depth.destroy_one_in)) {
+    for (const Copy copy : kCopies) {
+      Image spoilt = image;
+      if (!destroy(spoilt, medium_.shape(), copy, random_)) continue;
+      ++counts_.destroyed;
+      if (!check(spoilt, allowed, violation).has_value()) {
+        return violation + "; with " + name_of(copy) + " destroyed";
+      }
+    }
+  }
+  if (*moment != 0 && chosen(depth.resume_one_in)) {
+    violation = resume(image, *moment);
+    if (!violation.empty()) return violation;
+  }
+  if (chosen(depth.nested_one_in)) return nest(image, allowed);
+  return {};
+}
+
+// Works with the store that was recovered, kills it after a flush, and opens it again.
+std::string RecoveryCheck::resume(const Image& image, size_t moment) {
+  ++counts_.resumed;
+  medium_.restore(image, false);
+  auto store = open(medium_);
+  VERBENA_CHECK(store.has_value());
+  Model model = moments_[moment].model;
+  const Profile profile{.objects = 6,
+                        .object_bytes = 40'000,
+                        .write_bytes = 20'000,
+                        .sparse_bytes = 0,
+                        .nonsense_per_mille = 0};
+  for (int i = 0; i < kResumedOperations; ++i) {
+    const Operation operation = draw(random_, model, profile);
+    Model next = model;
+    const Refusal expected = apply(next, operation);
+    std::string why;
+    const Refusal actual = apply(**store, operation, &why);
+    if (actual == Code::kFull) continue;
+    if (actual != expected) {
+      return "recovered, but then " + describe(operation) + " was " + describe(actual) + " (" +
+             why + "), not " + describe(expected);
+    }
+    if (!expected.has_value()) model = std::move(next);
+  }
+  std::string violation = compare(**store, model, random_);
+  if (!violation.empty()) return "recovered, and worked with: " + violation;
+  const auto flushed = (*store)->flush();
+  if (!flushed.has_value()) return "recovered, but flush says " + flushed.error().what;
+  const auto scrubbed = (*store)->scrub();
+  if (!scrubbed.has_value()) return "recovered, but scrub says " + scrubbed.error().what;
+  if (scrubbed->damaged != 0) {
+    return "recovered, but scrub finds damage: " + scrubbed->damage.front().field;
+  }
+  medium_.kill();
+  *store = nullptr;
+  const auto again = open(medium_);
+  if (!again.has_value()) {
+    return "recovered, worked with, flushed, and not opened again: " + again.error().what;
+  }
+  violation = compare(**again, model, random_);
+  return violation.empty() ? violation
+                           : "recovered, worked with, flushed, and opened again: " + violation;
+}
+
+// The power fails again while the store is opened, and right after that.
+std::string RecoveryCheck::nest(const Image& image, Allowed allowed) {
+  ++counts_.nested;
+  outer_.restore(image, true);
+  outer_.mark(static_cast<uint32_t>(allowed.first), static_cast<uint32_t>(allowed.last));
+  auto store = open(outer_);
+  if (!store.has_value()) return {};  // nothing was acknowledged yet
+  std::string violation;
+  const std::optional<size_t> moment = match(**store, allowed, violation);
+  if (!moment.has_value()) return violation + "; at the second look";
+  // Whoever has seen it must see it again.
+  outer_.mark(static_cast<uint32_t>(*moment), static_cast<uint32_t>(*moment));
+  outer_.kill();
+  *store = nullptr;
+  const Recording recording = outer_.recording();
+  violation = explore(recording, kNestedEffort, kNoDeeper);
+  return violation.empty() ? violation : violation + "; the power failed while it was opened";
+}
+
+std::string RecoveryCheck::explore(const Recording& recording, const Effort& effort,
+                                   const Depth& depth) {
+  Walk walk(recording);
+  std::string violation;
+  size_t cut = 0;
+  while (walk.next()) {
+    ++counts_.moments;
+    const Allowed allowed = allowed_by(walk.mark());
+    const bool good =
+        for_each_image(walk, effort, random_, [&](Image&& image, const std::string& how) {
+          violation = look(image, allowed, depth);
+          if (!violation.empty()) violation += "; image: " + how;
+          return violation.empty();
+        });
+    if (!good) {
+      return violation + "; power cut " + std::to_string(cut) + " with " +
+             std::to_string(walk.dirty().size()) + " dirty lines";
+    }
+    ++cut;
+  }
+  return {};
+}
+
+}  // namespace verbena::store::trial
