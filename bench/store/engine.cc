@@ -38,7 +38,12 @@ medium::Result<std::unique_ptr<medium::Backend>> make_backend(Medium medium,
 }  // namespace
 
 const char* name_of(Medium medium) {
-  return medium == Medium::kMalloc ? "malloc, no log" : "files (msync), flushed every 32 MiB";
+  switch (medium) {
+    case Medium::kMalloc: return "malloc, no log";
+    case Medium::kShared: return "files in /dev/shm (msync), log, flushed every 32 MiB";
+    case Medium::kFiles:  break;
+  }
+  return "files on disk (msync), log, flushed every 32 MiB";
 }
 
 void must(const store::Result<void>& result) {

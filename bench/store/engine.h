@@ -14,7 +14,11 @@ namespace verbena::bench {
 
 inline constexpr store::ObjectId kObject{1, 1};
 
-enum class Medium : uint8_t { kMalloc, kFiles };
+enum class Medium : uint8_t {
+  kMalloc,  // no log
+  kShared,  // files in memory: what log and flushes cost without a disk
+  kFiles,
+};
 [[nodiscard]] const char* name_of(Medium medium);
 
 // A store of so many bytes with one object, filled to half of them. Ends the process if it cannot.

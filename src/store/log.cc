@@ -162,7 +162,7 @@ void Log::full() {
   const Extent& extent = extent_of(next_);
   const auto i = static_cast<uint32_t>(next_ - extent.sequence);
   ChunkHead head;
-  head.birth = {0, next_, uint64_t{root_.epoch} << 40};
+  head.birth = {0, next_, uint64_t{root_.epoch} << kEpochShift};
   head.store = root_.store;
   head.flags = kFlagLog;
   write_both(log_space_.slot_a(extent, i), log_space_.slot_b(extent, i), data(), used(), head);
@@ -261,7 +261,7 @@ class Log::CheckpointStream final : public RecordStream {
       filled_ = 0;
     }
     ChunkHead head;
-    head.birth = {0, sequence_++, uint64_t{log_.root_.epoch} << 40};
+    head.birth = {0, sequence_++, uint64_t{log_.root_.epoch} << kEpochShift};
     head.store = log_.root_.store;
     head.flags = kFlagCheckpoint;
     write_both(log_.log_space_.slot_a(extents_.back(), filled_),

@@ -26,8 +26,8 @@ std::vector<LogChunk> read_extents(const Superblock& root, std::span<const Exten
         const ChunkHead head = head_of(bytes);
         return head.id == chunk && head.birth.owner == 0 &&
                head.birth.index == extent.sequence + i &&
-               head.birth.txn == uint64_t{extent.epoch} << 40 && head.store == root.store &&
-               head.flags == flag &&
+               head.birth.txn == uint64_t{extent.epoch} << kEpochShift &&
+               head.store == root.store && head.flags == flag &&
                examine(std::span<const uint8_t, kChunkBytes>(bytes, kChunkBytes)) ==
                    ChunkVerdict::kGood;
       };

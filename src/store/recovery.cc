@@ -281,6 +281,13 @@ class StoreImpl::Recovery {
 
   // For writing: what a killed process left in memory is made durable, then a new epoch.
   Result<void> start() {
+    if (root_.epoch >= kMaxEpoch) {
+      return fail(
+          Error{Code::kFull,
+                "the store was opened for writing as often as it can be; open it for reading, "
+                "and copy its objects to a new one",
+                {}});
+    }
     if (const auto done = mend_root(); !done) return done;
     for (const Piece& piece : tail_) {
       store_.persist_.flush(PersistPoint::kTailData, space().memory(piece.chunk),

@@ -10,6 +10,8 @@
 namespace verbena::store {
 namespace {
 
+constexpr uint64_t kMaxTickets = (uint64_t{1} << kEpochShift) - (uint64_t{1} << 20);
+
 uint64_t coarse_wall_clock() {
   timespec now{};
   clock_gettime(CLOCK_REALTIME_COARSE, &now);
@@ -35,6 +37,13 @@ StoreImpl::~StoreImpl() {
 Result<void> StoreImpl::writable() const {
   if (options_.read_only) {
     return fail(Error{Code::kReadOnly, "the store is open for reading only", {}});
+  }
+  // Far from 2^40, so that no two operations at once can pass it.
+  if (tickets_.load(std::memory_order_relaxed) >= kMaxTickets) {
+    return fail(
+        Error{Code::kReadOnly,
+              "the store has had as many transactions as one opening may have; open it again",
+              {}});
   }
   if (persist_.failed()) {
     return fail(Error{Code::kReadOnly,

@@ -140,7 +140,7 @@ class StoreImpl {
                                        ClientId client) const;
   [[nodiscard]] uint64_t now() const { return options_.now_ns(); }
   [[nodiscard]] uint64_t next_txn() {
-    return uint64_t{epoch_} << 40 | tickets_.fetch_add(1, std::memory_order_relaxed);
+    return uint64_t{epoch_} << kEpochShift | tickets_.fetch_add(1, std::memory_order_relaxed);
   }
 
   // --- objects (store_objects.cc)
