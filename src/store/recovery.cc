@@ -13,7 +13,7 @@
 namespace verbena::store {
 namespace {
 
-Error damaged_log(std::string what, Damage damage) {
+Error damaged_log(const std::string& what, Damage damage) {
   return {Code::kDamaged,
           "the log is damaged in both copies: " + what +
               "; `verbena salvage` makes a new store of what is left",

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Clones: whole chunks of the range are shared, what lies across chunks is copied.
+#include <algorithm>
 #include <cstring>
 
 #include <fmt/format.h>

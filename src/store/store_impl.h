@@ -4,9 +4,13 @@
 // the log, what comes after it cannot.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <new>
+#include <span>
+#include <string_view>
 #include <shared_mutex>
 #include <vector>
 
