@@ -14,115 +14,141 @@
 namespace verbena::store {
 namespace {
 
-constexpr uint32_t kBatch = 256;  // chunks read at once
+constexpr uint32_t kWindow = 256;  // chunks that are read at once
+constexpr uint32_t kGap = 16;      // chunks in between that are read along rather than passed over
+constexpr size_t kBatch = 16'384;  // runs that are pinned at once
 
 struct FreeAligned {
   void operator()(uint8_t* memory) const { std::free(memory); }
 };
 using Buffer = std::unique_ptr<uint8_t, FreeAligned>;
 
+Buffer make_buffer() {
+  return Buffer(
+      static_cast<uint8_t*>(std::aligned_alloc(kChunkBytes, size_t{kWindow} * kChunkBytes)));
+}
+
 }  // namespace
 
 class StoreImpl::Scrub {
  public:
   Scrub(StoreImpl& store, const Progress& progress)
-      : store_(store),
-        progress_(progress),
-        buffer_(
-            static_cast<uint8_t*>(std::aligned_alloc(kChunkBytes, size_t{kBatch} * kChunkBytes))) {}
+      : store_(store), progress_(progress), buffer_(make_buffer()), other_(make_buffer()) {
+    pinned_.reserve(kBatch);
+  }
+  Scrub(const Scrub&) = delete;
+  Scrub& operator=(const Scrub&) = delete;
+  ~Scrub() { unpin(); }
 
   Result<ScrubReport> run() {
-    if (!buffer_) return fail(Error{Code::kNoMemory, "out of memory", {}});
+    if (!buffer_ || !other_) return fail(Error{Code::kNoMemory, "out of memory", {}});
     all_ = store_.space_.numbers().used;
     std::optional<Cursor> after;
     for (;;) {
       const auto page = store_.catalog_.page(after, 64);
       for (const ObjectRef& object : page) {
-        if (const auto done = scrub_object(*object); !done) return fail(done.error());
+        if (const auto done = add_object(*object); !done) return fail(done.error());
       }
       if (page.size() < 64) break;
       after = Cursor{store_.catalog_.name_of(*page.back()), page.back()->id};
     }
+    if (const auto done = verify_pinned(); !done) return fail(done.error());
     if (const auto done = scrub_log(); !done) return fail(done.error());
     report_.past_cache = store_.backend_->reads_past_cache();
     return std::move(report_);
   }
 
  private:
-  // Runs of a part of an object, pinned.
-  class Pinned {
-   public:
-    Pinned(Space& space, const Object& object, uint64_t from) : space_(space) {
-      runs.reserve(kBatch);
-      const std::shared_lock lock(object.lock);
-      object.table.for_each(from, kMaxIndex, [&](const Run& run) {
-        if (runs.size() == kBatch) return false;
-        space_.add(run.chunk, run.count);
-        runs.push_back(run);
-        return true;
-      });
-    }
-    Pinned(const Pinned&) = delete;
-    Pinned& operator=(const Pinned&) = delete;
-    ~Pinned() {
-      for (const Run& run : runs) space_.drop(run.chunk, run.count);
-    }
-    std::vector<Run> runs;
-
-   private:
-    Space& space_;
+  // A run of an object, kept as it is while it is looked at.
+  struct Pinned {
+    Run run;
+    ObjectId object;
   };
 
-  Result<void> scrub_object(const Object& object) {
+  Result<void> add_object(const Object& object) {
     for (uint64_t from = 0;;) {
-      const Pinned pinned(store_.space_, object, from);
-      if (pinned.runs.empty()) return {};
-      // What is not durable yet may not be on the medium.
-      if (const auto done = store_.flush(); !done && done.error().code != Code::kReadOnly) {
-        return done;
+      bool more = false;
+      {
+        const std::shared_lock lock(object.lock);
+        object.table.for_each(from, kMaxIndex, [&](const Run& run) {
+          more = pinned_.size() == kBatch;
+          if (more) return false;
+          store_.space_.add(run.chunk, run.count);
+          pinned_.push_back({run, object.id});
+          from = run.index + run.count;
+          return true;
+        });
       }
-      for (const Run& run : pinned.runs) {
-        if (const auto done = scrub_run(object, run); !done) return done;
-      }
-      from = pinned.runs.back().index + pinned.runs.back().count;
-      if (pinned.runs.size() < kBatch) return {};
+      if (!more) return {};
+      if (const auto done = verify_pinned(); !done) return done;
     }
   }
 
-  Result<void> scrub_run(const Object& object, const Run& run) {
-    for (uint32_t done = 0; done < run.count;) {
-      const uint32_t count = std::min(kBatch, run.count - done);
-      if (!seen(run.chunk + done, count)) {
-        if (const auto read = fetch(run.chunk + done, count); !read) return read;
-        for (uint32_t i = 0; i < count; ++i) {
-          const uint8_t* const chunk = buffer_.get() + size_t{i} * kChunkBytes;
+  void unpin() {
+    for (const Pinned& each : pinned_) store_.space_.drop(each.run.chunk, each.run.count);
+    pinned_.clear();
+  }
+
+  // In the order in which they lie on the medium, many at once.
+  Result<void> verify_pinned() {
+    // What is not durable yet may not be there.
+    if (const auto done = store_.flush(); !done && done.error().code != Code::kReadOnly) {
+      return done;
+    }
+    std::ranges::sort(pinned_, {}, [](const Pinned& each) { return each.run.chunk; });
+    const uint32_t per_block = store_.space_.chunks_per_block();
+    for (size_t i = 0; i < pinned_.size();) {
+      const uint64_t first = pinned_[i].run.chunk;
+      const uint64_t block_end = (first / per_block + 1) * per_block;
+      uint64_t end = first + pinned_[i].run.count;
+      size_t next = i + 1;
+      while (next < pinned_.size() && pinned_[next].run.chunk <= end + kGap &&
+             pinned_[next].run.chunk < block_end) {
+        end = std::max(end, pinned_[next].run.chunk + pinned_[next].run.count);
+        ++next;
+      }
+      const auto done = verify_range(first, end, std::span(pinned_).subspan(i, next - i));
+      if (!done) return done;
+      i = next;
+    }
+    unpin();
+    return {};
+  }
+
+  // Runs that lie in chunks [first, end) of a block.
+  Result<void> verify_range(uint64_t first, uint64_t end, std::span<const Pinned> pinned) {
+    if (seen_.size() < end) seen_.resize(std::max<size_t>(end, seen_.size() * 2));
+    for (; first < end; first += kWindow) {
+      const uint64_t stop = std::min<uint64_t>(end, first + kWindow);
+      if (const auto read = fetch(first, static_cast<uint32_t>(stop - first), buffer_); !read) {
+        return read;
+      }
+      for (const Pinned& each : pinned) {
+        const uint64_t from = std::max(first, each.run.chunk);
+        const uint64_t to = std::min(stop, each.run.chunk + each.run.count);
+        for (uint64_t chunk = from; chunk < to; ++chunk) {
+          // Chunks that objects share are looked at once.
+          if (seen_[chunk]) continue;
+          seen_[chunk] = true;
           ++report_.chunks;
-          const auto bad = find_damage(chunk, object.id, run, done + i, store_.tag_);
+          const auto bad =
+              find_damage(buffer_.get() + (chunk - first) * kChunkBytes, each.object, each.run,
+                          static_cast<uint32_t>(chunk - each.run.chunk), store_.tag_);
           if (bad) note(*bad);
         }
-        if (progress_ && !progress_(report_.chunks, all_)) return stopped();
       }
-      done += count;
+      if (progress_ && !progress_(report_.chunks, std::max(all_, report_.chunks))) {
+        return fail(Error{Code::kInvalid, "stopped", {}});
+      }
     }
     return {};
   }
 
-  // Whether all of these were looked at before: chunks that objects share are, once. Marks them.
-  bool seen(uint64_t chunk, uint32_t count) {
-    bool all = true;
-    if (seen_.size() < chunk + count) seen_.resize(chunk + count);
-    for (uint64_t i = chunk; i < chunk + count; ++i) {
-      all = all && seen_[i];
-      seen_[i] = true;
-    }
-    return all;
-  }
-
-  Result<void> fetch(uint64_t chunk, uint32_t count) {
+  Result<void> fetch(uint64_t chunk, uint32_t count, const Buffer& to) {
     const uint32_t per_block = store_.space_.chunks_per_block();
     const auto read = store_.backend_->read_medium(static_cast<uint32_t>(chunk / per_block),
                                                    chunk % per_block * kChunkBytes,
-                                                   {buffer_.get(), size_t{count} * kChunkBytes});
+                                                   {to.get(), size_t{count} * kChunkBytes});
     report_.bytes += size_t{count} * kChunkBytes;
     if (!read) return fail(Error{Code::kIo, read.error().what, {}});
     return {};
@@ -131,53 +157,59 @@ class StoreImpl::Scrub {
   // Log, checkpoint and superblocks, which do not change while the log's locks are held.
   Result<void> scrub_log() {
     Superblock root = store_.root_;
-    uint64_t end = UINT64_MAX;
+    std::optional<uint64_t> end;
     std::unique_ptr<Log::Hold> hold;
     if (store_.log_) {
       if (const auto done = store_.log_->flush(); !done) return done;
       hold = store_.log_->hold();
       root = hold->root;
       end = hold->end;
+    } else if (!store_.persistent_) {
+      return {};
     }
     for (const uint64_t chunk : {uint64_t{0}, uint64_t{root.chunks_per_block}}) {
-      if (const auto read = fetch(chunk, 1); !read) return read;
+      if (const auto read = fetch(chunk, 1, buffer_); !read) return read;
       ++report_.log_chunks;
       if (!decode_superblock(std::span<const uint8_t, kChunkBytes>(buffer_.get(), kChunkBytes))) {
         note({{}, 0, chunk, "superblock", "a superblock", "something else"});
       }
     }
-    if (const auto done = scrub_extents(root, root.checkpoint, kFlagCheckpoint, UINT64_MAX);
-        !done) {
-      return done;
+    for (const Extent& extent : root.checkpoint) {
+      if (const auto done = scrub_extent(root, extent, kFlagCheckpoint, {}); !done) return done;
     }
-    return scrub_extents(root, root.log, kFlagLog, end);
+    for (const Extent& extent : root.log) {
+      if (const auto done = scrub_extent(root, extent, kFlagLog, end); !done) return done;
+    }
+    return {};
   }
 
-  Result<void> scrub_extents(const Superblock& root, std::span<const Extent> extents, uint16_t flag,
-                             uint64_t end) {
-    Result<void> result;
-    // One chunk at a time, each through the same buffer.
-    const auto memory = [&](uint64_t chunk) -> const uint8_t* {
-      if (const auto read = fetch(chunk, 1); !read) {
-        result = read;
-        return nullptr;
+  // Both copies, side by side. The log's chunks count up to `end`; of a store that is only read,
+  // nobody knows where that is: with the first one of which there is no copy.
+  Result<void> scrub_extent(const Superblock& root, const Extent& extent, uint16_t flag,
+                            std::optional<uint64_t> end) {
+    for (uint32_t i = 0; i < extent.count; i += kWindow) {
+      Extent part = extent;
+      part.first = static_cast<uint16_t>(part.first + i);
+      part.count = static_cast<uint16_t>(std::min<uint32_t>(kWindow, extent.count - i));
+      part.sequence += i;
+      if (end && part.sequence >= *end) return {};
+      if (end) {
+        part.count = static_cast<uint16_t>(std::min<uint64_t>(part.count, *end - part.sequence));
       }
-      ++report_.log_chunks;
-      return buffer_.get();
-    };
-    for (const Extent& extent : extents) {
-      for (uint32_t i = 0; i < extent.count && extent.sequence + i < end; ++i) {
-        Extent one = extent;
-        one.first = static_cast<uint16_t>(one.first + i);
-        one.count = 1;
-        one.sequence += i;
-        const auto found = read_extents(root, {&one, 1}, flag, memory);
-        if (!result) return result;
+      const uint64_t a = uint64_t{part.block_a} * root.chunks_per_block + part.first;
+      const uint64_t b = uint64_t{part.block_b} * root.chunks_per_block + part.first;
+      if (const auto read = fetch(a, part.count, buffer_); !read) return read;
+      if (const auto read = fetch(b, part.count, other_); !read) return read;
+      const auto memory = [&](uint64_t chunk) -> const uint8_t* {
+        return chunk - a < part.count ? buffer_.get() + (chunk - a) * kChunkBytes
+                                      : other_.get() + (chunk - b) * kChunkBytes;
+      };
+      for (const LogChunk& found : read_extents(root, {&part, 1}, flag, memory)) {
+        if (!end && flag == kFlagLog && found.good == nullptr) return {};
+        report_.log_chunks += 2;
         const char* const which = flag == kFlagLog ? "log" : "checkpoint";
-        // Of a store that is only read, nobody knows where the log ends: with its first gap.
-        if (end == UINT64_MAX && flag == kFlagLog && found[0].good == nullptr) return {};
-        if (!found[0].a) note(log_damage(which, found[0].chunk_a, one.sequence));
-        if (!found[0].b) note(log_damage(which, found[0].chunk_b, one.sequence));
+        if (!found.a) note(log_damage(which, found.chunk_a, found.sequence));
+        if (!found.b) note(log_damage(which, found.chunk_b, found.sequence));
       }
     }
     return {};
@@ -188,11 +220,11 @@ class StoreImpl::Scrub {
     if (report_.damage.size() < ScrubReport::kMaxDamage)
       report_.damage.push_back(std::move(damage));
   }
-  static Result<void> stopped() { return fail(Error{Code::kInvalid, "stopped", {}}); }
-
   StoreImpl& store_;
   const Progress& progress_;
   Buffer buffer_;
+  Buffer other_;
+  std::vector<Pinned> pinned_;
   std::vector<bool> seen_;
   ScrubReport report_;
   uint64_t all_ = 0;
