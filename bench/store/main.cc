@@ -24,9 +24,10 @@ struct Settings {
   std::string json;
   std::string match;
   std::string only;
+  uint64_t mib = 256;
+  [[nodiscard]] uint64_t store_bytes() const { return mib << 20; }
 };
 
-constexpr uint64_t kStoreBytes = uint64_t{256} << 20;
 constexpr uint32_t kLarge = 1u << 20;
 
 struct Case {
@@ -87,8 +88,8 @@ class Folder {
 
 void against_the_limit(Report& report, const Settings& settings, Medium medium) {
   const Folder folder(medium == Medium::kShared ? "/dev/shm" : settings.folder);
-  const auto store = make_store(medium, folder.path(), kStoreBytes, true);
-  const Arena arena(kStoreBytes);
+  const auto store = make_store(medium, folder.path(), settings.store_bytes(), true);
+  const Arena arena(settings.store_bytes());
   report.heading(fmt::format(
       "One thread, {}; against memcpy to or from as much memory and ISA-L's CRC of the source",
       name_of(medium)));
@@ -105,8 +106,8 @@ void against_the_limit(Report& report, const Settings& settings, Medium medium) 
 }
 
 void with_and_without_crc(Report& report, const Settings& settings) {
-  const auto with = make_store(Medium::kMalloc, {}, kStoreBytes, true);
-  const auto without = make_store(Medium::kMalloc, {}, kStoreBytes, false);
+  const auto with = make_store(Medium::kMalloc, {}, settings.store_bytes(), true);
+  const auto without = make_store(Medium::kMalloc, {}, settings.store_bytes(), false);
   report.heading("CRC on, against off; malloc, no log");
   for (const Case& c : cases(settings)) {
     Row row{c.name, "GB/s", 1e9, "GB/s without CRC", {}, {}, {}};
@@ -120,7 +121,7 @@ void with_and_without_crc(Report& report, const Settings& settings) {
 
 void two_threads(Report& report, const Settings& settings, Medium medium) {
   const Folder folder(medium == Medium::kShared ? "/dev/shm" : settings.folder);
-  const auto store = make_store(medium, folder.path(), 2 * kStoreBytes, true);
+  const auto store = make_store(medium, folder.path(), 2 * settings.store_bytes(), true);
   report.heading(fmt::format("Two threads, each its own object, against one; {}", name_of(medium)));
   for (const Case& c : cases(settings)) {
     Row row{c.name, "GB/s", 1e9, "GB/s one thread", {}, {}, {}};
@@ -205,6 +206,7 @@ int main(int argc, char** argv) {
   app.add_option("--match", settings.match,
                  "Only one part: limit, crc, threads, clones or lifetimes");
   app.add_option("--case", settings.only, "Only the requests whose names have this, e.g. 4048");
+  app.add_option("--mib", settings.mib, "Size of the store; half of it is one object");
   app.add_option("--json", settings.json, "Write the figures to this file as well");
   CLI11_PARSE(app, argc, argv);
   return verbena::bench::run(settings);

@@ -289,7 +289,8 @@ constexpr uint64_t kCrc16T10Polynomial = 0xedd1;  // 0x8bb7 reflected, times x^4
 bool has_crc32_arm64() {
   constexpr unsigned long kPmull = 1 << 4;
   constexpr unsigned long kCrc32 = 1 << 7;
-  return (::getauxval(AT_HWCAP) & (kPmull | kCrc32)) == (kPmull | kCrc32);
+  static const bool has = (::getauxval(AT_HWCAP) & (kPmull | kCrc32)) == (kPmull | kCrc32);
+  return has;
 }
 
 uint32_t crc32_update_arm64(uint32_t state, const uint8_t* p, size_t bytes) {

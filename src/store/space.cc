@@ -12,10 +12,12 @@ namespace {
 constexpr uint64_t kLastResort = 4;   // chunks that only shrinking may have
 constexpr uint64_t kEmptyBlocks = 2;  // kept before one is given back to the medium
 constexpr uint32_t kMaxWords = 2048 / 64;
+constexpr uint64_t kFewChunks = 2;  // that a small request needs
 
 using Bits = std::array<uint64_t, kMaxWords>;
 
 void set(Bits& bits, uint32_t at) { bits[at / 64] |= uint64_t{1} << (at % 64); }
+bool is_set(const Bits& bits, uint32_t at) { return (bits[at / 64] >> (at % 64) & 1) != 0; }
 void clear(Bits& bits, uint32_t at) { bits[at / 64] &= ~(uint64_t{1} << (at % 64)); }
 
 uint64_t count_of(const Bits& bits) {
@@ -170,6 +172,7 @@ Result<void> Space::make_room(uint64_t want, Purpose purpose) {
 
 Result<void> Space::allocate(uint64_t want, std::vector<Piece>& pieces, Purpose purpose) {
   const std::scoped_lock lock(mutex_);
+  if (!logged_ && want <= kFewChunks && take_warm(want, pieces)) return {};
   // A piece is at least a chunk; most are far longer.
   pieces.reserve(pieces.size() + std::min<uint64_t>(want, 64));
   if (const auto room = make_room(want, purpose); !room) return room;
@@ -177,19 +180,38 @@ Result<void> Space::allocate(uint64_t want, std::vector<Piece>& pieces, Purpose 
   try {
     while (want > 0) take_from(*open_, want, pieces);
   } catch (...) {
-    for (size_t i = before; i < pieces.size(); ++i) {
-      Block& block = block_of(pieces[i].chunk);
-      Bits bits{};
-      for (uint32_t j = 0; j < pieces[i].count; ++j) {
-        block.references[inside(pieces[i].chunk) + j].store(0, std::memory_order_relaxed);
-        set(bits, inside(pieces[i].chunk) + j);
-      }
-      put_back(block, bits.data(), 0, kMaxWords);
-    }
+    for (size_t i = before; i < pieces.size(); ++i) free_again(pieces[i]);
     pieces.resize(before);
     throw;
   }
   return {};
+}
+
+// Chunks that were given back just now, if there are enough: they are in the cache still. Not where
+// there is a log, for it keeps them long enough to be cold.
+bool Space::take_warm(uint64_t want, std::vector<Piece>& pieces) {
+  const size_t before = pieces.size();
+  if (free_ < want + kLastResort) return false;
+  pieces.reserve(before + want);
+  for (; want > 0 && warm_count_ > 0; --want) {
+    const uint64_t chunk = warm_[--warm_count_];
+    Block* const found = block(chunk >> shift_);
+    // It may have been taken since, or its block given back.
+    if (found == nullptr || found->log || !is_set(found->free, inside(chunk))) {
+      ++want;
+      continue;
+    }
+    clear(found->free, inside(chunk));
+    found->references[inside(chunk)].store(1, std::memory_order_relaxed);
+    if (found->free_count-- == per_block_) --empty_blocks_;
+    if (found->free_count == 0) unlink(*found);
+    --free_;
+    pieces.push_back({chunk, 1});
+  }
+  if (want == 0) return true;
+  for (size_t i = before; i < pieces.size(); ++i) free_again(pieces[i]);
+  pieces.resize(before);
+  return false;
 }
 
 // The first run of free chunks in the block, as long as wanted at most.
@@ -243,16 +265,20 @@ void Space::give_up_empty(Block& block) {
   unhold(block);
 }
 
-void Space::give_back(const Piece& piece) {
-  const std::scoped_lock lock(mutex_);
+void Space::free_again(const Piece& piece) {
   Block& block = block_of(piece.chunk);
   Bits bits{};
-  for (uint32_t i = 0; i < piece.count; ++i) {
-    block.references[inside(piece.chunk) + i].store(0, std::memory_order_relaxed);
-    set(bits, inside(piece.chunk) + i);
+  for (uint32_t i = inside(piece.chunk); i < inside(piece.chunk) + piece.count; ++i) {
+    block.references[i].store(0, std::memory_order_relaxed);
+    set(bits, i);
   }
   put_back(block, bits.data(), 0, kMaxWords);
-  give_up_empty(block);
+}
+
+void Space::give_back(const Piece& piece) {
+  const std::scoped_lock lock(mutex_);
+  free_again(piece);
+  give_up_empty(block_of(piece.chunk));
 }
 
 void Space::add(uint64_t chunk, uint32_t count) {
@@ -280,6 +306,13 @@ void Space::drop(uint64_t chunk, uint32_t count) {
   const std::scoped_lock lock(mutex_);
   if (!logged_) {
     put_back(block, gone.data(), word, end);
+    if (count <= kFewChunks && sum == count) {
+      if (warm_count_ + count > kWarm) {
+        std::copy(warm_.begin() + kWarm / 2, warm_.begin() + warm_count_, warm_.begin());
+        warm_count_ -= kWarm / 2;
+      }
+      for (uint32_t i = 0; i < count; ++i) warm_[warm_count_++] = chunk + i;
+    }
     give_up_empty(block);
     return;
   }

@@ -97,6 +97,8 @@ class Space {
   [[nodiscard]] Result<Block*> adopt(medium::Result<medium::Block> taken, bool log);
   [[nodiscard]] Result<void> load_slowly(uint64_t chunk, uint32_t count) const;
   [[nodiscard]] Result<void> make_room(uint64_t want, Purpose purpose);
+  [[nodiscard]] bool take_warm(uint64_t want, std::vector<Piece>& pieces);
+  void free_again(const Piece& piece);
   void take_from(Block& block, uint64_t& want, std::vector<Piece>& pieces);
   void put_back(Block& block, const uint64_t* bits, uint32_t word, uint32_t end);
   void link(Block& block);
@@ -116,7 +118,11 @@ class Space {
   mutable std::mutex mutex_;
   std::vector<std::unique_ptr<Block>> held_;
   std::vector<std::unique_ptr<Page>> page_memory_;
-  Block* open_ = nullptr;      // ring of data blocks with free chunks; allocation goes on from here
+  Block* open_ = nullptr;  // ring of data blocks with free chunks; allocation goes on from here
+  // Single chunks that became free last, if they still are: a stack that forgets its bottom.
+  static constexpr uint32_t kWarm = 64;
+  std::array<uint64_t, kWarm> warm_{};
+  uint32_t warm_count_ = 0;
   Block* pending_ = nullptr;   // list of blocks with pending chunks
   uint64_t free_ = 0;          // chunks in data blocks
   uint64_t empty_blocks_ = 0;  // of data, all of whose chunks are free
