@@ -149,12 +149,12 @@ Result<void> StoreImpl::clone_into(const CloneRequest& request, const Object& fr
     };
     const auto first_shared = std::ranges::find_if(runs, shared);
     const auto behind = std::ranges::find_if_not(first_shared, runs.end(), shared);
-    const bool none = plan.shared == 0;
-    entry->map(to->number, size, {runs.begin(), none ? runs.end() : first_shared});
-    if (!none) {
+    // First, for within one object a copied part may replace a chunk that is shared elsewhere.
+    if (plan.shared > 0) {
       entry->clone({from.number, plan.shared_from, to->number, plan.shared_to, plan.shared, size});
-      entry->map(to->number, size, {behind, runs.end()});
     }
+    entry->map(to->number, size, {runs.begin(), first_shared});
+    entry->map(to->number, size, {behind, runs.end()});
     entry.commit(txn, time);
   };
   const size_t bytes = pieces.size() * kRunBytes + 4 * kMaxSmallBytes;
