@@ -108,9 +108,10 @@ Result<void> Log::extend() {
       log_space_.free_chunks() > reserve_ ? log_space_.free_chunks() - reserve_ : 0;
   const uint64_t want = std::min<uint64_t>(
       {spare, std::max<uint64_t>(kFirstExtent, length() / 2), log_space_.chunks_per_pair()});
+  Superblock root = root_;
+  root.log.reserve(root.log.size() + 1);  // what can fail for want of memory comes first
   auto extent = want == 0 ? std::nullopt : log_space_.allocate(static_cast<uint32_t>(want));
   if (!extent) return fail(full);
-  Superblock root = root_;
   extent->sequence = next_ + slots_left();
   extent->epoch = root.epoch;
   root.log.push_back(*extent);
@@ -131,7 +132,11 @@ Result<void> Log::provide_locked(uint64_t checkpoint_bytes) {
   // And a little for the log itself, between checkpoints.
   while (log_space_.free_chunks() <
          reserve + std::min<uint64_t>(8, log_space_.chunks_per_pair() / 4)) {
-    if (const auto more = log_space_.grow(); !more) return more;
+    const auto more = log_space_.grow();
+    if (more) continue;
+    // What the log has so far is room, after a checkpoint.
+    if (more.error().code != Code::kFull || next_ == root_.replay_from) return more;
+    return fail(Error{Code::kLogFull, "the log has no room left", {}});
   }
   if (root_.checkpoint.size() + chunks_for(checkpoint_bytes) / log_space_.chunks_per_pair() >
       kMaxExtents * 2 / 3) {
@@ -217,8 +222,7 @@ Result<void> Log::mark_clean(uint64_t time_ns) {
   const std::scoped_lock flushing(flushing_);
   std::unique_lock lock(mutex_);
   if (slots_left() < 2) {
-    if (const auto more = extend(); !more)
-      return {};  // the last chunk is not on record, that is all
+    if (const auto more = extend(); !more) return more;
   }
   RecordStream::commit({0, durable_, time_ns});
   watermark_ = durable_;
@@ -281,8 +285,12 @@ Result<void> Log::checkpoint(uint64_t checkpoint_bytes,
                              const std::function<void(RecordStream&)>& emit) {
   const std::scoped_lock locks(flushing_, mutex_);
   reserve_ = chunks_for(checkpoint_bytes);
+  // What can fail for want of memory comes first.
   Superblock root = root_;
   root.checkpoint.clear();
+  root.checkpoint.reserve(kMaxExtents);
+  std::vector<Extent> released = root_.checkpoint;
+  released.reserve(released.size() + 2 * root_.log.size());
   const auto undo = [&](Error error) {
     for (const Extent& extent : root.checkpoint) log_space_.release(extent);
     return fail(std::move(error));
@@ -304,7 +312,6 @@ Result<void> Log::checkpoint(uint64_t checkpoint_bytes,
     return undo(done.error());
   }
   // The log goes on where it is; what it has said so far, the open chunk too, is in the checkpoint.
-  std::vector<Extent> released = root_.checkpoint;
   root.replay_from = next_;
   root.log.clear();
   for (const Extent& extent : root_.log) {

@@ -303,8 +303,10 @@ class StoreImpl::Recovery {
     store_.log_ = std::make_unique<Log>(space(), store_.persist_, std::move(log_space_),
                                         std::move(root_), next_);
     // A full store is opened all the same: what removes can go on.
-    if (const auto room = store_.log_->provide(index); !room && room.error().code != Code::kFull) {
-      return room;
+    if (const auto room = store_.log_->provide(index); !room) {
+      const Code why = room.error().code;
+      if (why != Code::kFull && why != Code::kLogFull) return room;
+      irregular_ = true;
     }
     const auto started = irregular_
                              ? store_.log_->start_with_checkpoint(

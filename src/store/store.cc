@@ -102,7 +102,13 @@ Result<void> StoreImpl::close() {
   closed_ = true;
   if (!log_ || options_.read_only) return {};
   if (const auto may = writable(); !may) return may;
-  return log_->mark_clean(now());
+  auto marked = log_->mark_clean(now());
+  if (!marked && marked.error().code == Code::kLogFull) {
+    if (const auto done = checkpoint(); !done && done.error().code != Code::kFull) return done;
+    marked = log_->mark_clean(now());
+  }
+  // Without room for it everything is durable all the same; only opening has more to look at.
+  return !marked && marked.error().code == Code::kLogFull ? Result<void>{} : marked;
 }
 
 SpaceInfo StoreImpl::space_info() const {
@@ -175,55 +181,87 @@ Result<std::unique_ptr<Store>> Store::open(std::unique_ptr<medium::Backend> back
   return std::unique_ptr<Store>(new Store(std::move(*impl)));
 }
 
+namespace {
+
+// Memory that runs out is an error like others, wherever it does.
+template <typename Op>
+auto guarded(Op op) -> decltype(op()) {
+  try {
+    return op();
+  } catch (const std::bad_alloc&) {
+    return fail(Error{Code::kNoMemory, "out of memory", {}});
+  }
+}
+
+}  // namespace
+
 Store::Store(std::unique_ptr<StoreImpl> impl) : impl_(std::move(impl)) {}
 Store::~Store() = default;
-Result<void> Store::close() { return impl_->close(); }
+Result<void> Store::close() {
+  return guarded([&] { return impl_->close(); });
+}
 
 Result<void> Store::create_object(ObjectId id, std::string_view name) {
-  return impl_->create_object(id, name);
+  return guarded([&] { return impl_->create_object(id, name); });
 }
 Result<ObjectId> Store::find(std::string_view name) const {
-  const auto id = impl_->catalog().named(name);
-  if (!id) return fail(Error{Code::kNotFound, fmt::format("there is no object {}", name), {}});
-  return *id;
+  return guarded([&]() -> Result<ObjectId> {
+    const auto id = impl_->catalog().named(name);
+    if (!id) return fail(Error{Code::kNotFound, fmt::format("there is no object {}", name), {}});
+    return *id;
+  });
 }
-Result<void> Store::remove(ObjectId id) { return impl_->remove(id); }
-Result<void> Store::rename(ObjectId id, std::string_view name) { return impl_->rename(id, name); }
-Result<void> Store::replace(ObjectId id, ObjectId by) { return impl_->replace(id, by); }
+Result<void> Store::remove(ObjectId id) {
+  return guarded([&] { return impl_->remove(id); });
+}
+Result<void> Store::rename(ObjectId id, std::string_view name) {
+  return guarded([&] { return impl_->rename(id, name); });
+}
+Result<void> Store::replace(ObjectId id, ObjectId by) {
+  return guarded([&] { return impl_->replace(id, by); });
+}
 Result<void> Store::truncate(ObjectId id, uint64_t size, ClientId client) {
-  return impl_->truncate(id, size, client);
+  return guarded([&] { return impl_->truncate(id, size, client); });
 }
-Result<ObjectInfo> Store::stat(ObjectId id) const { return impl_->stat(id); }
+Result<ObjectInfo> Store::stat(ObjectId id) const {
+  return guarded([&] { return impl_->stat(id); });
+}
 std::vector<ObjectInfo> Store::list(const std::optional<Cursor>& after, size_t limit) const {
   return impl_->list(after, limit);
 }
 Result<std::vector<SegmentInfo>> Store::segments(ObjectId id, uint64_t offset, size_t limit) const {
-  return impl_->segments(id, offset, limit);
+  return guarded([&] { return impl_->segments(id, offset, limit); });
 }
 Result<void> Store::write(ObjectId id, uint64_t offset, std::span<const uint8_t> bytes,
                           ClientId client) {
-  return impl_->write(id, offset, bytes, client);
+  return guarded([&] { return impl_->write(id, offset, bytes, client); });
 }
 Result<size_t> Store::read(ObjectId id, uint64_t offset, std::span<uint8_t> bytes,
                            uint32_t* crc) const {
-  return impl_->read(id, offset, bytes, crc);
+  return guarded([&] { return impl_->read(id, offset, bytes, crc); });
 }
 Result<void> Store::clone(const CloneRequest& request, ClientId client) {
-  return impl_->clone(request, client);
+  return guarded([&] { return impl_->clone(request, client); });
 }
 Result<PreparedWrite> Store::prepare_write(ObjectId id, uint64_t offset, uint64_t length,
                                            ClientId client) {
-  return impl_->prepare_write(id, offset, length, client);
+  return guarded([&] { return impl_->prepare_write(id, offset, length, client); });
 }
 Result<PreparedRead> Store::prepare_read(ObjectId id, uint64_t offset, uint64_t length) const {
-  return impl_->prepare_read(id, offset, length);
+  return guarded([&] { return impl_->prepare_read(id, offset, length); });
 }
 RangeRegistry& Store::ranges() { return impl_->ranges(); }
-Result<void> Store::flush() { return impl_->flush(); }
-Result<void> Store::checkpoint() { return impl_->checkpoint(); }
+Result<void> Store::flush() {
+  return guarded([&] { return impl_->flush(); });
+}
+Result<void> Store::checkpoint() {
+  return guarded([&] { return impl_->checkpoint(); });
+}
 SpaceInfo Store::space() const { return impl_->space_info(); }
 medium::Properties Store::medium_properties() const { return impl_->backend().properties(); }
 StoreInfo Store::info() const { return impl_->info(); }
-Result<ScrubReport> Store::scrub(const Progress& progress) { return impl_->scrub(progress); }
+Result<ScrubReport> Store::scrub(const Progress& progress) {
+  return guarded([&] { return impl_->scrub(progress); });
+}
 
 }  // namespace verbena::store

@@ -38,13 +38,17 @@ struct Word {
 };
 
 constexpr uint64_t kMaxDelayUs = 40'000;
-constexpr Profile kProfile{.objects = 6,
-                           .object_bytes = 400'000,
-                           .write_bytes = 120'000,
-                           .sparse_bytes = uint64_t{1} << 36,
-                           .flush_per_mille = 150,
-                           .checkpoint_per_mille = 10,
-                           .nonsense_per_mille = 0};
+
+// Some flush often, and are mostly killed in the midst of it; some hardly ever.
+Profile profile_of(uint64_t seed) {
+  return {.objects = 6,
+          .object_bytes = 400'000,
+          .write_bytes = 120'000,
+          .sparse_bytes = uint64_t{1} << 36,
+          .flush_per_mille = seed % 2 == 0 ? 150u : 2u,
+          .checkpoint_per_mille = seed % 2 == 0 ? 10u : 1u,
+          .nonsense_per_mille = 0};
+}
 
 DirectoryOptions options_of(Kind kind) {
   DirectoryOptions options;
@@ -68,8 +72,9 @@ DirectoryOptions options_of(Kind kind) {
   }
   say({.kind = Word::Kind::kOpened});
   SeededRandom random(seed);
+  const Profile profile = profile_of(seed);
   for (;;) {
-    const Operation operation = draw(random, model, kProfile);
+    const Operation operation = draw(random, model, profile);
     say({.kind = Word::Kind::kBegins});
     std::string why;
     const Refusal refusal = apply(opened->store(), operation, &why);
@@ -178,10 +183,11 @@ class Killer {
   std::string replay(uint64_t seed, const std::vector<Word>& words) {
     candidates_ = {model_};
     SeededRandom random(seed);
+    const Profile profile = profile_of(seed);
     std::optional<Operation> begun;
     for (const Word& word : words) {
       if (word.kind == Word::Kind::kBegins) {
-        begun = draw(random, candidates_.back(), kProfile);
+        begun = draw(random, candidates_.back(), profile);
         tell(describe(*begun));
         ++result_.operations;
         continue;

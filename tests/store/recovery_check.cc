@@ -103,37 +103,38 @@ std::string RecoveryCheck::resume(const Image& image, size_t moment) {
                         .write_bytes = 20'000,
                         .sparse_bytes = 0,
                         .nonsense_per_mille = 0};
+  std::string done = "recovered at moment " + std::to_string(moment);
   for (int i = 0; i < kResumedOperations; ++i) {
     const Operation operation = draw(random_, model, profile);
+    done += ", then " + describe(operation);
     Model next = model;
     const Refusal expected = apply(next, operation);
     std::string why;
     const Refusal actual = apply(**store, operation, &why);
     if (actual == Code::kFull) continue;
     if (actual != expected) {
-      return "recovered, but then " + describe(operation) + " was " + describe(actual) + " (" +
-             why + "), not " + describe(expected);
+      return done + " was " + describe(actual) + " (" + why + "), not " + describe(expected);
     }
     if (!expected.has_value()) model = std::move(next);
   }
   std::string violation = compare(**store, model, random_);
-  if (!violation.empty()) return "recovered, and worked with: " + violation;
+  if (!violation.empty()) return done + ": " + violation;
   const auto flushed = (*store)->flush();
-  if (!flushed.has_value()) return "recovered, but flush says " + flushed.error().what;
+  if (!flushed.has_value()) return done + ", then flush says " + flushed.error().what;
   const auto scrubbed = (*store)->scrub();
-  if (!scrubbed.has_value()) return "recovered, but scrub says " + scrubbed.error().what;
+  if (!scrubbed.has_value()) return done + ", then scrub says " + scrubbed.error().what;
   if (scrubbed->damaged != 0) {
-    return "recovered, but scrub finds damage: " + scrubbed->damage.front().field;
+    return done + ", then scrub finds damage: " + scrubbed->damage.front().field;
   }
   medium_.kill();
   *store = nullptr;
   const auto again = open(medium_);
   if (!again.has_value()) {
-    return "recovered, worked with, flushed, and not opened again: " + again.error().what;
+    return done + ", flushed, killed, and not opened: " + again.error().what;
   }
   violation = compare(**again, model, random_);
   return violation.empty() ? violation
-                           : "recovered, worked with, flushed, and opened again: " + violation;
+                           : done + ", flushed, killed and opened: " + violation;
 }
 
 // The power fails again while the store is opened, and right after that.
