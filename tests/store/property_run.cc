@@ -180,8 +180,14 @@ class Run {
       const auto flushed = store_->flush();
       if (!flushed.has_value()) return "flush: " + flushed.error().what;
     }
+    // Unless the log has no room to say so: then a checkpoint does.
+    if (store_->space().pending != 0) {
+      tell("checkpoint");
+      const auto written = store_->checkpoint();
+      if (!written.has_value()) return "checkpoint: " + written.error().what;
+    }
     const uint64_t pending = store_->space().pending;
-    if (pending != 0) return std::to_string(pending) + " chunks are pending after two flushes";
+    if (pending != 0) return std::to_string(pending) + " chunks stay pending";
     return compare_space(*store_, model_, pins());
   }
 
