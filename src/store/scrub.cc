@@ -154,58 +154,81 @@ class StoreImpl::Scrub {
     return {};
   }
 
-  // Log, checkpoint and superblocks, which do not change while the log's locks are held.
+  // Superblocks, checkpoint and log. The log goes on between one window and the next; in one it
+  // stands still.
   Result<void> scrub_log() {
-    Superblock root = store_.root_;
-    std::optional<uint64_t> end;
-    std::unique_ptr<Log::Hold> hold;
+    if (!store_.persistent_) return {};
     if (store_.log_) {
       if (const auto done = store_.log_->flush(); !done) return done;
-      hold = store_.log_->hold();
-      root = hold->root;
-      end = hold->end;
-    } else if (!store_.persistent_) {
-      return {};
     }
-    for (const uint64_t chunk : {uint64_t{0}, uint64_t{root.chunks_per_block}}) {
-      if (const auto read = fetch(chunk, 1, buffer_); !read) return read;
-      ++report_.log_chunks;
-      if (!decode_superblock(std::span<const uint8_t, kChunkBytes>(buffer_.get(), kChunkBytes))) {
-        note({{}, 0, chunk, "superblock", "a superblock", "something else"});
+    Superblock root;
+    {
+      const Held held = held_root();
+      root = held.root;
+      for (const uint64_t chunk : {uint64_t{0}, uint64_t{root.chunks_per_block}}) {
+        if (const auto read = fetch(chunk, 1, buffer_); !read) return read;
+        ++report_.log_chunks;
+        if (!decode_superblock(std::span<const uint8_t, kChunkBytes>(buffer_.get(), kChunkBytes))) {
+          note({{}, 0, chunk, "superblock", "a superblock", "something else"});
+        }
       }
     }
     for (const Extent& extent : root.checkpoint) {
-      if (const auto done = scrub_extent(root, extent, kFlagCheckpoint, {}); !done) return done;
+      if (const auto done = scrub_extent(extent, kFlagCheckpoint); !done) return done;
     }
     for (const Extent& extent : root.log) {
-      if (const auto done = scrub_extent(root, extent, kFlagLog, end); !done) return done;
+      if (const auto done = scrub_extent(extent, kFlagLog); !done) return done;
     }
     return {};
   }
 
-  // Both copies, side by side. The log's chunks count up to `end`; of a store that is only read,
-  // nobody knows where that is: with the first one of which there is no copy.
-  Result<void> scrub_extent(const Superblock& root, const Extent& extent, uint16_t flag,
-                            std::optional<uint64_t> end) {
+  struct Held {
+    std::unique_ptr<Log::Hold> hold;  // none where the store is only read
+    const Superblock& root;
+    std::optional<uint64_t> end;  // of the log, if it is known
+  };
+  [[nodiscard]] Held held_root() {
+    if (!store_.log_) return {nullptr, store_.root_, std::nullopt};
+    auto hold = store_.log_->hold();
+    const Superblock& root = hold->root;
+    const uint64_t end = hold->end;
+    return {std::move(hold), root, end};
+  }
+
+  // Whether this part of the log, or of the checkpoint, is still where it was.
+  [[nodiscard]] static bool names(const Superblock& root, const Extent& part, uint16_t flag) {
+    return std::ranges::any_of(flag == kFlagLog ? root.log : root.checkpoint, [&](const Extent& e) {
+      return e.block_a == part.block_a && e.block_b == part.block_b && e.epoch == part.epoch &&
+             e.sequence <= part.sequence && part.sequence + part.count <= e.sequence + e.count &&
+             e.first + (part.sequence - e.sequence) == part.first;
+    });
+  }
+
+  // Both copies, side by side. Of a store that is only read nobody knows where the log ends: with
+  // the first chunk of which there is no copy.
+  Result<void> scrub_extent(const Extent& extent, uint16_t flag) {
     for (uint32_t i = 0; i < extent.count; i += kWindow) {
       Extent part = extent;
       part.first = static_cast<uint16_t>(part.first + i);
       part.count = static_cast<uint16_t>(std::min<uint32_t>(kWindow, extent.count - i));
       part.sequence += i;
-      if (end && part.sequence >= *end) return {};
-      if (end) {
-        part.count = static_cast<uint16_t>(std::min<uint64_t>(part.count, *end - part.sequence));
+      const Held held = held_root();
+      if (flag == kFlagLog && held.end) {
+        if (part.sequence >= *held.end) return {};
+        part.count =
+            static_cast<uint16_t>(std::min<uint64_t>(part.count, *held.end - part.sequence));
       }
-      const uint64_t a = uint64_t{part.block_a} * root.chunks_per_block + part.first;
-      const uint64_t b = uint64_t{part.block_b} * root.chunks_per_block + part.first;
+      if (!names(held.root, part, flag)) continue;
+      const uint64_t a = uint64_t{part.block_a} * held.root.chunks_per_block + part.first;
+      const uint64_t b = uint64_t{part.block_b} * held.root.chunks_per_block + part.first;
       if (const auto read = fetch(a, part.count, buffer_); !read) return read;
       if (const auto read = fetch(b, part.count, other_); !read) return read;
       const auto memory = [&](uint64_t chunk) -> const uint8_t* {
         return chunk - a < part.count ? buffer_.get() + (chunk - a) * kChunkBytes
                                       : other_.get() + (chunk - b) * kChunkBytes;
       };
-      for (const LogChunk& found : read_extents(root, {&part, 1}, flag, memory)) {
-        if (!end && flag == kFlagLog && found.good == nullptr) return {};
+      for (const LogChunk& found : read_extents(held.root, {&part, 1}, flag, memory)) {
+        if (!held.end && flag == kFlagLog && found.good == nullptr) return {};
         report_.log_chunks += 2;
         const char* const which = flag == kFlagLog ? "log" : "checkpoint";
         if (!found.a) note(log_damage(which, found.chunk_a, found.sequence));
