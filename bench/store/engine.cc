@@ -9,6 +9,7 @@
 
 #include "medium/malloc_backend.h"
 #include "medium/nvdimm_backend.h"
+#include "medium/staged_backend.h"
 
 namespace verbena::bench {
 namespace {
@@ -29,9 +30,17 @@ medium::Result<std::unique_ptr<medium::Backend>> make_backend(Medium medium,
     options.memory.prefault = true;
     return medium::make_malloc_backend(options);
   }
+  medium::FileOptions files;
+  files.folder = folder;
+  files.capacity = static_cast<uint32_t>(bytes / kBlockBytes) + 2;
+  if (medium == Medium::kStaged) {
+    medium::StagedOptions options;
+    options.files = files;
+    options.memory.prefault = true;
+    return medium::open_staged_backend(options);
+  }
   medium::NvdimmOptions options;
-  options.files.folder = folder;
-  options.files.capacity = static_cast<uint32_t>(bytes / kBlockBytes) + 2;
+  options.files = files;
   return medium::open_nvdimm_backend(options);
 }
 
@@ -41,9 +50,10 @@ const char* name_of(Medium medium) {
   switch (medium) {
     case Medium::kMalloc: return "malloc, no log";
     case Medium::kShared: return "files in /dev/shm (msync), log, flushed every 32 MiB";
-    case Medium::kFiles:  break;
+    case Medium::kFiles:  return "files on disk (msync), log, flushed every 32 MiB";
+    case Medium::kStaged: break;
   }
-  return "files on disk (msync), log, flushed every 32 MiB";
+  return "staged before files on disk (io_uring), log, flushed every 32 MiB";
 }
 
 void must(const store::Result<void>& result) {

@@ -18,6 +18,7 @@ enum class Medium : uint8_t {
   kMalloc,  // no log
   kShared,  // files in memory: what log and flushes cost without a disk
   kFiles,
+  kStaged,
 };
 [[nodiscard]] const char* name_of(Medium medium);
 

@@ -95,7 +95,7 @@ void against_the_limit(Report& report, const Settings& settings, Medium medium) 
       name_of(medium)));
   for (const Case& c : cases(settings)) {
     // On a disk it is the disk that is measured.
-    const Goal goal = medium == Medium::kFiles ? Goal{} : c.goal;
+    const Goal goal = medium == Medium::kFiles || medium == Medium::kStaged ? Goal{} : c.goal;
     Row row{c.name, "GB/s", 1e9, "GB/s memcpy + CRC", goal, {}, {}};
     for (uint32_t round = 0; round < settings.rounds; ++round) {
       row.ours.push_back(through_engine(*store, c.requests, work(settings, c.requests)));
@@ -181,7 +181,7 @@ int run(const Settings& settings) {
   fmt::print("{}\nMedians of {} rounds in turns. Files in {}.\n", machine(), settings.rounds,
              settings.folder);
   Report report;
-  for (const Medium medium : {Medium::kMalloc, Medium::kShared, Medium::kFiles}) {
+  for (const Medium medium : {Medium::kMalloc, Medium::kShared, Medium::kFiles, Medium::kStaged}) {
     if (wanted(settings, "limit")) against_the_limit(report, settings, medium);
   }
   if (wanted(settings, "crc")) with_and_without_crc(report, settings);
