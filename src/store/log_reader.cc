@@ -71,13 +71,40 @@ Damage log_damage(const char* which, uint64_t chunk, uint64_t sequence) {
           "something else"};
 }
 
+verbena::Result<Superblock, SuperblockFault> read_root(std::span<const uint8_t, kChunkBytes> chunk,
+                                                       uint32_t block) {
+  auto root = decode_superblock(chunk);
+  if (root && head_of(chunk.data()).id != uint64_t{block} * root->chunks_per_block) {
+    return fail(SuperblockFault::kShape);
+  }
+  return root;
+}
+
+Damage root_damage(uint64_t chunk) {
+  return {{}, 0, chunk, "superblock", "the superblock", "something else"};
+}
+
+namespace {
+
+// Not one before and one after a change of one store.
+bool contradict(const Superblock& a, const Superblock& b) {
+  return a.store != b.store || a.chunks_per_block != b.chunks_per_block || a.media != b.media ||
+         a.created_ns != b.created_ns || (a.generation == b.generation && a != b);
+}
+
+}  // namespace
+
 Result<Roots> read_roots(std::span<const uint8_t, kChunkBytes> a,
-                         std::span<const uint8_t, kChunkBytes> b) {
-  const auto first = decode_superblock(a);
-  const auto second = decode_superblock(b);
+                         std::span<const uint8_t, kChunkBytes> b, const Vouch& vouch) {
+  const auto first = read_root(a, 0);
+  const auto second = read_root(b, 1);
   Roots roots;
   roots.a = first.has_value();
   roots.b = second.has_value();
+  if (roots.a && roots.b && vouch && contradict(*first, *second)) {
+    const bool take_b = !vouch(*first) && vouch(*second);
+    (take_b ? roots.a : roots.b) = false;
+  }
   if (roots.a && (!roots.b || first->generation >= second->generation)) {
     roots.root = *first;
     roots.newest_a = true;

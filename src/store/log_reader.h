@@ -36,6 +36,10 @@ struct LogChunk {
 // What to say of a copy that is not good.
 [[nodiscard]] Damage log_damage(const char* which, uint64_t chunk, uint64_t sequence);
 
+// Whether chunks that a superblock names are its own: which of two that contradict each other (one
+// came from another store) is right.
+using Vouch = std::function<bool(const Superblock& root)>;
+
 // The better of two superblocks; which of them were good.
 struct Roots {
   Superblock root;
@@ -45,6 +49,11 @@ struct Roots {
   bool newest_b = false;
 };
 [[nodiscard]] Result<Roots> read_roots(std::span<const uint8_t, kChunkBytes> a,
-                                       std::span<const uint8_t, kChunkBytes> b);
+                                       std::span<const uint8_t, kChunkBytes> b,
+                                       const Vouch& vouch = {});
+// One of them, where it belongs: at the beginning of block 0 or of block 1.
+[[nodiscard]] verbena::Result<Superblock, SuperblockFault> read_root(
+    std::span<const uint8_t, kChunkBytes> chunk, uint32_t block);
+[[nodiscard]] Damage root_damage(uint64_t chunk);
 
 }  // namespace verbena::store

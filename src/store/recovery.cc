@@ -40,6 +40,7 @@ class StoreImpl::Recovery {
     if (const auto done = claim_log(); !done) return done;
     if (const auto done = read_checkpoint(); !done) return done;
     if (const auto done = read_log(); !done) return done;
+    note_older_root();
     if (const auto done = take_over(); !done) return done;
     return store_.options_.read_only ? Result<void>{} : start();
   }
@@ -63,7 +64,8 @@ class StoreImpl::Recovery {
     if (const auto done = load_all(0); !done) return done;
     if (const auto done = load_all(1); !done) return done;
     const auto roots =
-        read_roots(as_chunk(log_space_.superblock_a()), as_chunk(log_space_.superblock_b()));
+        read_roots(as_chunk(log_space_.superblock_a()), as_chunk(log_space_.superblock_b()),
+                   [this](const Superblock& root) { return has_own_chunks(root); });
     if (!roots) return fail(roots.error());
     roots_ = *roots;
     root_ = roots->root;
@@ -76,7 +78,7 @@ class StoreImpl::Recovery {
     }
     const auto note = [&](bool good, uint64_t chunk) {
       if (good) return;
-      report_.damage.push_back({{}, 0, chunk, "superblock", "a superblock", "something else"});
+      report_.damage.push_back(root_damage(chunk));
       irregular_ = true;
     };
     note(roots->a, 0);
@@ -84,6 +86,29 @@ class StoreImpl::Recovery {
     store_.tag_ = root_.store;
     store_.epoch_ = root_.epoch;
     return {};
+  }
+
+  // Whether one of the chunks that it names says so itself.
+  bool has_own_chunks(const Superblock& root) {
+    const uint32_t per_block = space().chunks_per_block();
+    if (root.chunks_per_block != per_block) return false;
+    std::vector<uint8_t> bytes(kChunkBytes);
+    const auto memory = [&](uint64_t chunk) -> const uint8_t* {
+      const uint64_t block = chunk / per_block;
+      const bool there = block < store_.backend_->existing() &&
+                         store_.backend_->read_medium(static_cast<uint32_t>(block),
+                                                      chunk % per_block * kChunkBytes, bytes);
+      return there ? bytes.data() : nullptr;
+    };
+    for (const auto* extents : {&root.checkpoint, &root.log}) {
+      const uint16_t flag = extents == &root.log ? kFlagLog : kFlagCheckpoint;
+      for (Extent extent : *extents) {
+        extent.count = 1;
+        const LogChunk first = read_extents(root, {&extent, 1}, flag, memory).front();
+        if (first.a || first.b) return true;
+      }
+    }
+    return false;
   }
 
   Result<void> load_all(uint32_t position) {
@@ -222,6 +247,16 @@ class StoreImpl::Recovery {
     // used before a checkpoint.
     if (chunk.sequence > watermark_ && !bare) irregular_ = true;
     return true;
+  }
+
+  // A crash may leave one superblock older than the other; a store that was closed has two alike.
+  void note_older_root() {
+    store_.roots_alike_ = report_.clean || !store_.options_.read_only;
+    if (!report_.clean) return;
+    if (roots_.a && !roots_.newest_a) report_.damage.push_back(root_damage(0));
+    if (roots_.b && !roots_.newest_b) {
+      report_.damage.push_back(root_damage(root_.chunks_per_block));
+    }
   }
 
   // Every chunk that the transaction's MAPs name, as they name it.

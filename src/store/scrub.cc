@@ -165,12 +165,15 @@ class StoreImpl::Scrub {
     {
       const Held held = held_root();
       root = held.root;
-      for (const uint64_t chunk : {uint64_t{0}, uint64_t{root.chunks_per_block}}) {
+      for (const uint32_t block : {0, 1}) {
+        const uint64_t chunk = uint64_t{block} * root.chunks_per_block;
         if (const auto read = fetch(chunk, 1, buffer_); !read) return read;
         ++report_.log_chunks;
-        if (!decode_superblock(std::span<const uint8_t, kChunkBytes>(buffer_.get(), kChunkBytes))) {
-          note({{}, 0, chunk, "superblock", "a superblock", "something else"});
-        }
+        const auto there =
+            read_root(std::span<const uint8_t, kChunkBytes>(buffer_.get(), kChunkBytes), block);
+        const bool good =
+            there && (store_.roots_alike_ ? *there == root : there->store == root.store);
+        if (!good) note(root_damage(chunk));
       }
     }
     for (const Extent& extent : root.checkpoint) {

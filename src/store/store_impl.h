@@ -220,6 +220,7 @@ class StoreImpl {
   std::atomic<uint64_t> object_bytes_{0};  // that objects take in a checkpoint, without runs
   std::atomic<uint64_t> dirty_{0};         // bytes since the last flush
   Superblock root_;                        // as it was opened; the log has the current one
+  bool roots_alike_ = true;                // both superblocks must be the current one
   bool closed_ = false;
 };
 
