@@ -23,12 +23,17 @@ struct Member {
   uint32_t media = 0;
 };
 
-// Of blocks.IofN.000.
+// Of blocks.IofN.KKK: any of them shows that there is a store, though the first may be lost.
 std::optional<Member> member_of(const std::string& name) {
   constexpr std::string_view kPrefix = "blocks.";
-  constexpr std::string_view kSuffix = ".000";
-  if (!name.starts_with(kPrefix) || !name.ends_with(kSuffix)) return std::nullopt;
-  const char* const end = name.data() + name.size() - kSuffix.size();
+  constexpr size_t kSuffix = 4;
+  const auto digit = [](char c) { return c >= '0' && c <= '9'; };
+  if (!name.starts_with(kPrefix) || name.size() < kPrefix.size() + kSuffix ||
+      name[name.size() - kSuffix] != '.' ||
+      !std::ranges::all_of(std::string_view(name).substr(name.size() - kSuffix + 1), digit)) {
+    return std::nullopt;
+  }
+  const char* const end = name.data() + name.size() - kSuffix;
   Member member;
   const auto first = std::from_chars(name.data() + kPrefix.size(), end, member.medium);
   if (first.ec != std::errc{} || end - first.ptr < 3 || first.ptr[0] != 'o' ||

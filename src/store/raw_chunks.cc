@@ -47,6 +47,9 @@ Result<RawChunks> RawChunks::open(const std::vector<std::string>& folders) {
       raw.files_.push_back(std::move(file));
     }
   }
+  if (raw.files_.empty()) {
+    return fail(Error{Code::kNoStore, fmt::format("there is no store in {}", folders.front()), {}});
+  }
   return raw;
 }
 
@@ -110,7 +113,7 @@ void RawChunks::note(const uint8_t* chunk, uint64_t number) {
   OfStore& store = stores_[head.store];
   ++store.chunks;
   if ((head.flags & (kFlagLog | kFlagCheckpoint)) != 0) return note_log(chunk, store.findings);
-  if (head.flags != 0 || head.birth.owner == 0) return;
+  if (head.flags != 0 || head.birth.owner == 0 || head.birth.index >= kMaxIndex) return;
   auto& latest = store.findings.objects[head.birth.owner].chunks[head.birth.index];
   if (latest.txn < head.birth.txn) latest = {number, head.birth.txn, head.length};
 }

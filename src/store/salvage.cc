@@ -16,6 +16,8 @@ namespace {
 
 constexpr size_t kPieceBytes = 256 * kDataBytes;
 constexpr size_t kMaxGuesses = 1000;
+// The high half of ids for objects whose own is another's.
+constexpr uint64_t kInstead = 0x73616c7661676564;
 
 class Salvage {
  public:
@@ -120,12 +122,16 @@ class Salvage {
     } else {
       guess(fmt::format("object number {} has lost its id: it is {} now", number, text_of(id)));
     }
-    auto made = to_.create_object(id, name);
-    if (!made && made.error().code == Code::kExists && !name.empty()) {
-      guess(fmt::format("object {} has lost its name '{}' to another", text_of(id), name));
-      made = to_.create_object(id);
+    if (to_.stat(id)) {
+      const ObjectId instead{kInstead, number};
+      guess(fmt::format("a second object {} is {} now", text_of(id), text_of(instead)));
+      id = instead;
     }
-    if (!made) return made;
+    if (!name.empty() && to_.find(name)) {
+      guess(fmt::format("object {} has lost its name '{}' to another", text_of(id), name));
+      name.clear();
+    }
+    if (const auto made = to_.create_object(id, name); !made) return made;
     for (const auto& [index, chunk] : object.chunks) {
       const auto bytes = raw.data(chunk.number);
       if (!bytes) {
@@ -153,18 +159,20 @@ Result<SalvageReport> salvage(const std::vector<std::string>& from,
   DirectoryOptions reading;
   reading.store.read_only = true;
   auto old = DirectoryStore::open(from, reading);
-  if (!old && old.error().code != Code::kDamaged) return fail(old.error());
+  // Superblocks that are something else, or gone with their file, are no reason to give up.
+  if (!old && old.error().code != Code::kDamaged && old.error().code != Code::kNoStore) {
+    return fail(old.error());
+  }
+  std::optional<RawChunks> raw;
+  if (!old) {
+    auto opened = RawChunks::open(from);
+    if (!opened) return fail(opened.error());
+    raw = std::move(*opened);
+  }
   auto made = DirectoryStore::create(to, {});
   if (!made) return fail(made.error());
   Salvage work(made->store(), progress);
-  Result<void> done;
-  if (old) {
-    done = work.by_log(old->store());
-  } else {
-    auto raw = RawChunks::open(from);
-    if (!raw) return fail(raw.error());
-    done = work.from_chunks(*raw);
-  }
+  const auto done = raw ? work.from_chunks(*raw) : work.by_log(old->store());
   if (!done) return fail(done.error());
   if (const auto closed = made->store().close(); !closed) return fail(closed.error());
   return std::move(work.report);
