@@ -10,6 +10,12 @@ namespace verbena::store {
 Result<void> LogSpace::claim(uint32_t block_a, uint32_t block_b) {
   for (const Pair& pair : pairs_) {
     if (pair.a == block_a && pair.b == block_b) return {};
+    // What is free in one pair would be in use in the other.
+    if (pair.a == block_a || pair.a == block_b || pair.b == block_a || pair.b == block_b) {
+      return fail(Error{Code::kDamaged,
+                        "the superblock pairs a block of the log with two others",
+                        {{}, 0, 0, "superblock", "pairs of blocks", "blocks in two pairs"}});
+    }
   }
   Pair pair{block_a, block_b, nullptr,
             nullptr, 0,       std::vector<bool>(space_.chunks_per_block(), false)};

@@ -2,6 +2,7 @@
 // A new store, and one that is opened again: superblock, checkpoint, log, and of what came last the
 // data as well.
 #include <algorithm>
+#include <limits>
 
 #include <fmt/format.h>
 
@@ -33,7 +34,8 @@ class StoreImpl::Recovery {
       : store_(store),
         report_(report),
         log_space_(store.space_),
-        replay_([this](const Run& run) { return possible(run); }) {}
+        replay_([this](const Run& run) { return possible(run); },
+                most_runs(store.options_.max_mappings)) {}
 
   Result<void> run() {
     if (const auto done = read_root(); !done) return done;
@@ -47,6 +49,10 @@ class StoreImpl::Recovery {
 
  private:
   [[nodiscard]] Space& space() { return store_.space_; }
+
+  // Threads that write at once may have gone a little beyond the bound, a transaction that is
+  // replayed piece by piece as well.
+  static uint64_t most_runs(uint64_t bound) { return bound + bound / 8 + 1024; }
 
   // The chunks lie within one block that the medium has.
   [[nodiscard]] bool possible(const Run& run) const {
@@ -117,6 +123,14 @@ class StoreImpl::Recovery {
   }
 
   Result<void> claim_log() {
+    uint64_t behind = 0;
+    for (const Extent& extent : root_.log) {
+      if (extent.sequence < std::max<uint64_t>(behind, 1) || root_.replay_from == 0) {
+        return fail(damaged_log("the superblock names its chunks out of order",
+                                {{}, 0, 0, "superblock", "chunks in order", "another order"}));
+      }
+      behind = extent.sequence + extent.count;
+    }
     for (const auto* extents : {&root_.checkpoint, &root_.log}) {
       for (const Extent& extent : *extents) {
         const bool there = std::max(extent.block_a, extent.block_b) < store_.backend_->existing();
@@ -150,6 +164,12 @@ class StoreImpl::Recovery {
   Result<void> apply(const Record& record, const LogChunk& chunk) {
     const auto applied = replay_.apply(record);
     if (applied) return {};
+    if (replay_.too_many()) {
+      return fail(
+          Error{Code::kFull,
+                "the store's index would take too much memory: the log says " + applied.error(),
+                {}});
+    }
     return fail(damaged_log(fmt::format("chunk {} says {}", chunk.sequence, applied.error()),
                             log_damage("record", chunk.chunk_a, chunk.sequence)));
   }
@@ -266,6 +286,11 @@ class StoreImpl::Recovery {
       if (map == nullptr) continue;
       for (const Run& run : map->runs) {
         if (!possible(run)) return false;
+        // Behind the watermark no chunk is written twice: there cannot be more of them.
+        if (report_.verified_chunks >=
+            uint64_t{store_.backend_->existing()} * space().chunks_per_block()) {
+          return false;
+        }
         if (!space().claim_data(static_cast<uint32_t>(run.chunk / space().chunks_per_block()))) {
           return false;
         }
@@ -316,7 +341,9 @@ class StoreImpl::Recovery {
 
   // For writing: what a killed process left in memory is made durable, then a new epoch.
   Result<void> start() {
-    if (root_.epoch >= kMaxEpoch) {
+    // No store gets as far as the others; but a log may say so.
+    constexpr uint64_t kFar = std::numeric_limits<uint64_t>::max() / 2;
+    if (root_.epoch >= kMaxEpoch || root_.generation >= kFar || next_ >= kFar) {
       return fail(
           Error{Code::kFull,
                 "the store was opened for writing as often as it can be; open it for reading, "

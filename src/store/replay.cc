@@ -8,6 +8,9 @@
 namespace verbena::store {
 namespace {
 
+// Numbers of objects are below this: no store makes so many, and there is always a next one.
+constexpr uint64_t kMaxNumber = uint64_t{1} << 63;
+
 std::unexpected<std::string> unknown(const char* what, uint64_t number) {
   return fail(fmt::format("{} of object number {}, which there is not", what, number));
 }
@@ -33,14 +36,34 @@ void Replay::touched_at(uint64_t time_ns) {
   touched_.clear();
 }
 
-void Replay::assign(Object& object, uint64_t first, uint64_t end, std::span<const Run> runs) {
+Replay::Outcome Replay::assign(Object& object, uint64_t first, uint64_t end,
+                               std::span<const Run> runs) {
+  if (runs_ + runs.size() > max_runs_) {
+    too_many_ = true;
+    return fail(fmt::format("that there are more than {} segments", max_runs_));
+  }
+  runs_ -= object.table.runs();
   object.table.prepare(first, end, runs, change_);
   object.table.apply(change_, [](const Run&) {});
+  runs_ += object.table.runs();
+  return {};
+}
+
+// The size of an object whose chunks before `end` are set: only TRUNCATE makes one smaller, and
+// nothing lies behind it.
+Replay::Outcome Replay::grow(Object& object, const char* what, uint64_t end, uint64_t size) {
+  const uint64_t chunks = (size + kDataBytes - 1) / kDataBytes;
+  if (size > kMaxSize || size < object.size || end > chunks) {
+    return fail(
+        fmt::format("{} of chunks before {} to {} bytes, from {}", what, end, size, object.size));
+  }
+  object.size = size;
+  return {};
 }
 
 Replay::Outcome Replay::on(const CreateRecord& record) {
-  if (objects_.contains(record.number)) {
-    return fail(fmt::format("CREATE of object number {}, which there is", record.number));
+  if (objects_.contains(record.number) || record.number >= kMaxNumber) {
+    return fail(fmt::format("CREATE of object number {}, which cannot be", record.number));
   }
   if (!ids_.try_emplace(record.id, record.number).second) {
     return fail(fmt::format("CREATE of a second object {}:{}", record.id.high, record.id.low));
@@ -58,15 +81,15 @@ Replay::Outcome Replay::on(const CreateRecord& record) {
 Replay::Outcome Replay::on(const MapRecord& record) {
   Object* const object = find(record.number);
   if (object == nullptr) return unknown("MAP", record.number);
-  if (record.size > kMaxSize) return fail(fmt::format("MAP to {} bytes", record.size));
   for (const Run& run : record.runs) {
     if (!possible_(run)) {
       return fail(
           fmt::format("MAP of {} chunks at {}, where there are none", run.count, run.chunk));
     }
-    assign(*object, run.index, run.index + run.count, {&run, 1});
+    const uint64_t end = run.index + run.count;
+    if (const auto done = grow(*object, "MAP", end, record.size); !done) return done;
+    if (const auto done = assign(*object, run.index, end, {&run, 1}); !done) return done;
   }
-  object->size = record.size;
   return {};
 }
 
@@ -74,11 +97,10 @@ Replay::Outcome Replay::on(const TruncateRecord& record) {
   Object* const object = find(record.number);
   if (object == nullptr) return unknown("TRUNCATE", record.number);
   if (record.size > kMaxSize) return fail(fmt::format("TRUNCATE to {} bytes", record.size));
-  if (record.size < object->size) {
-    assign(*object, (record.size + kDataBytes - 1) / kDataBytes, kMaxIndex, {});
-  }
+  const uint64_t end = (record.size + kDataBytes - 1) / kDataBytes;
+  const bool shrinks = record.size < object->size;
   object->size = record.size;
-  return {};
+  return shrinks ? assign(*object, end, kMaxIndex, {}) : Outcome{};
 }
 
 Replay::Outcome Replay::on(const CloneRecord& record) {
@@ -86,7 +108,11 @@ Replay::Outcome Replay::on(const CloneRecord& record) {
   if (from == objects_.end()) return unknown("CLONE", record.from);
   Object* const to = find(record.to);
   if (to == nullptr) return unknown("CLONE", record.to);
-  if (record.size > kMaxSize) return fail(fmt::format("CLONE to {} bytes", record.size));
+  const uint64_t end = record.to_index + record.count;
+  // Of no chunks: the size alone.
+  if (const auto done = grow(*to, "CLONE", record.count == 0 ? 0 : end, record.size); !done) {
+    return done;
+  }
   std::vector<Run> runs;
   from->second->table.for_each(
       record.from_index, record.from_index + record.count, [&](const Run& run) {
@@ -94,14 +120,13 @@ Replay::Outcome Replay::on(const CloneRecord& record) {
         runs.back().index = run.index - record.from_index + record.to_index;
         return true;
       });
-  assign(*to, record.to_index, record.to_index + record.count, runs);
-  to->size = record.size;
-  return {};
+  return assign(*to, record.to_index, end, runs);
 }
 
 Replay::Outcome Replay::on(const DeleteRecord& record) {
   const auto found = objects_.find(record.number);
   if (found == objects_.end()) return unknown("DELETE", record.number);
+  runs_ -= found->second->table.runs();
   ids_.erase(found->second->id);
   if (!found->second->name.empty()) names_.erase(found->second->name);
   objects_.erase(found);
@@ -123,6 +148,9 @@ Replay::Outcome Replay::on(const RenameRecord& record) {
 Replay::Outcome Replay::on(const CommitRecord& /*record*/) { return {}; }
 
 Replay::Outcome Replay::on(const CountersRecord& record) {
+  if (record.next_number >= kMaxNumber) {
+    return fail(fmt::format("COUNTERS of {} objects", record.next_number));
+  }
   next_number_ = std::max(next_number_, record.next_number);
   return {};
 }
@@ -131,8 +159,7 @@ Replay::Outcome Replay::on(const StateRecord& record) {
   Object* const object = find(record.number);
   if (object == nullptr) return unknown("STATE", record.number);
   touched_.clear();
-  if (record.size > kMaxSize) return fail(fmt::format("STATE of {} bytes", record.size));
-  object->size = record.size;
+  if (const auto done = grow(*object, "STATE", 0, record.size); !done) return done;
   object->modified_ns = record.modified_ns;
   return {};
 }

@@ -17,8 +17,10 @@ namespace verbena::store {
 
 class Replay {
  public:
-  // Whether a run may be: within a block of the medium.
-  explicit Replay(std::function<bool(const Run&)> possible) : possible_(std::move(possible)) {}
+  // possible: whether a run may be: within a block of the medium. max_runs: that objects may
+  // consist of, all together; a few bytes of log can ask for very many.
+  Replay(std::function<bool(const Run&)> possible, uint64_t max_runs)
+      : possible_(std::move(possible)), max_runs_(max_runs) {}
 
   // One record; the reason it cannot be, if so.
   [[nodiscard]] verbena::Result<void, std::string> apply(const Record& record);
@@ -29,6 +31,8 @@ class Replay {
 
   [[nodiscard]] std::unordered_map<uint64_t, ObjectRef>& objects() { return objects_; }
   [[nodiscard]] uint64_t next_number() const { return next_number_; }
+  // What was refused was nothing but too much.
+  [[nodiscard]] bool too_many() const { return too_many_; }
 
  private:
   using Outcome = verbena::Result<void, std::string>;
@@ -42,9 +46,14 @@ class Replay {
   Outcome on(const CountersRecord& record);
   Outcome on(const StateRecord& record);
   [[nodiscard]] Object* find(uint64_t number);
-  void assign(Object& object, uint64_t first, uint64_t end, std::span<const Run> runs);
+  [[nodiscard]] Outcome grow(Object& object, const char* what, uint64_t end, uint64_t size);
+  [[nodiscard]] Outcome assign(Object& object, uint64_t first, uint64_t end,
+                               std::span<const Run> runs);
 
   std::function<bool(const Run&)> possible_;
+  const uint64_t max_runs_;
+  uint64_t runs_ = 0;
+  bool too_many_ = false;
   std::unordered_map<uint64_t, ObjectRef> objects_;  // by number
   std::map<ObjectId, uint64_t> ids_;
   std::map<std::string, uint64_t, std::less<>> names_;

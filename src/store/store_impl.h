@@ -9,9 +9,9 @@
 #include <functional>
 #include <memory>
 #include <new>
+#include <shared_mutex>
 #include <span>
 #include <string_view>
-#include <shared_mutex>
 #include <vector>
 
 #include "base/random.h"
