@@ -103,6 +103,7 @@ class History {
     moments_.back().picture = std::move(*picture);
     std::string violation = compare(*store_, model(), random_);
     if (!violation.empty()) return "alive: " + violation;
+    if (medium_.killed()) return {};  // nobody was told
     if (durable) acknowledged_ = moments_.size() - 1;
     mark();
     return {};
@@ -119,11 +120,14 @@ class History {
         store_.reset();
         break;
       }
-      case 1:
+      case 1: {
+        std::string violation = random_.below(2) == 0 ? die_at_work() : "";
+        if (!violation.empty()) return violation;
         tell("killed and opened");
-        medium_.kill();
+        if (!medium_.killed()) medium_.kill();
         store_.reset();
         break;
+      }
       default: {
         medium_.kill();
         store_.reset();
@@ -134,6 +138,21 @@ class History {
       }
     }
     return open();
+  }
+
+  // In the midst of an operation, or while it closes.
+  std::string die_at_work() {
+    medium_.kill_at(1 + static_cast<uint32_t>(random_.below(8)), random_.next());
+    if (random_.below(3) == 0) {
+      tell("killed while it closes");
+      static_cast<void>(store_->close());
+      return {};
+    }
+    for (int i = 0; i < 4 && !medium_.killed(); ++i) {
+      std::string violation = step();
+      if (!violation.empty()) return violation;
+    }
+    return {};
   }
 
   std::string open() {

@@ -72,6 +72,7 @@ class RecordingMedium::Handle final : public medium::Backend {
     VERBENA_CHECK(memory >= memory_->get() && offset + bytes <= medium_.shape_.bytes());
     VERBENA_CHECK(offset % kLineBytes == 0 && bytes % kLineBytes == 0);
     VERBENA_CHECK(bytes == 0 || offset / block_bytes() == (offset + bytes - 1) / block_bytes());
+    if (alive()) medium_.count_down();
     if (!alive() || !medium_.recording_on_ || bytes == 0) return;
     medium_.observe(offset / kLineBytes, bytes / kLineBytes);
     medium_.note({.kind = Event::Kind::kFlush,
@@ -80,6 +81,7 @@ class RecordingMedium::Handle final : public medium::Backend {
   }
   [[nodiscard]] medium::Result<void> fence() override {
     const std::lock_guard lock(medium_.mutex_);
+    if (alive()) medium_.count_down();
     if (!alive() || !medium_.recording_on_) return {};
     medium_.observe_all();
     medium_.note({.kind = Event::Kind::kFence});
@@ -133,12 +135,48 @@ void RecordingMedium::restore(const Image& image, bool record) {
 
 std::unique_ptr<medium::Backend> RecordingMedium::open_backend() {
   const std::lock_guard lock(mutex_);
+  killed_ = false;
+  kill_at_ = 0;
   return std::make_unique<Handle>(*this);
 }
 
 void RecordingMedium::kill() {
   const std::lock_guard lock(mutex_);
-  if (recording_on_) observe_all();
+  kill_locked();
+}
+
+void RecordingMedium::kill_at(uint32_t n, uint64_t seed) {
+  const std::lock_guard lock(mutex_);
+  kill_at_ = n;
+  kill_seed_ = seed;
+}
+
+bool RecordingMedium::killed() {
+  const std::lock_guard lock(mutex_);
+  return killed_;
+}
+
+void RecordingMedium::count_down() {
+  if (kill_at_ == 0 || --kill_at_ != 0) return;
+  SeededRandom random(kill_seed_);
+  // What was in the way of being stored goes back; the dead backend keeps the memory as it is.
+  auto after = std::make_shared<Memory>(shape_.bytes());
+  std::memcpy(after->get(), memory_->get(), shape_.bytes());
+  for (size_t at = 0; recording_on_ && at < shape_.bytes(); at += kLineBytes) {
+    if (std::memcmp(after->get() + at, shadow_.data() + at, kLineBytes) == 0) continue;
+    if (random.below(2) == 0) std::memcpy(after->get() + at, shadow_.data() + at, kLineBytes);
+  }
+  memory_ = std::move(after);
+  kill_locked();
+}
+
+void RecordingMedium::kill_locked() {
+  killed_ = true;
+  kill_at_ = 0;
+  if (recording_on_) {
+    observe_all();
+    note({.kind = Event::Kind::kKill});
+  }
   auto memory = std::make_shared<Memory>(shape_.bytes());
   std::memcpy(memory->get(), memory_->get(), shape_.bytes());
   memory_ = std::move(memory);
@@ -221,6 +259,9 @@ void Walk::take(const Event& event) {
            at != dirty_.end() && at->line < event.first + event.count; ++at) {
         at->flushed = at->versions.size();
       }
+      break;
+    case Event::Kind::kKill:
+      for (DirtyLine& dirty : dirty_) dirty.flushed = 0;
       break;
     case Event::Kind::kFence:
       for (DirtyLine& dirty : dirty_) {

@@ -7,7 +7,8 @@
 //     v0 v1    (v1)      v1..       since the one that was flushed before the last fence
 //
 // A store cannot be left without closing it; kill() takes the medium away from it instead: what it
-// does afterwards goes nowhere. Memory is as it was then, and so is what is durable.
+// does afterwards goes nowhere. Memory is as it was then, and so is what is durable; what was flushed
+// and waits for a fence is forgotten, for it was the process that knew.
 #pragma once
 
 #include <array>
@@ -39,7 +40,7 @@ struct Image {
 };
 
 struct Event {
-  enum class Kind : uint8_t { kStores, kFlush, kFence, kMark };
+  enum class Kind : uint8_t { kStores, kFlush, kFence, kMark, kKill };
   Kind kind = Kind::kMark;
   uint32_t first = 0;     // stores: of `versions`; flush: a line; mark: what was given
   uint32_t count = 0;     // likewise
@@ -68,6 +69,11 @@ class RecordingMedium {
   // One at a time.
   [[nodiscard]] std::unique_ptr<medium::Backend> open_backend();
   void kill();
+  // Right before the n-th flush or fence from now on (1: the next), when of the lines that were stored
+  // to since the last one only some are. 0: not at all.
+  void kill_at(uint32_t n, uint64_t seed);
+  // Since the last open_backend().
+  [[nodiscard]] bool killed();
   void mark(uint32_t first, uint32_t count);
   [[nodiscard]] const Recording& recording() const { return recording_; }
   [[nodiscard]] const MediumShape& shape() const { return shape_; }
@@ -75,6 +81,8 @@ class RecordingMedium {
  private:
   class Handle;
   class Memory;
+  void kill_locked();
+  void count_down();
   void note(Event event);
   void observe(size_t first_line, size_t lines);
   void observe_all();
@@ -84,6 +92,9 @@ class RecordingMedium {
   std::vector<uint8_t> shadow_;
   uint32_t existing_ = 0;
   bool recording_on_ = true;
+  bool killed_ = false;
+  uint32_t kill_at_ = 0;
+  uint64_t kill_seed_ = 0;
   Recording recording_;
   std::mutex mutex_;  // guards all above
 };

@@ -90,6 +90,32 @@ TEST_F(RecordingTest, AKilledProcessLeavesMemoryAndNotTheMedium) {
   EXPECT_EQ(possible(), (Pairs{{0, 0}, {1, 0}}));
 }
 
+TEST_F(RecordingTest, AFenceOfTheNextProcessIsNotForTheFlushesOfTheLast) {
+  memory_[0] = 1;
+  backend_->flush(memory_, 64);
+  medium_.kill();
+  backend_ = medium_.open_backend();
+  EXPECT_TRUE(backend_->fence().has_value());
+  EXPECT_EQ(possible(), (Pairs{{0, 0}, {1, 0}}));
+}
+
+TEST_F(RecordingTest, AKillInTheMidstOfStoresLeavesSomeOfThem) {
+  medium_.kill_at(2, 1);
+  memory_[0] = 1;
+  backend_->flush(memory_, 64);
+  EXPECT_FALSE(medium_.killed());
+  for (size_t line = 1; line < 64; ++line) memory_[line * 64] = 1;
+  EXPECT_TRUE(backend_->fence().has_value());
+  EXPECT_TRUE(medium_.killed());
+  backend_ = medium_.open_backend();
+  memory_ = backend_->claim(0)->memory;
+  int stored = 0;
+  for (size_t line = 1; line < 64; ++line) stored += memory_[line * 64];
+  EXPECT_EQ(memory_[0], 1);
+  EXPECT_GT(stored, 0);
+  EXPECT_LT(stored, 63);
+}
+
 TEST_F(RecordingTest, MomentsAreThoseRightBeforeSomethingChanges) {
   medium_.mark(7, 0);
   memory_[0] = 1;
