@@ -60,7 +60,7 @@ class History {
     acknowledged_ = 1;
     mark();
     for (uint32_t i = 0; i < options_.operations; ++i) {
-      std::string violation = random_.below(14) == 0 ? reopen() : step();
+      std::string violation = random_.below(10) == 0 ? reopen() : step();
       if (!violation.empty()) return violation;
     }
     return {};
@@ -75,7 +75,10 @@ class History {
                           .flush_per_mille = 180,
                           .checkpoint_per_mille = 40,
                           .nonsense_per_mille = 10};
-    const Operation operation = draw(random_, model(), profile);
+    return step(draw(random_, model(), profile));
+  }
+
+  std::string step(const Operation& operation) {
     tell(describe(operation));
     ++result_.operations;
     Model next = model();
@@ -121,7 +124,7 @@ class History {
         break;
       }
       case 1: {
-        std::string violation = random_.below(2) == 0 ? die_at_work() : "";
+        std::string violation = random_.below(3) != 0 ? die_at_work() : "";
         if (!violation.empty()) return violation;
         tell("killed and opened");
         if (!medium_.killed()) medium_.kill();
@@ -140,14 +143,25 @@ class History {
     return open();
   }
 
-  // In the midst of an operation, or while it closes.
+  // In the midst of an operation, of a flush, or while it closes.
   std::string die_at_work() {
-    medium_.kill_at(1 + static_cast<uint32_t>(random_.below(8)), random_.next());
-    if (random_.below(3) == 0) {
+    const uint64_t how = random_.below(3);
+    // All but some operations come to it with their first flush, log in two copies, or fence.
+    const auto arm = [this](uint64_t within) {
+      medium_.kill_at(1 + static_cast<uint32_t>(random_.below(within)), random_.next());
+    };
+    if (how == 0) {
+      arm(8);
       tell("killed while it closes");
       static_cast<void>(store_->close());
       return {};
     }
+    if (how == 1) {
+      std::string violation = step();
+      arm(4);
+      return violation.empty() ? step({.kind = Operation::Kind::kFlush}) : violation;
+    }
+    arm(8);
     for (int i = 0; i < 4 && !medium_.killed(); ++i) {
       std::string violation = step();
       if (!violation.empty()) return violation;
@@ -156,9 +170,13 @@ class History {
   }
 
   std::string open() {
-    auto opened = Store::open(medium_.open_backend(), store_options_);
+    OpenReport report;
+    auto opened = Store::open(medium_.open_backend(), store_options_, &report);
     if (!opened.has_value()) return "opening: " + opened.error().what;
     store_ = std::move(*opened);
+    tell("opened with " + std::to_string(report.log_chunks) + " chunks of log, " +
+         std::to_string(report.verified_chunks) + " of data verified" +
+         (report.clean ? ", clean" : ""));
     const auto picture = picture_of(*store_);
     if (!picture.has_value()) return "opened, but " + picture.error();
     // Which of those that are allowed it is: from now on it is that one and no other.
