@@ -283,8 +283,10 @@ Result<std::vector<SegmentInfo>> StoreImpl::segments(ObjectId id, uint64_t offse
   std::vector<SegmentInfo> segments;
   (*object)->table.for_each(offset / kDataBytes, kMaxIndex, [&](const Run& run) {
     if (segments.size() == limit) return false;
-    segments.push_back({run.index * kDataBytes, uint64_t{run.count} * kDataBytes, run.chunk,
-                        run.count, run.birth, space_.any_shared(run.chunk, run.count)});
+    const uint64_t begin = run.index * kDataBytes;
+    const uint64_t size = std::min(uint64_t{run.count} * kDataBytes, (*object)->size - begin);
+    segments.push_back(
+        {begin, size, run.chunk, run.count, run.birth, space_.any_shared(run.chunk, run.count)});
     return true;
   });
   return segments;
