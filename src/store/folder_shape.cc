@@ -3,11 +3,14 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <charconv>
+#include <cstring>
 #include <filesystem>
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include "base/unique_fd.h"
 #include "store/log_reader.h"
@@ -57,10 +60,14 @@ std::optional<Member> find_member(const std::string& folder) {
 
 using Chunk = std::array<uint8_t, kChunkBytes>;
 
+std::string path_of(const std::string& folder, uint32_t medium, uint32_t media) {
+  return fmt::format("{}/blocks.{}of{}.000", folder, medium, media);
+}
+
 // A chunk of the first file of a medium; zeros if there is none.
 Chunk read_chunk(const std::string& folder, uint32_t medium, uint32_t media, uint64_t chunk) {
   Chunk bytes{};
-  const std::string path = fmt::format("{}/blocks.{}of{}.000", folder, medium, media);
+  const std::string path = path_of(folder, medium, media);
   const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
   if (file.valid()) {
     static_cast<void>(
@@ -114,6 +121,11 @@ Result<FolderShape> find_shape(const std::vector<std::string>& folders) {
                         {}});
     }
     shape.folders[member->medium] = folder;
+    // What may not be read is not damaged.
+    const std::string first = path_of(folder, member->medium, member->media);
+    if (access(first.c_str(), R_OK) != 0) {
+      return fail(Error{Code::kIo, fmt::format("{}: {}", first, std::strerror(errno)), {}});
+    }
   }
   const Chunk first = read_chunk(shape.folders[0], 0, static_cast<uint32_t>(folders.size()), 0);
   const auto roots = read_roots(first, read_second(shape.folders));
