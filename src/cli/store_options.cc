@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/store_options.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <thread>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "cli/draft.h"
+#include "cli/interrupts.h"
+#include "cli/sizes.h"
+#include "store/folder_shape.h"
+
+namespace verbena::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kDataVariable = "VERBENA_DATA";
+
+[[nodiscard]] std::vector<std::string> folders_of(const StoreChoice& choice) {
+  if (!choice.folders.empty()) return choice.folders;
+  const char* const variable = std::getenv(kDataVariable);
+  std::vector<std::string> folders;
+  for (std::string_view left = variable == nullptr ? "" : variable; !left.empty();) {
+    const size_t colon = std::min(left.find(':'), left.size());
+    if (colon > 0) folders.emplace_back(left.substr(0, colon));
+    left.remove_prefix(std::min(colon + 1, left.size()));
+  }
+  return folders;
+}
+
+[[nodiscard]] Result<store::DirectoryOptions, std::string> options_of(const StoreChoice& choice,
+                                                                      Need need) {
+  store::DirectoryOptions options;
+  options.store.read_only = need == Need::kRead;
+  if (choice.kind == "staged") {
+    options.kind = store::Kind::kStaged;
+  } else if (choice.kind != "mapped") {
+    return fail(fmt::format("--kind is '{}'; there are: mapped, staged", choice.kind));
+  }
+  if (choice.sync == "each") {
+    options.store.durability = store::Durability::kEach;
+  } else if (choice.sync != "end") {
+    return fail(fmt::format("--sync is '{}'; there are: end, each", choice.sync));
+  }
+  if (!choice.capacity.empty()) {
+    const auto bytes = parse_size(choice.capacity);
+    if (!bytes) return fail("--capacity: " + bytes.error());
+    if (*bytes == 0) return fail(std::string("--capacity: a store of no bytes holds nothing"));
+    options.capacity_bytes = *bytes;
+  }
+  return options;
+}
+
+// Whether a store may be made there without touching what is somebody else's: the folder is missing
+// or empty, but for what a creation that failed or was killed left.
+[[nodiscard]] bool free_for_store(const std::string& folder) {
+  std::error_code error;
+  if (!fs::exists(folder, error)) return !error;
+  for (const auto& entry : fs::directory_iterator(folder, error)) {
+    const std::string name = entry.path().filename().string();
+    const bool unfinished = name.starts_with("blocks.") && name.ends_with(".new");
+    if (name != "lock" && !unfinished) return false;
+  }
+  return !error;
+}
+
+// Commands are short: who comes second waits a little.
+[[nodiscard]] store::Result<store::DirectoryStore> open_patiently(
+    const std::vector<std::string>& folders, const store::DirectoryOptions& options,
+    double wait_seconds, store::OpenReport& opening) {
+  using Clock = std::chrono::steady_clock;
+  const auto until = Clock::now() + std::chrono::duration<double>(wait_seconds);
+  for (;;) {
+    opening = {};
+    auto opened = store::DirectoryStore::open(folders, options, &opening);
+    if (opened || opened.error().code != store::Code::kInUse) return opened;
+    if (Clock::now() >= until || interrupted() != 0) return opened;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+}
+
+[[nodiscard]] store::Result<store::DirectoryStore> open_or_create(
+    const std::vector<std::string>& folders, const store::DirectoryOptions& options, Need need,
+    double wait_seconds, store::OpenReport& opening, bool& created) {
+  auto opened = open_patiently(folders, options, wait_seconds, opening);
+  if (opened) return opened;
+  store::Error error = opened.error();
+  // Of one whose maker was killed before its first superblock, nothing is lost.
+  const bool unfinished = error.code == store::Code::kDamaged && store::unfinished(folders);
+  if (error.code != store::Code::kNoStore && !unfinished) return opened;
+  if (need != Need::kCreate) {
+    if (unfinished) error = {store::Code::kNoStore, "the store was never finished", {}};
+    error.what += "; `verbena put` makes one";
+    return fail(error);
+  }
+  if (!unfinished && !std::ranges::all_of(folders, free_for_store)) {
+    error.what += "; a new one is made only in a folder that is missing or empty";
+    return fail(error);
+  }
+  opened = store::DirectoryStore::create(folders, options);
+  created = opened.has_value();
+  return opened;
+}
+
+}  // namespace
+
+void add_data_option(CLI::App& to, StoreChoice& choice) {
+  to.add_option("-d,--data", choice.folders,
+                "the folder of the store; given several times (one per NUMA\n"
+                "node), they are one store ($VERBENA_DATA)")
+      ->type_name("DIR")
+      ->expected(1)
+      ->allow_extra_args(false)  // what follows is the next word's
+      ->take_all();
+  add_wait_option(to, choice);
+}
+
+void add_wait_option(CLI::App& to, StoreChoice& choice) {
+  to.add_option("--wait", choice.wait_seconds,
+                "how long to wait for a store that another process uses (1)")
+      ->type_name("SECONDS")
+      ->check(CLI::NonNegativeNumber);
+}
+
+void add_writing_options(CLI::App& to, StoreChoice& choice) {
+  to.add_option("--sync", choice.sync,
+                "when written data is safe from a power cut: end, when the\n"
+                "command ends; each, piece by piece as well (end)")
+      ->type_name("WHEN");
+  to.add_option("--kind", choice.kind,
+                "how the files are reached: mapped, as memory; staged, through\n"
+                "memory of its own and io_uring (mapped)")
+      ->type_name("HOW");
+  to.add_option("--capacity", choice.capacity,
+                "how large the store's files may become, such as 10G or 512MiB\n"
+                "(until the disk is full)")
+      ->type_name("SIZE");
+}
+
+void add_speech_options(CLI::App& to, Speech& speech, Shows shows) {
+  to.add_flag("--json", speech.json, "for scripts: one JSON document on the standard output");
+  if (shows == Shows::kSizes) to.add_flag("--bytes", speech.bytes, "sizes exactly");
+  to.add_flag("-q,--quiet", speech.quiet, "no remarks, no progress; errors are said");
+}
+
+void add_progress_option(CLI::App& to, Speech& speech) {
+  to.add_flag("--no-progress", speech.no_progress, "no progress bar, on a terminal either");
+}
+
+std::optional<OpenedStore> open_store(const StoreChoice& choice, Need need, Report& report) {
+  const std::vector<std::string> folders = folders_of(choice);
+  if (folders.empty()) {
+    report.error(kUsage, "invalid",
+                 "which store? Name its folder with --data DIR, or in the variable VERBENA_DATA");
+    return std::nullopt;
+  }
+  const auto options = options_of(choice, need);
+  if (!options) {
+    report.error(kUsage, "invalid", options.error());
+    return std::nullopt;
+  }
+  bool created = false;
+  store::OpenReport opening;
+  auto opened = open_or_create(folders, *options, need, choice.wait_seconds, opening, created);
+  if (!opened) {
+    report.error(opened.error());
+    return std::nullopt;
+  }
+  if (created) report.note(fmt::format("made a new store in {}", fmt::join(folders, ", ")));
+  for (const store::Damage& damage : opening.damage) {
+    report.note(
+        fmt::format("one of two copies is damaged, the other served: {}", sentence_of(damage)));
+  }
+  OpenedStore result{std::move(*opened), created, std::move(opening)};
+  if (need != Need::kRead && !created) {
+    const auto removed = remove_drafts(result.directory.store());
+    if (!removed) {
+      report.error(removed.error());
+      return std::nullopt;
+    }
+    if (*removed > 0) report.note(fmt::format("removed what {} unfinished put(s) left", *removed));
+  }
+  return result;
+}
+
+void close_store(OpenedStore& opened, Report& report) {
+  if (const auto closed = opened.directory->close(); !closed) report.error(closed.error());
+}
+
+store::Result<std::optional<store::ObjectInfo>> look_up(const store::Store& store,
+                                                        const ObjectName& object) {
+  store::ObjectId id;
+  if (const auto* const name = std::get_if<std::string>(&object)) {
+    const auto found = store.find(*name);
+    if (!found && found.error().code == store::Code::kNotFound) return std::nullopt;
+    if (!found) return fail(found.error());
+    id = *found;
+  } else {
+    id = std::get<store::ObjectId>(object);
+  }
+  auto info = store.stat(id);
+  if (!info && info.error().code == store::Code::kNotFound) return std::nullopt;
+  if (!info) return fail(info.error());
+  return std::move(*info);
+}
+
+std::optional<store::ObjectInfo> find_object(const store::Store& store, const std::string& text,
+                                             Report& report) {
+  const auto object = parse_object(text);
+  if (!object) {
+    report.error(kUsage, "invalid", object.error());
+    return std::nullopt;
+  }
+  auto info = look_up(store, *object);
+  if (!info) {
+    report.error(info.error(), text);
+    return std::nullopt;
+  }
+  if (!info->has_value()) {
+    report.error({store::Code::kNotFound, "there is no such object", {}}, text);
+  }
+  return std::move(*info);
+}
+
+}  // namespace verbena::cli
