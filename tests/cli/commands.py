@@ -257,7 +257,7 @@ class Installed(unittest.TestCase):
             link = os.path.join(place, "link")
             os.symlink(command, link)
             self.assertEqual(call([link, "run", "--", "ls", "/sys/class/infiniband"]).stdout, "verbena0\n")
-            for page in ("verbena.1", "verbena-run.1"):
+            for page in ("verbena.1", "verbena-run.1", "verbena-store.1", "verbena-put.1", "verbena-salvage.1"):
                 self.assertTrue(os.path.exists(os.path.join(place, "share/man/man1", page)))
             os.remove(os.path.join(place, "lib/verbena/libverbena-paths.so"))
             for arguments, status in ((["run", "--", "true"], 125), (["env"], 1), (["devices"], 1)):

@@ -1,0 +1,129 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The store's commands ended by signals, and on a terminal: what they leave, and what they show.
+
+store_interrupted.py VERBENA
+"""
+import json
+import os
+import pty
+import signal
+import subprocess
+import time
+import unittest
+
+import support
+from store import StoreTest, content
+
+
+class Interrupted(StoreTest):
+    def start_put(self, name, data, *arguments):
+        """A put that has all of `data` and waits for more."""
+        process = subprocess.Popen([support.VERBENA, "put", "--data", self.data, *arguments, "-", name],
+                                   stdin=subprocess.PIPE, stderr=subprocess.PIPE)
+        self.addCleanup(process.stderr.close)
+        self.addCleanup(process.stdin.close)
+        process.stdin.write(data)  # a pipe has 64 KiB: the rest has been read when this returns
+        process.stdin.flush()
+        return process
+
+    def test_put_leaves_the_old_object(self):
+        self.put(b"old", "a")
+        for wanted in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            process = self.start_put("a", content(9_000_000))
+            process.send_signal(wanted)
+            self.assertEqual(process.wait(support.SECONDS), 128 + wanted)
+            self.assertIn(b"interrupted; the object is as it was", process.stderr.read())
+            self.assertEqual(self.get("a"), b"old")
+            self.assertEqual(self.names(), ["a"])
+        found = support.verbena("inspect", self.data).stdout
+        self.assertNotIn("unfinished", found)
+        self.assertRegex(found, "closed +in order")
+
+    def test_a_killed_put_leaves_the_old_object(self):
+        self.put(b"old", "a")
+        used = None
+        for arguments in ([], ["--append"], ["--sync", "each"]):
+            process = self.start_put("a", content(9_000_000), *arguments)
+            process.kill()
+            process.wait(support.SECONDS)
+            self.assertEqual(self.get("a"), b"old")
+            # The next that writes removes what is left of it.
+            self.put(b"", "b")
+            self.assertEqual(self.names(), ["a", "b"])
+            self.assertNotIn("unfinished", support.verbena("inspect", self.data).stdout)
+            now = self.used_chunks()
+            self.assertEqual(now, used or now)
+            used = now
+        self.assertIn("all is well", support.verbena("scrub", self.data).stdout)
+
+    def used_chunks(self):
+        return json.loads(support.verbena("inspect", "--json", self.data).stdout)["space"]["used_chunks"]
+
+    def test_a_put_killed_while_it_makes_the_store(self):
+        for delay_ms in (0, 1, 2, 4, 8, 16):
+            process = self.start_put("a", b"")
+            time.sleep(delay_ms / 1000)
+            process.kill()
+            process.wait(support.SECONDS)
+            self.put(b"abc", "a")
+            self.assertEqual(self.get("a"), b"abc")
+            subprocess.run(["rm", "-r", self.data], check=True)
+
+    def test_get_leaves_no_file(self):
+        self.put(content(30_000_000), "a")
+        os.mkfifo(self.path("pipe"))
+        for wanted in (signal.SIGINT, signal.SIGKILL):
+            for target in (self.path("target"), self.path("pipe")):
+                process = subprocess.Popen([support.VERBENA, "get", "--data", self.data, "a", target], stderr=subprocess.PIPE)
+                reader = os.open(self.path("pipe"), os.O_RDONLY | os.O_NONBLOCK)
+                process.send_signal(wanted)
+                _, said = process.communicate(timeout=support.SECONDS)
+                os.close(reader)
+                # It may have been done before, and the pipe may have had no reader.
+                self.assertIn(process.returncode, (-wanted, 128 + wanted, 0, 1), said)
+                if process.returncode != 0 or target.endswith("pipe"):
+                    self.assertEqual(sorted(os.listdir(self.place)), ["pipe", "store"])
+                else:
+                    self.assertEqual(len(self.read("target")), 30_000_000)
+                    os.remove(self.path("target"))
+
+
+class Terminal(StoreTest):
+    def shown(self, *arguments):
+        """What a command writes to a terminal, its input coming slowly."""
+        reader, writer = os.pipe()
+        child, terminal = pty.fork()
+        if child == 0:
+            os.dup2(reader, 0)
+            os.close(writer)
+            os.execv(support.VERBENA, ["verbena", *arguments])
+        os.close(reader)
+        for _ in range(7):
+            os.write(writer, content(50_000))
+            time.sleep(0.2)
+        os.close(writer)
+        said = b""
+        try:
+            while piece := os.read(terminal, 10_000):
+                said += piece
+        except OSError:
+            pass  # how a terminal says that the other side is gone
+        _, status = os.waitpid(child, 0)
+        os.close(terminal)
+        self.assertEqual(os.waitstatus_to_exitcode(status), 0, said)
+        return said.decode()
+
+    def test_shows_progress_after_a_second_and_leaves_no_line(self):
+        said = self.shown("put", "--data", self.data, "--quiet", "-", "a")
+        self.assertEqual(said, "")
+        said = self.shown("put", "--data", self.data, "--no-progress", "-", "b")
+        self.assertEqual(said, "")
+        # Only whole pieces count: nothing is done yet.
+        said = self.shown("put", "--data", self.data, "-", "c")
+        self.assertRegex(said, r"^\rput  [\d.]+ \wi?B?  [\d.]+ .*/s\x1b\[K")
+        self.assertTrue(said.endswith("\r\x1b[K"), said)
+
+
+if __name__ == "__main__":
+    support.main()
