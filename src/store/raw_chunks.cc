@@ -35,7 +35,11 @@ Result<RawChunks> RawChunks::open(const std::vector<std::string>& folders) {
       const std::string name = entry.path().filename().string();
       if (name.starts_with("blocks.") && !name.ends_with(".new")) names.push_back(entry.path());
     }
-    if (error) return fail(Error{Code::kIo, folder + ": " + error.message(), {}});
+    if (error) {
+      const bool none =
+          error == std::errc::no_such_file_or_directory || error == std::errc::not_a_directory;
+      return fail(Error{none ? Code::kNoStore : Code::kIo, folder + ": " + error.message(), {}});
+    }
     std::ranges::sort(names);
     for (const std::string& name : names) {
       File file{UniqueFd(::open(name.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW)), 0};
