@@ -24,8 +24,11 @@ enum class PersistPoint : uint8_t {
   kSuperFenceA,  // before the other copy is touched
   kSuperB,
   kSuperFenceB,  // before what only the old ones named is used again
-  kTailSuper,    // at opening: both superblocks, before one of them is changed
-  kTailFence,
+  kTailSuperA,   // at opening: both superblocks as they are, before one of them is changed
+  kTailSuperB,
+  kTailSuperFence,
+  kMendSuper,  // and one that is damaged or old, before the other is changed
+  kMendFence,
   kTailLogA,
   kTailLogB,
   kTailData,  // at opening: what a process that was killed left unflushed

@@ -385,19 +385,16 @@ class StoreImpl::Recovery {
   Result<void> mend_root() {
     uint8_t* const a = log_space_.superblock_a();
     uint8_t* const b = log_space_.superblock_b();
-    const auto persist = [&](const uint8_t* superblock) {
-      store_.persist_.flush(PersistPoint::kTailSuper, superblock, kChunkBytes);
-    };
     // As they are first: a good one may be in memory alone.
-    persist(a);
-    persist(b);
-    if (const auto done = store_.persist_.fence(PersistPoint::kTailFence); !done) return done;
+    store_.persist_.flush(PersistPoint::kTailSuperA, a, kChunkBytes);
+    store_.persist_.flush(PersistPoint::kTailSuperB, b, kChunkBytes);
+    if (const auto done = store_.persist_.fence(PersistPoint::kTailSuperFence); !done) return done;
     if (roots_.newest_a && roots_.newest_b) return {};
     uint8_t* const other = roots_.newest_a ? b : a;
     encode(root_, roots_.newest_a ? root_.chunks_per_block : 0,
            std::span<uint8_t, kChunkBytes>(other, kChunkBytes));
-    persist(other);
-    return store_.persist_.fence(PersistPoint::kTailFence);
+    store_.persist_.flush(PersistPoint::kMendSuper, other, kChunkBytes);
+    return store_.persist_.fence(PersistPoint::kMendFence);
   }
 
   StoreImpl& store_;
