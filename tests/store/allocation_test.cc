@@ -170,6 +170,7 @@ std::vector<Request> requests() {
   all.push_back(request("rename", {.kind = Kind::kRename,
                                    .id = kA,
                                    .name = std::string(200, 'r')}));
+  all.push_back(request("replace", {.kind = Kind::kReplace, .id = kA, .to = kB}));
   all.push_back(request("remove", {.kind = Kind::kRemove, .id = kA}));
   all.push_back(request("flush", {.kind = Kind::kFlush}));
   all.push_back(request("checkpoint", {.kind = Kind::kCheckpoint}));

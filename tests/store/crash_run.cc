@@ -60,7 +60,7 @@ class History {
     acknowledged_ = 1;
     mark();
     for (uint32_t i = 0; i < options_.operations; ++i) {
-      std::string violation = random_.below(10) == 0 ? reopen() : step();
+      std::string violation = random_.below(options_.reopen_one_in) == 0 ? reopen() : step();
       if (!violation.empty()) return violation;
     }
     return {};
@@ -143,23 +143,36 @@ class History {
     return open();
   }
 
-  // In the midst of an operation, of a flush, or while it closes.
+  // At one of the next flushes and fences of whatever it is about to do.
+  void arm(uint64_t within) {
+    medium_.kill_at(1 + static_cast<uint32_t>(random_.below(within)), random_.next());
+  }
+
   std::string die_at_work() {
-    const uint64_t how = random_.below(3);
-    // All but some operations come to it with their first flush, log in two copies, or fence.
-    const auto arm = [this](uint64_t within) {
-      medium_.kill_at(1 + static_cast<uint32_t>(random_.below(within)), random_.next());
-    };
-    if (how == 0) {
-      arm(8);
-      tell("killed while it closes");
-      static_cast<void>(store_->close());
-      return {};
-    }
-    if (how == 1) {
-      std::string violation = step();
-      arm(4);
-      return violation.empty() ? step({.kind = Operation::Kind::kFlush}) : violation;
+    switch (random_.below(4)) {
+      case 0: {
+        // With nothing left to flush, closing is two copies of a word that it is closed, and a fence.
+        const bool idle = random_.below(2) == 0;
+        for (int i = 0; idle && i < 2; ++i) {
+          std::string violation = step({.kind = Operation::Kind::kFlush});
+          if (!violation.empty()) return violation;
+        }
+        if (idle) {
+          medium_.kill_at(3, random_.next());
+        } else {
+          arm(6);
+        }
+        tell("killed while it closes");
+        static_cast<void>(store_->close());
+        return {};
+      }
+      case 1: {
+        std::string violation = step();
+        arm(4);
+        return violation.empty() ? step({.kind = Operation::Kind::kFlush}) : violation;
+      }
+      case 2: arm(8); return step({.kind = Operation::Kind::kCheckpoint});
+      default: break;
     }
     arm(8);
     for (int i = 0; i < 4 && !medium_.killed(); ++i) {
@@ -171,9 +184,18 @@ class History {
 
   std::string open() {
     OpenReport report;
-    auto opened = Store::open(medium_.open_backend(), store_options_, &report);
-    if (!opened.has_value()) return "opening: " + opened.error().what;
-    store_ = std::move(*opened);
+    for (bool dies = random_.below(3) == 0;; dies = false) {
+      report = {};
+      auto backend = medium_.open_backend();
+      if (dies) arm(8);
+      auto opened = Store::open(std::move(backend), store_options_, &report);
+      if (!opened.has_value()) return "opening: " + opened.error().what;
+      store_ = std::move(*opened);
+      if (!medium_.killed()) break;
+      tell("killed while it opened");
+      store_.reset();
+    }
+    medium_.kill_at(0, 0);
     tell("opened with " + std::to_string(report.log_chunks) + " chunks of log, " +
          std::to_string(report.verified_chunks) + " of data verified" +
          (report.clean ? ", clean" : ""));

@@ -13,6 +13,7 @@ namespace verbena::store::trial {
 
 struct CrashOptions {
   uint32_t operations = 40;
+  uint32_t reopen_one_in = 10;  // operations
   Effort effort;
   Depth depth;
   uint32_t omit = 0;  // Options::omit

@@ -121,7 +121,10 @@ class Drawer {
       if (far_out()) operation.length = some_offset(profile_.sparse_bytes);
     } else if (what < 90) {
       clone(operation);
-    } else if (what < 94) {
+    } else if (what < 92) {
+      operation.kind = Kind::kReplace;
+      operation.to = some_id();  // itself: refused
+    } else if (what < 95) {
       operation.kind = Kind::kRename;
       operation.name = fresh_name();
     } else if (what < 98 || model_.objects().size() > profile_.objects) {

@@ -72,6 +72,17 @@ Refusal Model::rename(ObjectId id, const std::string& name) {
   return {};
 }
 
+Refusal Model::replace(ObjectId id, ObjectId by) {
+  if (id == by) return Code::kInvalid;
+  const auto found = objects_.find(id);
+  const auto other = objects_.find(by);
+  if (found == objects_.end() || other == objects_.end()) return Code::kNotFound;
+  found->second.size = other->second.size;
+  found->second.cells = std::move(other->second.cells);
+  objects_.erase(other);
+  return {};
+}
+
 Refusal Model::truncate(ObjectId id, uint64_t size) {
   const auto found = objects_.find(id);
   if (size > kLargest) return Code::kInvalid;

@@ -38,6 +38,7 @@ class Model {
   [[nodiscard]] Refusal create(ObjectId id, const std::string& name);
   [[nodiscard]] Refusal remove(ObjectId id);
   [[nodiscard]] Refusal rename(ObjectId id, const std::string& name);
+  [[nodiscard]] Refusal replace(ObjectId id, ObjectId by);
   [[nodiscard]] Refusal truncate(ObjectId id, uint64_t size);
   [[nodiscard]] Refusal write(ObjectId id, uint64_t offset, std::span<const uint8_t> bytes);
   [[nodiscard]] Refusal clone(const CloneRequest& request);

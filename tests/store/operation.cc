@@ -35,6 +35,7 @@ const char* name_of(Kind kind) {
     case Kind::kCreate: return "create";
     case Kind::kRemove: return "remove";
     case Kind::kRename: return "rename";
+    case Kind::kReplace: return "replace";
     case Kind::kTruncate: return "truncate";
     case Kind::kWrite: return "write";
     case Kind::kPreparedWrite: return "prepared write";
@@ -126,6 +127,7 @@ std::string describe(const Operation& operation) {
   };
   if (operation.kind == Kind::kFlush || operation.kind == Kind::kCheckpoint) return line;
   line += " " + text(operation.id);
+  if (operation.kind == Kind::kReplace) line += " by " + text(operation.to);
   if (operation.kind == Kind::kTruncate) number("to", operation.length);
   if (operation.kind == Kind::kWrite || operation.kind == Kind::kPreparedWrite ||
       operation.kind == Kind::kClone) {
@@ -170,6 +172,7 @@ Refusal apply(Model& model, const Operation& operation) {
     case Kind::kCreate: return model.create(operation.id, operation.name);
     case Kind::kRemove: return model.remove(operation.id);
     case Kind::kRename: return model.rename(operation.id, operation.name);
+    case Kind::kReplace: return model.replace(operation.id, operation.to);
     case Kind::kTruncate: return model.truncate(operation.id, operation.length);
     case Kind::kPreparedWrite:
       if (operation.device == Device::kWrongMessage ||
@@ -193,6 +196,7 @@ Refusal apply(Store& store, const Operation& operation, std::string* why) {
       return refusal_of(store.create_object(operation.id, operation.name), why);
     case Kind::kRemove: return refusal_of(store.remove(operation.id), why);
     case Kind::kRename: return refusal_of(store.rename(operation.id, operation.name), why);
+    case Kind::kReplace: return refusal_of(store.replace(operation.id, operation.to), why);
     case Kind::kTruncate: return refusal_of(store.truncate(operation.id, operation.length), why);
     case Kind::kWrite:
       return refusal_of(store.write(operation.id, operation.offset, bytes_of(operation)), why);

@@ -18,6 +18,7 @@ struct Operation {
     kCreate,
     kRemove,
     kRename,
+    kReplace,
     kTruncate,
     kWrite,
     kPreparedWrite,
@@ -37,7 +38,7 @@ struct Operation {
   };
   Kind kind = Kind::kFlush;
   ObjectId id{};  // of clones: from
-  ObjectId to{};
+  ObjectId to{};  // of replace: by
   std::string name{};
   uint64_t offset = 0;
   uint64_t length = 0;  // of truncate: the size
