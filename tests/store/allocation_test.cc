@@ -28,8 +28,8 @@ class Subject {
       : medium_(kShape, 1), random_(7) {
     medium_.restore(medium_.recording().start, false);
     options_.durability = durability;
-    auto place = make_place("malloc", {.chunks_per_block = kShape.chunks_per_block,
-                                       .blocks = kShape.blocks});
+    auto place = make_place("malloc",
+                            {.chunks_per_block = kShape.chunks_per_block, .blocks = kShape.blocks});
     auto under = persistent ? medium_.open_backend() : std::move(*place->backend());
     auto created = Store::create(std::make_unique<medium::FaultyBackend>(std::move(under), faults),
                                  options_, random_);
@@ -127,29 +127,22 @@ std::vector<Request> requests() {
   using Kind = Operation::Kind;
   std::vector<Request> all;
   all.push_back(request("create", {.kind = Kind::kCreate, .id = kNew}));
-  all.push_back(request("create named", {.kind = Kind::kCreate,
-                                         .id = kNew,
-                                         .name = std::string(300, 'n')}));
-  all.push_back(request("small write", {.kind = Kind::kWrite,
-                                        .id = kA,
-                                        .offset = 5000,
-                                        .length = 10,
-                                        .data_seed = 5}));
-  all.push_back(request("large write", {.kind = Kind::kWrite,
-                                        .id = kB,
-                                        .offset = 1001,
-                                        .length = 400'000,
-                                        .data_seed = 5}));
+  all.push_back(
+      request("create named", {.kind = Kind::kCreate, .id = kNew, .name = std::string(300, 'n')}));
+  all.push_back(
+      request("small write",
+              {.kind = Kind::kWrite, .id = kA, .offset = 5000, .length = 10, .data_seed = 5}));
+  all.push_back(
+      request("large write",
+              {.kind = Kind::kWrite, .id = kB, .offset = 1001, .length = 400'000, .data_seed = 5}));
   all.push_back(request("write far out", {.kind = Kind::kWrite,
                                           .id = kB,
                                           .offset = uint64_t{1} << 40,
                                           .length = 9000,
                                           .data_seed = 5}));
-  all.push_back(request("prepared write", {.kind = Kind::kPreparedWrite,
-                                           .id = kA,
-                                           .offset = 3000,
-                                           .length = 150'000,
-                                           .data_seed = 6}));
+  all.push_back(request(
+      "prepared write",
+      {.kind = Kind::kPreparedWrite, .id = kA, .offset = 3000, .length = 150'000, .data_seed = 6}));
   all.push_back(request("truncate", {.kind = Kind::kTruncate, .id = kA, .length = 10'000}));
   all.push_back(request("grow", {.kind = Kind::kTruncate, .id = kA, .length = 1'000'000}));
   all.push_back(request("clone", {.kind = Kind::kClone, .id = kA, .to = kNew, .name = "copy"}));
@@ -167,9 +160,8 @@ std::vector<Request> requests() {
                                              .length = 20'000,
                                              .to_offset = 77,
                                              .allow_existing = true}));
-  all.push_back(request("rename", {.kind = Kind::kRename,
-                                   .id = kA,
-                                   .name = std::string(200, 'r')}));
+  all.push_back(
+      request("rename", {.kind = Kind::kRename, .id = kA, .name = std::string(200, 'r')}));
   all.push_back(request("replace", {.kind = Kind::kReplace, .id = kA, .to = kB}));
   all.push_back(request("remove", {.kind = Kind::kRemove, .id = kA}));
   all.push_back(request("flush", {.kind = Kind::kFlush}));
@@ -185,8 +177,7 @@ std::vector<Request> requests() {
                  [](Store& store) { return refusal(store.prepare_read(kA, 7, 40'000)); },
                  {}});
   all.push_back({"stat", [](Store& store) { return refusal(store.stat(kA)); }, {}});
-  all.push_back(
-      {"segments", [](Store& store) { return refusal(store.segments(kA, 0, 100)); }, {}});
+  all.push_back({"segments", [](Store& store) { return refusal(store.segments(kA, 0, 100)); }, {}});
   return all;
 }
 

@@ -17,8 +17,8 @@ std::string compare_range(const Store& store, const Model& model, ObjectId id, u
   std::vector<uint8_t> bytes(length, 0xee);
   uint32_t derived = 0;
   const auto got = store.read(id, offset, bytes, &derived);
-  const std::string where = "object " + text(id) + ", " + std::to_string(length) +
-                            " bytes at " + std::to_string(offset) + ": ";
+  const std::string where = "object " + text(id) + ", " + std::to_string(length) + " bytes at " +
+                            std::to_string(offset) + ": ";
   if (!got.has_value()) return where + "reading says " + got.error().what;
   const std::vector<uint8_t> expected = model.read(id, offset, length);
   if (*got != expected.size()) {
@@ -44,8 +44,7 @@ std::string compare_object(const Store& store, const Model& model, ObjectId id) 
   for (const auto& [index, cell] : object.cells) {
     const uint64_t begin = index * kDataBytes - std::min<uint64_t>(index, 1) * 100;
     const uint64_t end = (index + 1) * kDataBytes + 100;
-    if (!ranges.empty() && begin <= ranges.back().second &&
-        end - ranges.back().first <= kPiece) {
+    if (!ranges.empty() && begin <= ranges.back().second && end - ranges.back().first <= kPiece) {
       ranges.back().second = end;
     } else {
       ranges.emplace_back(begin, end);
@@ -91,8 +90,7 @@ std::string compare_listing(const Store& store, const Model& model, RandomSource
   return {};
 }
 
-std::string compare_space(const Store& store, const Model& model,
-                          std::span<const CellRef> pinned) {
+std::string compare_space(const Store& store, const Model& model, std::span<const CellRef> pinned) {
   const SpaceInfo space = store.space();
   const uint64_t expected = model.used(pinned);
   if (space.used != expected) {

@@ -11,7 +11,8 @@
 
 namespace verbena::store::trial {
 
-// Every byte of an object; of long holes a few. `crcs`: also those that are derived from the store's.
+// Every byte of an object; of long holes a few. `crcs`: also those that are derived from the
+// store's.
 [[nodiscard]] std::string compare_object(const Store& store, const Model& model, ObjectId id);
 // Names, sizes, chunks, in pages of some length; find() by name.
 [[nodiscard]] std::string compare_listing(const Store& store, const Model& model,

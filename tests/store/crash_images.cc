@@ -160,8 +160,8 @@ bool for_each_image(const Walk& walk, const Effort& effort, RandomSource& random
 
 const char* name_of(Copy copy) {
   switch (copy) {
-    case Copy::kLogA: return "copy a of log and checkpoint";
-    case Copy::kLogB: return "copy b of log and checkpoint";
+    case Copy::kLogA:        return "copy a of log and checkpoint";
+    case Copy::kLogB:        return "copy b of log and checkpoint";
     case Copy::kSuperblockA: return "superblock a";
     case Copy::kSuperblockB: return "superblock b";
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which of the many images that a power cut may leave are looked at: all of them where they are few,
-// otherwise the extremes and a sample.
+// Which of the many images that a power cut may leave are looked at: all of them where they are
+// few, otherwise the extremes and a sample.
 #pragma once
 
 #include <cstdint>
@@ -14,11 +14,11 @@ namespace verbena::store::trial {
 
 // How many, at one moment, of each kind.
 struct Effort {
-  uint32_t singles = 12;      // one dirty line new, or old, alone
-  uint32_t chunk_sets = 32;   // sets of whole chunks
-  uint32_t line_sets = 16;    // sets of lines of one chunk
-  uint32_t samples = 8;       // each line by itself
-  uint32_t torn = 4;          // and one of them torn, at words of 8 bytes
+  uint32_t singles = 12;     // one dirty line new, or old, alone
+  uint32_t chunk_sets = 32;  // sets of whole chunks
+  uint32_t line_sets = 16;   // sets of lines of one chunk
+  uint32_t samples = 8;      // each line by itself
+  uint32_t torn = 4;         // and one of them torn, at words of 8 bytes
 };
 
 // Calls `look` with each image and how it was made, until it answers false. Answers that as well.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// verbena_store_crash: power cuts at every moment of seeded histories; and the same with each of the
-// engine's flushes and fences left out, which must be seen.
+// verbena_store_crash: power cuts at every moment of seeded histories; and the same with each of
+// the engine's flushes and fences left out, which must be seen.
 #include <algorithm>
 #include <cstdio>
 #include <string>
@@ -56,9 +56,8 @@ int run_seeds(const Arguments& arguments) {
   for (uint64_t seed = first; seed < first + arguments.numbers.at("seeds"); ++seed) {
     const std::string command =
         "verbena_store_crash --seeds 1 --first " + std::to_string(seed) + " --operations " +
-        std::to_string(options.operations) + " --reopen " +
-        std::to_string(options.reopen_one_in) + " --effort " +
-        std::to_string(arguments.numbers.at("effort")) + " --trace";
+        std::to_string(options.operations) + " --reopen " + std::to_string(options.reopen_one_in) +
+        " --effort " + std::to_string(arguments.numbers.at("effort")) + " --trace";
     announce_seed(seed, command);
     const CrashResult result = run_crashes(seed, options);
     operations += result.operations;
@@ -77,18 +76,18 @@ int run_seeds(const Arguments& arguments) {
   return failed == 0 ? 0 : 1;
 }
 
-// Where to look first: seeds that are known to show it when histories are drawn as they are now. Others
-// are looked at if they do not any more.
+// Where to look first: seeds that are known to show it when histories are drawn as they are now.
+// Others are looked at if they do not any more.
 uint64_t known_seed(PersistPoint point) {
   switch (point) {
-    case PersistPoint::kSuperFenceB: return 2;
+    case PersistPoint::kSuperFenceB:    return 2;
     case PersistPoint::kTailSuperA:
     case PersistPoint::kTailSuperFence: return 4;
-    case PersistPoint::kTailSuperB: return 6;
+    case PersistPoint::kTailSuperB:     return 6;
     case PersistPoint::kTailLogA:
-    case PersistPoint::kTailLogB: return 40;
-    case PersistPoint::kTailData: return 2;
-    default: return 1;
+    case PersistPoint::kTailLogB:       return 40;
+    case PersistPoint::kTailData:       return 2;
+    default:                            return 1;
   }
 }
 

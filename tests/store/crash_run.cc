@@ -14,11 +14,9 @@ class History {
       : seed_(seed),
         options_(options),
         random_(seed),
-        shape_{.chunks_per_block = random_.below(2) == 0 ? 16u : 32u,
-               .blocks = 0},
+        shape_{.chunks_per_block = random_.below(2) == 0 ? 16u : 32u, .blocks = 0},
         medium_(with_blocks(shape_), seed) {
-    store_options_.durability =
-        random_.below(3) == 0 ? Durability::kEach : Durability::kFlush;
+    store_options_.durability = random_.below(3) == 0 ? Durability::kEach : Durability::kFlush;
     if (random_.below(3) == 0) store_options_.flush_bytes = 64 * 1024;
     store_options_.omit = options.omit;
     store_options_.now_ns = [this] { return clock_ns_ += 1000; };
@@ -91,8 +89,8 @@ class History {
       moments_.back().model = moments_[moments_.size() - 2].model;
       tell("refused: " + why);
     } else if (actual != expected) {
-      return "alive: " + describe(operation) + " was " + describe(actual) + " (" + why +
-             "), not " + describe(expected);
+      return "alive: " + describe(operation) + " was " + describe(actual) + " (" + why + "), not " +
+             describe(expected);
     }
     const bool flushed = !actual.has_value() && (operation.kind == Operation::Kind::kFlush ||
                                                  operation.kind == Operation::Kind::kCheckpoint);
@@ -151,7 +149,8 @@ class History {
   std::string die_at_work() {
     switch (random_.below(4)) {
       case 0: {
-        // With nothing left to flush, closing is two copies of a word that it is closed, and a fence.
+        // With nothing left to flush, closing is two copies of a word that it is closed, and a
+        // fence.
         const bool idle = random_.below(2) == 0;
         for (int i = 0; idle && i < 2; ++i) {
           std::string violation = step({.kind = Operation::Kind::kFlush});
@@ -171,7 +170,7 @@ class History {
         arm(4);
         return violation.empty() ? step({.kind = Operation::Kind::kFlush}) : violation;
       }
-      case 2: arm(8); return step({.kind = Operation::Kind::kCheckpoint});
+      case 2:  arm(8); return step({.kind = Operation::Kind::kCheckpoint});
       default: break;
     }
     arm(8);
@@ -212,8 +211,8 @@ class History {
       return {};
     }
     return "opened, and it is none of the moments " + std::to_string(acknowledged_) + " to " +
-           std::to_string(moments_.size() - 1) + "; of the first: " +
-           difference(moments_[acknowledged_].picture, *picture) + "; " +
+           std::to_string(moments_.size() - 1) +
+           "; of the first: " + difference(moments_[acknowledged_].picture, *picture) + "; " +
            compare(*store_, moments_[acknowledged_].model, random_);
   }
 

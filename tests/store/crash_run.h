@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // One history of a store on a recording medium, drawn from a seed: work, closing and opening again,
-// killed processes, power cuts from which it goes on. Then every power cut that there could have been.
+// killed processes, power cuts from which it goes on. Then every power cut that there could have
+// been.
 #pragma once
 
 #include <cstdint>

@@ -79,11 +79,11 @@ class Drawer {
   uint64_t some_length(uint64_t bound) {
     uint64_t length = 0;
     switch (random_.below(6)) {
-      case 0: length = 1 + random_.below(16); break;
-      case 1: length = 4096; break;
-      case 2: length = kDataBytes * (1 + random_.below(4)); break;
-      case 3: length = 4096 * (1 + random_.below(8)); break;
-      case 4: length = 1 + random_.below(2 * kDataBytes); break;
+      case 0:  length = 1 + random_.below(16); break;
+      case 1:  length = 4096; break;
+      case 2:  length = kDataBytes * (1 + random_.below(4)); break;
+      case 3:  length = 4096 * (1 + random_.below(8)); break;
+      case 4:  length = 1 + random_.below(2 * kDataBytes); break;
       default: length = 1 + random_.below(bound); break;
     }
     return std::clamp<uint64_t>(length, 1, bound);
@@ -94,8 +94,8 @@ class Drawer {
     operation.length = some_length(profile_.write_bytes);
     const uint64_t size = std::min(size_of(operation.id), profile_.object_bytes);
     switch (random_.below(4)) {
-      case 0: operation.offset = size; break;
-      case 1: operation.offset = some_offset(profile_.object_bytes - operation.length); break;
+      case 0:  operation.offset = size; break;
+      case 1:  operation.offset = some_offset(profile_.object_bytes - operation.length); break;
       default: operation.offset = some_offset(size);
     }
     operation.offset = std::min(operation.offset, profile_.object_bytes - operation.length);
@@ -110,14 +110,14 @@ class Drawer {
       place_write(operation);
     } else if (what < 60) {
       operation.kind = Kind::kPreparedWrite;
-      operation.device = static_cast<Device>(
-          random_.below(static_cast<uint64_t>(Device::kNeverCommitted) + 1));
+      operation.device =
+          static_cast<Device>(random_.below(static_cast<uint64_t>(Device::kNeverCommitted) + 1));
       place_write(operation);
     } else if (what < 72) {
       operation.kind = Kind::kTruncate;
-      operation.length = one_in(3) ? some_offset(profile_.object_bytes)
-                                   : some_offset(std::min(size_of(operation.id) + 1,
-                                                          profile_.object_bytes));
+      operation.length =
+          one_in(3) ? some_offset(profile_.object_bytes)
+                    : some_offset(std::min(size_of(operation.id) + 1, profile_.object_bytes));
       if (far_out()) operation.length = some_offset(profile_.sparse_bytes);
     } else if (what < 90) {
       clone(operation);
@@ -150,9 +150,8 @@ class Drawer {
     switch (random_.below(3)) {
       case 0: operation.to_offset = operation.offset; break;
       case 1:
-        operation.to_offset =
-            random_.below(profile_.object_bytes / kDataBytes + 1) * kDataBytes +
-            operation.offset % kDataBytes;
+        operation.to_offset = random_.below(profile_.object_bytes / kDataBytes + 1) * kDataBytes +
+                              operation.offset % kDataBytes;
         break;
       default: operation.to_offset = some_offset(profile_.object_bytes);
     }

@@ -165,5 +165,5 @@ int main(int argc, char** argv) {
   if (!parse(argc, argv, kHelp, arguments)) return 2;
   const bool bounded = check_bound();
   return Fragments(arguments.numbers["mappings"], arguments.numbers["seed"]).run() && bounded ? 0
-                                                                                             : 1;
+                                                                                              : 1;
 }

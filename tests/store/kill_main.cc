@@ -20,9 +20,8 @@ the store has everything that was flushed, in order, and nothing that is half.
 
 int main(int argc, char** argv) {
   using namespace verbena::store::trial;
-  Arguments arguments{.numbers = {{"rounds", 20}, {"seed", 1}},
-                      .flags = {{"trace", false}},
-                      .words = {}};
+  Arguments arguments{
+      .numbers = {{"rounds", 20}, {"seed", 1}}, .flags = {{"trace", false}}, .words = {}};
   if (!parse(argc, argv, kHelp, arguments)) return 2;
   const uint64_t seed = arguments.numbers["seed"];
   bool good = true;
@@ -30,13 +29,13 @@ int main(int argc, char** argv) {
     const KillResult result =
         run_kills(seed, kind, arguments.numbers["rounds"], arguments.flags["trace"]);
     const char* const name = kind == verbena::store::Kind::kMapped ? "mapped" : "staged";
-    std::printf("%s: %llu kills, %llu of them while it was opened; %llu operations, %llu of them "
-                "after the last flush kept, %llu lost\n",
-                name, static_cast<unsigned long long>(result.kills),
-                static_cast<unsigned long long>(result.while_opening),
-                static_cast<unsigned long long>(result.operations),
-                static_cast<unsigned long long>(result.kept),
-                static_cast<unsigned long long>(result.lost));
+    std::printf(
+        "%s: %llu kills, %llu of them while it was opened; %llu operations, %llu of them "
+        "after the last flush kept, %llu lost\n",
+        name, static_cast<unsigned long long>(result.kills),
+        static_cast<unsigned long long>(result.while_opening),
+        static_cast<unsigned long long>(result.operations),
+        static_cast<unsigned long long>(result.kept), static_cast<unsigned long long>(result.lost));
     if (result.violation.empty()) continue;
     good = false;
     print_failure(seed, std::string(name) + ": " + result.violation, result.trace,

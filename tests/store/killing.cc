@@ -79,8 +79,8 @@ DirectoryOptions options_of(Kind kind) {
     std::string why;
     const Refusal refusal = apply(opened->store(), operation, &why);
     say({.kind = Word::Kind::kDone,
-         .refused = static_cast<uint8_t>(
-             refusal.has_value() ? static_cast<uint8_t>(*refusal) + 1 : 0)});
+         .refused =
+             static_cast<uint8_t>(refusal.has_value() ? static_cast<uint8_t>(*refusal) + 1 : 0)});
     if (!refusal.has_value()) static_cast<void>(apply(model, operation));
   }
 }
@@ -201,8 +201,8 @@ class Killer {
         return describe(*begun) + " was " + describe(actual) + ", not " + describe(expected);
       }
       if (!actual.has_value()) candidates_.push_back(std::move(next));
-      const bool durable = begun->kind == Operation::Kind::kFlush ||
-                           begun->kind == Operation::Kind::kCheckpoint;
+      const bool durable =
+          begun->kind == Operation::Kind::kFlush || begun->kind == Operation::Kind::kCheckpoint;
       if (durable && !actual.has_value()) {
         candidates_.erase(candidates_.begin(), candidates_.end() - 1);
         tell("acknowledged");

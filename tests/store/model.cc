@@ -124,8 +124,7 @@ Refusal Model::clone(const CloneRequest& request) {
   if (!exists && !good_name(name)) return Code::kInvalid;
   const ModelObject source = from->second;  // as it was, should it be the destination, too
   if (request.from_offset > source.size) return Code::kInvalid;
-  const uint64_t length =
-      request.length == 0 ? source.size - request.from_offset : request.length;
+  const uint64_t length = request.length == 0 ? source.size - request.from_offset : request.length;
   if (length > source.size - request.from_offset) return Code::kInvalid;
   if (request.to_offset > kLargest - length) return Code::kInvalid;
   const uint64_t from_end = request.from_offset + length;
@@ -144,8 +143,8 @@ Refusal Model::clone(const CloneRequest& request) {
     const uint64_t end = std::min((index + 1) * kDataBytes, to_end);
     const uint64_t source_at = request.from_offset + (at - request.to_offset);
     const bool whole = end - at == kDataBytes;
-    const bool last_of_both = at % kDataBytes == 0 && end == to_end && new_size == to_end &&
-                              from_end == source.size;
+    const bool last_of_both =
+        at % kDataBytes == 0 && end == to_end && new_size == to_end && from_end == source.size;
     if (congruent && (whole || last_of_both)) {
       const auto cell = source.cells.find(source_at / kDataBytes);
       if (cell == source.cells.end()) {
@@ -247,8 +246,8 @@ std::string Model::differs(const Model& other) const {
       if (mine == its || mine->bytes == its->bytes) continue;
       const auto at = std::mismatch(mine->bytes.begin(), mine->bytes.end(), its->bytes.begin());
       return "object " + text(id) + " differs at byte " +
-             std::to_string(index * kDataBytes + static_cast<uint64_t>(
-                                                     at.first - mine->bytes.begin()));
+             std::to_string(index * kDataBytes +
+                            static_cast<uint64_t>(at.first - mine->bytes.begin()));
     }
   }
   for (const auto& [id, object] : other.objects_) {

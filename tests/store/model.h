@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a store must be like, in the simplest way that can say it: objects as maps of cells, one cell
-// for each chunk that is not a hole. A cell's address is its identity: two places that have the same
-// cell must have the same chunk of the store, and the store uses as many chunks as there are cells.
+// What a store must be like, in the simplest way that can say it: objects as maps of cells, one
+// cell for each chunk that is not a hole. A cell's address is its identity: two places that have
+// the same cell must have the same chunk of the store, and the store uses as many chunks as there
+// are cells.
 //
 // Cells never change, so a copy of a model is cheap and stays as it was.
 #pragma once

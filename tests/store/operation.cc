@@ -32,16 +32,16 @@ CloneRequest request_of(const Operation& operation) {
 
 const char* name_of(Kind kind) {
   switch (kind) {
-    case Kind::kCreate: return "create";
-    case Kind::kRemove: return "remove";
-    case Kind::kRename: return "rename";
-    case Kind::kReplace: return "replace";
-    case Kind::kTruncate: return "truncate";
-    case Kind::kWrite: return "write";
+    case Kind::kCreate:        return "create";
+    case Kind::kRemove:        return "remove";
+    case Kind::kRename:        return "rename";
+    case Kind::kReplace:       return "replace";
+    case Kind::kTruncate:      return "truncate";
+    case Kind::kWrite:         return "write";
     case Kind::kPreparedWrite: return "prepared write";
-    case Kind::kClone: return "clone";
-    case Kind::kFlush: return "flush";
-    case Kind::kCheckpoint: return "checkpoint";
+    case Kind::kClone:         return "clone";
+    case Kind::kFlush:         return "flush";
+    case Kind::kCheckpoint:    return "checkpoint";
   }
   return "?";
 }
@@ -71,10 +71,10 @@ Refusal write_prepared(Store& store, const Operation& operation, std::string* wh
   PreparedWrite::Crcs crcs;
   const uint32_t message = crc(bytes);
   switch (operation.device) {
-    case Device::kPlain: break;
-    case Device::kCrcInChunks: crcs.stored_in_chunks = true; break;
-    case Device::kMessageCrc: crcs.message = message; break;
-    case Device::kBothCrcs: crcs = {.stored_in_chunks = true, .message = message}; break;
+    case Device::kPlain:        break;
+    case Device::kCrcInChunks:  crcs.stored_in_chunks = true; break;
+    case Device::kMessageCrc:   crcs.message = message; break;
+    case Device::kBothCrcs:     crcs = {.stored_in_chunks = true, .message = message}; break;
     case Device::kWrongMessage: crcs.message = message ^ 0x10; break;
     case Device::kWrongChunkCrc:
       // Where no chunk is whole, the message's stands for it.
@@ -169,21 +169,20 @@ std::vector<uint8_t> bytes_of(const Operation& operation) {
 
 Refusal apply(Model& model, const Operation& operation) {
   switch (operation.kind) {
-    case Kind::kCreate: return model.create(operation.id, operation.name);
-    case Kind::kRemove: return model.remove(operation.id);
-    case Kind::kRename: return model.rename(operation.id, operation.name);
-    case Kind::kReplace: return model.replace(operation.id, operation.to);
+    case Kind::kCreate:   return model.create(operation.id, operation.name);
+    case Kind::kRemove:   return model.remove(operation.id);
+    case Kind::kRename:   return model.rename(operation.id, operation.name);
+    case Kind::kReplace:  return model.replace(operation.id, operation.to);
     case Kind::kTruncate: return model.truncate(operation.id, operation.length);
     case Kind::kPreparedWrite:
-      if (operation.device == Device::kWrongMessage ||
-          operation.device == Device::kWrongChunkCrc ||
+      if (operation.device == Device::kWrongMessage || operation.device == Device::kWrongChunkCrc ||
           operation.device == Device::kNeverCommitted) {
         if (model.find(operation.id) == nullptr) return Code::kNotFound;
         return Code::kDamaged;
       }
       [[fallthrough]];
-    case Kind::kWrite: return model.write(operation.id, operation.offset, bytes_of(operation));
-    case Kind::kClone: return model.clone(request_of(operation));
+    case Kind::kWrite:      return model.write(operation.id, operation.offset, bytes_of(operation));
+    case Kind::kClone:      return model.clone(request_of(operation));
     case Kind::kFlush:
     case Kind::kCheckpoint: return {};
   }
@@ -192,18 +191,17 @@ Refusal apply(Model& model, const Operation& operation) {
 
 Refusal apply(Store& store, const Operation& operation, std::string* why) {
   switch (operation.kind) {
-    case Kind::kCreate:
-      return refusal_of(store.create_object(operation.id, operation.name), why);
-    case Kind::kRemove: return refusal_of(store.remove(operation.id), why);
-    case Kind::kRename: return refusal_of(store.rename(operation.id, operation.name), why);
-    case Kind::kReplace: return refusal_of(store.replace(operation.id, operation.to), why);
+    case Kind::kCreate:   return refusal_of(store.create_object(operation.id, operation.name), why);
+    case Kind::kRemove:   return refusal_of(store.remove(operation.id), why);
+    case Kind::kRename:   return refusal_of(store.rename(operation.id, operation.name), why);
+    case Kind::kReplace:  return refusal_of(store.replace(operation.id, operation.to), why);
     case Kind::kTruncate: return refusal_of(store.truncate(operation.id, operation.length), why);
     case Kind::kWrite:
       return refusal_of(store.write(operation.id, operation.offset, bytes_of(operation)), why);
     case Kind::kPreparedWrite: return write_prepared(store, operation, why);
-    case Kind::kClone: return refusal_of(store.clone(request_of(operation)), why);
-    case Kind::kFlush: return refusal_of(store.flush(), why);
-    case Kind::kCheckpoint: return refusal_of(store.checkpoint(), why);
+    case Kind::kClone:         return refusal_of(store.clone(request_of(operation)), why);
+    case Kind::kFlush:         return refusal_of(store.flush(), why);
+    case Kind::kCheckpoint:    return refusal_of(store.checkpoint(), why);
   }
   return {};
 }

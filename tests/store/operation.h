@@ -28,9 +28,9 @@ struct Operation {
   };
   // What the device does that a prepared write is for.
   enum class Device : uint8_t {
-    kPlain,           // puts the bytes there
-    kCrcInChunks,     // and the CRC of each whole chunk
-    kMessageCrc,      // and the caller has the message's CRC
+    kPlain,        // puts the bytes there
+    kCrcInChunks,  // and the CRC of each whole chunk
+    kMessageCrc,   // and the caller has the message's CRC
     kBothCrcs,
     kWrongMessage,    // the message's CRC is not that of what arrived
     kWrongChunkCrc,   // nor is that of a chunk
@@ -66,13 +66,14 @@ void scatter(std::span<const Scatter> pieces, std::span<const uint8_t> bytes);
 
 // What to draw.
 struct Profile {
-  uint64_t objects = 8;                 // at most, more or less
-  uint64_t object_bytes = 256 * 1024;   // so long do they become by writes
-  uint64_t write_bytes = 64 * 1024;     // so long is one
-  uint64_t sparse_bytes = uint64_t{1} << 40;  // so far out may a few writes and truncates be; 0: none
+  uint64_t objects = 8;                // at most, more or less
+  uint64_t object_bytes = 256 * 1024;  // so long do they become by writes
+  uint64_t write_bytes = 64 * 1024;    // so long is one
+  uint64_t sparse_bytes = uint64_t{1}
+                          << 40;  // so far out may a few writes and truncates be; 0: none
   uint32_t flush_per_mille = 60;
   uint32_t checkpoint_per_mille = 5;
-  uint32_t nonsense_per_mille = 60;     // that must be refused
+  uint32_t nonsense_per_mille = 60;  // that must be refused
 };
 [[nodiscard]] Operation draw(RandomSource& random, const Model& model, const Profile& profile);
 

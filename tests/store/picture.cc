@@ -22,8 +22,8 @@ std::expected<Picture, std::string> picture_of(const Store& store) {
       return std::unexpected("object " + text(info.id) + " of " + std::to_string(info.size) +
                              " bytes gives only " + std::to_string(*got));
     }
-    const auto hash = std::hash<std::string_view>{}(
-        {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+    const auto hash =
+        std::hash<std::string_view>{}({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
     picture.push_back({.id = info.id,
                        .name = info.name,
                        .number = info.number,

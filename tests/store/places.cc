@@ -110,7 +110,7 @@ class BalancePlace final : public Place {
 }  // namespace
 
 const std::vector<std::string>& place_names() {
-  static const std::vector<std::string> names{"malloc", "cache",  "nvdimm",
+  static const std::vector<std::string> names{"malloc",       "cache",  "nvdimm",
                                               "nvdimm-lines", "staged", "balance"};
   return names;
 }

@@ -35,10 +35,8 @@ class RecordingMedium::Handle final : public medium::Backend {
 
   [[nodiscard]] size_t block_bytes() const override { return medium_.shape_.block_bytes(); }
   [[nodiscard]] medium::Properties properties() const override {
-    return {.name = "recording",
-            .persistent = true,
-            .loaded_on_demand = false,
-            .device_target = true};
+    return {
+        .name = "recording", .persistent = true, .loaded_on_demand = false, .device_target = true};
   }
   [[nodiscard]] uint32_t capacity() const override { return medium_.shape_.blocks; }
   [[nodiscard]] uint32_t existing() const override {
@@ -217,9 +215,7 @@ void RecordingMedium::observe(size_t first_line, size_t lines) {
   if (count != 0) note({.kind = Event::Kind::kStores, .first = begin, .count = count});
 }
 
-void RecordingMedium::observe_all() {
-  observe(0, existing_ * shape_.block_bytes() / kLineBytes);
-}
+void RecordingMedium::observe_all() { observe(0, existing_ * shape_.block_bytes() / kLineBytes); }
 
 Walk::Walk(const Recording& recording) : recording_(recording), base_(recording.start) {}
 
@@ -230,8 +226,7 @@ bool Walk::next() {
   begun_ = true;
   for (; at_ < recording_.events.size(); ++at_) {
     const Event& event = recording_.events[at_];
-    const bool changes =
-        event.kind == Event::Kind::kStores || event.kind == Event::Kind::kFence;
+    const bool changes = event.kind == Event::Kind::kStores || event.kind == Event::Kind::kFence;
     if (changes && taken) return true;
     taken = taken || changes;
     take(event);

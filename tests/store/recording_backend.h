@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // A medium in plain memory that records what becomes of it: stores (found by comparing memory with
-// what it was), flushes and fences, and marks of whoever watches. From a recording, a Walk tells for
-// each moment what a power cut could have left.
+// what it was), flushes and fences, and marks of whoever watches. From a recording, a Walk tells
+// for each moment what a power cut could have left.
 //
 //   store ... flush ... fence       a line of 64 bytes holds, after a cut, any version that it had
 //     v0 v1    (v1)      v1..       since the one that was flushed before the last fence
 //
 // A store cannot be left without closing it; kill() takes the medium away from it instead: what it
-// does afterwards goes nowhere. Memory is as it was then, and so is what is durable; what was flushed
-// and waits for a fence is forgotten, for it was the process that knew.
+// does afterwards goes nowhere. Memory is as it was then, and so is what is durable; what was
+// flushed and waits for a fence is forgotten, for it was the process that knew.
 #pragma once
 
 #include <array>
@@ -69,8 +69,8 @@ class RecordingMedium {
   // One at a time.
   [[nodiscard]] std::unique_ptr<medium::Backend> open_backend();
   void kill();
-  // Right before the n-th flush or fence from now on (1: the next), when of the lines that were stored
-  // to since the last one only some are. 0: not at all.
+  // Right before the n-th flush or fence from now on (1: the next), when of the lines that were
+  // stored to since the last one only some are. 0: not at all.
   void kill_at(uint32_t n, uint64_t seed);
   // Since the last open_backend().
   [[nodiscard]] bool killed();
@@ -103,7 +103,8 @@ class RecordingMedium {
 class Walk {
  public:
   explicit Walk(const Recording& recording);
-  // To the next moment right before what may be there changes, the end being the last. False behind it.
+  // To the next moment right before what may be there changes, the end being the last. False behind
+  // it.
   [[nodiscard]] bool next();
 
   struct DirtyLine {

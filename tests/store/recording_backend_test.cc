@@ -36,7 +36,8 @@ class RecordingTest : public ::testing::Test {
         pairs.emplace(image.bytes[0], image.bytes[64]);
         return;
       }
-      for (choice[at] = 0; choice[at] <= walk.dirty()[at].versions.size(); ++choice[at]) all(at + 1);
+      for (choice[at] = 0; choice[at] <= walk.dirty()[at].versions.size(); ++choice[at])
+        all(at + 1);
     };
     all(0);
     return pairs;

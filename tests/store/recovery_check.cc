@@ -14,8 +14,8 @@ constexpr int kResumedOperations = 6;
 
 }  // namespace
 
-RecoveryCheck::RecoveryCheck(MediumShape shape, Options options,
-                             const std::vector<Moment>& moments, uint64_t seed)
+RecoveryCheck::RecoveryCheck(MediumShape shape, Options options, const std::vector<Moment>& moments,
+                             uint64_t seed)
     : options_(std::move(options)),
       moments_(moments),
       random_(seed),
@@ -133,8 +133,7 @@ std::string RecoveryCheck::resume(const Image& image, size_t moment) {
     return done + ", flushed, killed, and not opened: " + again.error().what;
   }
   violation = compare(**again, model, random_);
-  return violation.empty() ? violation
-                           : done + ", flushed, killed and opened: " + violation;
+  return violation.empty() ? violation : done + ", flushed, killed and opened: " + violation;
 }
 
 // The power fails again while the store is opened, and right after that.

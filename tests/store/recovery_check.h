@@ -58,8 +58,8 @@ class RecoveryCheck {
   RecoveryCheck(MediumShape shape, Options options, const std::vector<Moment>& moments,
                 uint64_t seed);
 
-  // Power cuts at each moment of a recording, whose marks are the moments allowed. What was wrong; or
-  // nothing.
+  // Power cuts at each moment of a recording, whose marks are the moments allowed. What was wrong;
+  // or nothing.
   [[nodiscard]] std::string explore(const Recording& recording, const Effort& effort,
                                     const Depth& depth);
   // Which moment the image is recovered to; or what is wrong, in `violation`.
