@@ -45,13 +45,16 @@ struct Factor {
   return product;
 }
 
-// kReduce[i][b]: byte i of a reflected value b times x^32.
+// kReduce[i][b]: byte i of a reflected value b times x^32. Bit by bit: compilers count the steps.
 constexpr auto kReduce = [] {
   std::array<std::array<uint32_t, 256>, 4> tables{};
-  for (uint32_t byte = 0; byte < 256; ++byte) {
-    for (unsigned i = 0; i < 4; ++i) {
-      tables[i][byte] = byte << 8 * i;
-      for (int bit = 0; bit < 32; ++bit) tables[i][byte] = Algebra::times_x(tables[i][byte]);
+  for (unsigned i = 0; i < 4; ++i) {
+    for (unsigned bit = 0; bit < 8; ++bit) {
+      uint32_t value = 1u << (8 * i + bit);
+      for (int step = 0; step < 32; ++step) value = Algebra::times_x(value);
+      for (unsigned below = 0; below < 1u << bit; ++below) {
+        tables[i][below | 1u << bit] = tables[i][below] ^ value;
+      }
     }
   }
   return tables;
