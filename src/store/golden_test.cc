@@ -209,7 +209,7 @@ TEST(GoldenStore, NoChunkIsForgotten) {
   }
   EXPECT_EQ(names, (std::set<std::string>{"data", "log-a", "log-b", "superblock-a", "superblock-b",
                                           "log-every-record", "checkpoint", "superblock-full",
-                                          "plain", "superblock-version-2"}));
+                                          "plain", "superblock-version-2", "whole-store"}));
 }
 
 // A line of an example is an offset, two spaces, bytes with a space between them, and behind two
