@@ -142,7 +142,7 @@ TEST(GoldenWholeStore, IsReadAndWrittenTo) {
     EXPECT_TRUE(report.clean && report.damage.empty());
     EXPECT_EQ(report.verified_chunks, 0u);
     const StoreInfo info = (*store)->info();
-    EXPECT_EQ(info.tag, 0xe3a6f67du);
+    EXPECT_EQ(info.tag, 0xe3a76e7du);
     EXPECT_EQ(info.epoch, 1u);
     EXPECT_EQ(info.created_ns, kBorn + 1'000'000'000);
     EXPECT_EQ((*store)->stat({0, 1})->created_ns, kBorn + 2'000'000'000);

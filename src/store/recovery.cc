@@ -2,7 +2,6 @@
 // A new store, and one that is opened again: superblock, checkpoint, log, and of what came last the
 // data as well.
 #include <algorithm>
-#include <limits>
 
 #include <fmt/format.h>
 
@@ -342,8 +341,9 @@ class StoreImpl::Recovery {
   // For writing: what a killed process left in memory is made durable, then a new epoch.
   Result<void> start() {
     // No store gets as far as the others; but a log may say so.
-    constexpr uint64_t kFar = std::numeric_limits<uint64_t>::max() / 2;
-    if (root_.epoch >= kMaxEpoch || root_.generation >= kFar || next_ >= kFar) {
+    constexpr uint64_t kFar = uint64_t{1} << 62;
+    if (root_.epoch >= kMaxEpoch || root_.generation >= kFar || next_ >= kFar ||
+        replay_.next_number() >= kFar) {
       return fail(
           Error{Code::kFull,
                 "the store was opened for writing as often as it can be; open it for reading, "
