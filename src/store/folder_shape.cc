@@ -123,7 +123,13 @@ Result<FolderShape> find_shape(const std::vector<std::string>& folders) {
     shape.folders[member->medium] = folder;
     // What may not be read is not damaged; what is gone is.
     const std::string first = path_of(folder, member->medium, member->media);
-    if (access(first.c_str(), R_OK) != 0 && errno != ENOENT) {
+    if (access(first.c_str(), R_OK) != 0) {
+      if (errno == ENOENT) {
+        return fail(
+            Error{Code::kDamaged,
+                  first + " is missing; `verbena salvage` makes a new store of what is left",
+                  {{}, 0, 0, "superblock", "a file", "none"}});
+      }
       return fail(Error{Code::kIo, fmt::format("{}: {}", first, std::strerror(errno)), {}});
     }
   }
