@@ -211,7 +211,7 @@ UniqueFd BlockFiles::open_direct(const std::string& name) const {
 }
 
 // Opens an existing file. It may be anybody's: what is not as we make them is refused.
-Result<void> BlockFiles::adopt(uint32_t index) {
+Result<void> BlockFiles::adopt(uint32_t index, bool last) {
   auto file = std::make_unique<BlockFile>();
   file->name = name_of(index);
   const std::string path = path_of(*file);
@@ -233,7 +233,10 @@ Result<void> BlockFiles::adopt(uint32_t index) {
   }
   const auto bytes = static_cast<uint64_t>(facts.st_size);
   const uint64_t blocks = bytes / options_.block_bytes;
-  if (bytes == 0 || bytes % options_.block_bytes != 0 || blocks > UINT32_MAX - existing()) {
+  // Of a file that was cut off, what is whole can still be read, if no other comes behind it.
+  const bool usable =
+      bytes % options_.block_bytes == 0 ? bytes > 0 : options_.read_only && last && blocks > 0;
+  if (!usable || blocks > UINT32_MAX - existing()) {
     return fail(Error{Code::kBad, path + " is of " + std::to_string(bytes) +
                                       " bytes, not a number of blocks of " +
                                       size_text(options_.block_bytes) +
@@ -278,7 +281,7 @@ Result<std::unique_ptr<BlockFiles>> BlockFiles::open(const FileOptions& options)
   const Result<uint32_t> count = files->scan();
   if (!count) return fail(count.error());
   for (uint32_t index = 0; index < *count; ++index) {
-    if (auto done = files->adopt(index); !done) return fail(done.error());
+    if (auto done = files->adopt(index, index + 1 == *count); !done) return fail(done.error());
   }
   files->capacity_ = std::max(options.capacity, files->existing());
   return files;

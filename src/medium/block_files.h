@@ -82,7 +82,7 @@ class BlockFiles {
   explicit BlockFiles(const FileOptions& options) : options_(options) {}
   [[nodiscard]] Result<void> open_folder();
   [[nodiscard]] Result<uint32_t> scan();
-  [[nodiscard]] Result<void> adopt(uint32_t index);
+  [[nodiscard]] Result<void> adopt(uint32_t index, bool last);
   [[nodiscard]] Result<UniqueFd> prepare(const std::string& name, uint32_t blocks) const;
   void publish(std::unique_ptr<BlockFile> file);
   [[nodiscard]] std::string name_of(uint32_t index) const;

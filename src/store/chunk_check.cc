@@ -41,6 +41,10 @@ std::optional<Damage> find_damage(const uint8_t* chunk, ObjectId object, const R
   return find_damage(chunk, crc_of({chunk, kDataBytes}), object, run, i, store);
 }
 
+Damage lost_damage(ObjectId object, const Run& run, uint32_t i) {
+  return {object, (run.index + i) * kDataBytes, run.chunk + i, "medium", "a chunk", "none"};
+}
+
 Error damaged(Damage damage) {
   std::string what = fmt::format(
       "object {}:{} is damaged at offset {} (chunk {}): {} is {}, expected {}", damage.object.high,

@@ -20,6 +20,9 @@ namespace verbena::store {
 [[nodiscard]] std::optional<Damage> find_damage(const uint8_t* chunk, ObjectId object,
                                                 const Run& run, uint32_t i, uint32_t store);
 
+// Of a chunk that the medium has lost.
+[[nodiscard]] Damage lost_damage(ObjectId object, const Run& run, uint32_t i);
+
 [[nodiscard]] Error damaged(Damage damage);
 
 }  // namespace verbena::store

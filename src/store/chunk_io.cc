@@ -11,6 +11,7 @@ namespace verbena::store {
 
 Error StoreImpl::damage(const Object& object, const Run& run, uint32_t i, const uint8_t* chunk,
                         uint32_t data_crc) const {
+  if (space_.lacks(run.chunk)) return damaged(lost_damage(object.id, run, i));
   // Gone again: somebody else writes where only we may.
   const Damage unsteady{object.id, (run.index + i) * kDataBytes, run.chunk + i, "memory", "at rest",
                         "changing"};

@@ -53,11 +53,15 @@ class StoreImpl::Recovery {
   // replayed piece by piece as well.
   static uint64_t most_runs(uint64_t bound) { return bound + bound / 8 + 1024; }
 
-  // The chunks lie within one block that the medium has.
+  // The chunks lie within one block that the medium has. It may have lost that (a file is missing,
+  // or was cut off), if the store is only read: then they are damaged, and the others are not.
   [[nodiscard]] bool possible(const Run& run) const {
     const uint32_t per_block = store_.space_.chunks_per_block();
-    return run.chunk / per_block < store_.backend_->existing() &&
-           run.chunk % per_block + run.count <= per_block;
+    return run.chunk % per_block + run.count <= per_block && may_name(run.chunk / per_block);
+  }
+  [[nodiscard]] bool is_there(uint64_t block) const { return block < store_.backend_->existing(); }
+  [[nodiscard]] bool may_name(uint64_t block) const {
+    return is_there(block) || (store_.options_.read_only && block < Space::kMaxBlocks);
   }
 
   Result<void> read_root() {
@@ -132,12 +136,13 @@ class StoreImpl::Recovery {
     }
     for (const auto* extents : {&root_.checkpoint, &root_.log}) {
       for (const Extent& extent : *extents) {
-        const bool there = std::max(extent.block_a, extent.block_b) < store_.backend_->existing();
-        if (there) {
+        const uint32_t last = std::max(extent.block_a, extent.block_b);
+        if (may_name(last)) {
+          if (!is_there(last)) space().lack();
           if (const auto done = log_space_.claim(extent.block_a, extent.block_b); !done)
             return done;
         }
-        if (!there || !log_space_.take(extent)) {
+        if (!may_name(last) || !log_space_.take(extent)) {
           return fail(damaged_log("the superblock names chunks that there are not",
                                   {{}, 0, 0, "superblock", "chunks of the log", "none"}));
         }
@@ -284,7 +289,7 @@ class StoreImpl::Recovery {
       const auto* const map = std::get_if<MapRecord>(&record);
       if (map == nullptr) continue;
       for (const Run& run : map->runs) {
-        if (!possible(run)) return false;
+        if (!possible(run) || !is_there(run.chunk / space().chunks_per_block())) return false;
         // Behind the watermark no chunk is written twice: there cannot be more of them.
         if (report_.verified_chunks >=
             uint64_t{store_.backend_->existing()} * space().chunks_per_block()) {
@@ -317,13 +322,14 @@ class StoreImpl::Recovery {
       Result<void> counted;
       object->table.for_each(0, kMaxIndex, [&](const Run& run) {
         const auto position = static_cast<uint32_t>(run.chunk / space().chunks_per_block());
+        if (!is_there(position)) space().lack();
         counted = space().claim_data(position);
         if (counted && !space().holds(run.chunk, run.count)) {
           counted = fail(damaged_log(
               fmt::format("object {}:{} has chunks of the log", object->id.high, object->id.low),
               {object->id, run.index * kDataBytes, run.chunk, "chunk", "data", "log"}));
         }
-        if (counted) space().count(run.chunk, run.count);
+        if (counted && !space().lacks(run.chunk)) space().count(run.chunk, run.count);
         return counted.has_value();
       });
       if (!counted) return counted;

@@ -3,6 +3,7 @@
 // as the medium has them. What is looked at is pinned, so that it stays what it is.
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <memory>
 
 #include <fmt/format.h>
@@ -131,6 +132,10 @@ class StoreImpl::Scrub {
           if (seen_[chunk]) continue;
           seen_[chunk] = true;
           ++report_.chunks;
+          if (store_.space_.lacks(chunk)) {
+            note(lost_damage(each.object, each.run, static_cast<uint32_t>(chunk - each.run.chunk)));
+            continue;
+          }
           const auto bad =
               find_damage(buffer_.get() + (chunk - first) * kChunkBytes, each.object, each.run,
                           static_cast<uint32_t>(chunk - each.run.chunk), store_.tag_);
@@ -145,6 +150,10 @@ class StoreImpl::Scrub {
   }
 
   Result<void> fetch(uint64_t chunk, uint32_t count, const Buffer& to) {
+    if (store_.space_.lacks(chunk)) {
+      std::memset(to.get(), 0, size_t{count} * kChunkBytes);
+      return {};
+    }
     const uint32_t per_block = store_.space_.chunks_per_block();
     const auto read = store_.backend_->read_medium(static_cast<uint32_t>(chunk / per_block),
                                                    chunk % per_block * kChunkBytes,

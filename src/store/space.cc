@@ -67,12 +67,28 @@ Space::~Space() {
   for (const auto& block : held_) backend_.release(block->taken);
 }
 
-Space::Block* Space::block(uint64_t position) const {
-  if (position >= uint64_t{kPages} * kPageBlocks) return nullptr;
+Space::Block* Space::held_block(uint64_t position) const {
+  if (position >= kMaxBlocks) return nullptr;
   // Pairs with the release in adopt(): the block is whole when it can be seen.
   const Page* page = pages_[position / kPageBlocks].load(std::memory_order_acquire);
   return page == nullptr ? nullptr
                          : (*page)[position % kPageBlocks].load(std::memory_order_acquire);
+}
+
+Space::Block* Space::block(uint64_t position) const {
+  Block* const found = held_block(position);
+  return found != nullptr ? found : lost_.get();
+}
+
+void Space::lack() {
+  if (lost_) return;
+  auto made = std::make_unique<Block>();
+  lost_memory_.resize(size_t{per_block_} * kChunkBytes);
+  made->taken.memory = lost_memory_.data();
+  // One reference each that nobody drops.
+  made->references = std::make_unique<std::atomic<uint32_t>[]>(per_block_);
+  for (uint32_t i = 0; i < per_block_; ++i) made->references[i] = 1;
+  lost_ = std::move(made);
 }
 
 uint8_t* Space::memory(uint64_t chunk) const {
@@ -85,6 +101,7 @@ bool Space::holds(uint64_t chunk, uint32_t count) const {
 }
 
 Result<void> Space::load_slowly(uint64_t chunk, uint32_t count) const {
+  if (lacks(chunk)) return {};
   if (const auto done = backend_.load(memory(chunk), size_t{count} * kChunkBytes); !done) {
     return fail(from_medium(done.error()));
   }
@@ -94,7 +111,7 @@ Result<void> Space::load_slowly(uint64_t chunk, uint32_t count) const {
 Result<Space::Block*> Space::adopt(medium::Result<medium::Block> taken, bool log) {
   if (!taken) return fail(from_medium(taken.error()));
   const uint32_t position = taken->position;
-  if (position >= kPages * kPageBlocks) {
+  if (position >= kMaxBlocks) {
     backend_.release(*taken);
     return fail(Error{Code::kFull, "a store has no more than 4194304 blocks", {}});
   }
@@ -396,7 +413,7 @@ bool Space::any_pending() const {
 
 Result<void> Space::claim_data(uint32_t position) {
   const std::scoped_lock lock(mutex_);
-  if (block(position) != nullptr) return {};
+  if (held_block(position) != nullptr || is_lost(position)) return {};
   const auto taken = adopt(backend_.claim(position), false);
   if (!taken) return fail(taken.error());
   return {};
@@ -416,7 +433,8 @@ void Space::count(uint64_t chunk, uint32_t count) {
 
 Result<uint8_t*> Space::claim_log(uint32_t position) {
   const std::scoped_lock lock(mutex_);
-  if (const Block* const there = block(position)) return there->taken.memory;
+  if (const Block* const there = held_block(position)) return there->taken.memory;
+  if (is_lost(position)) return lost_->taken.memory;
   const auto taken = adopt(backend_.claim(position), true);
   if (!taken) return fail(taken.error());
   return (*taken)->taken.memory;

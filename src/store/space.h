@@ -32,7 +32,11 @@ struct Piece {
 };
 
 class Space {
+  static constexpr uint32_t kPageBlocks = 1024;
+  static constexpr uint32_t kPages = 4096;
+
  public:
+  static constexpr uint32_t kMaxBlocks = kPages * kPageBlocks;
   // logged: whether pending chunks wait for the log; without one they are free at once.
   Space(medium::Backend& backend, uint32_t chunks_per_block, bool logged);
   ~Space();
@@ -42,6 +46,12 @@ class Space {
   [[nodiscard]] uint8_t* memory(uint64_t chunk) const;
   // Whether the chunks lie in one block of data that is held: for numbers from a log.
   [[nodiscard]] bool holds(uint64_t chunk, uint32_t count) const;
+  // Of a store that is only read: blocks that the medium has lost are zeros from now on, which no
+  // chunk is, and every other chunk can still be read.
+  void lack();
+  [[nodiscard]] bool lacks(uint64_t chunk) const {
+    return lost_ != nullptr && block(chunk >> shift_) == lost_.get();
+  }
   // Makes memory show what the medium holds, for backends that load on demand.
   [[nodiscard]] Result<void> load(uint64_t chunk, uint32_t count) const {
     return on_demand_ ? load_slowly(chunk, count) : Result<void>{};
@@ -85,11 +95,13 @@ class Space {
 
  private:
   struct Block;
-  static constexpr uint32_t kPageBlocks = 1024;
-  static constexpr uint32_t kPages = 4096;
   using Page = std::array<std::atomic<Block*>, kPageBlocks>;
 
   [[nodiscard]] Block* block(uint64_t position) const;
+  [[nodiscard]] Block* held_block(uint64_t position) const;
+  [[nodiscard]] bool is_lost(uint32_t position) const {
+    return lost_ != nullptr && position >= backend_.existing();
+  }
   [[nodiscard]] Block& block_of(uint64_t chunk) const { return *block(chunk >> shift_); }
   [[nodiscard]] uint32_t inside(uint64_t chunk) const {
     return static_cast<uint32_t>(chunk) & (per_block_ - 1);
@@ -118,6 +130,8 @@ class Space {
   mutable std::mutex mutex_;
   std::vector<std::unique_ptr<Block>> held_;
   std::vector<std::unique_ptr<Page>> page_memory_;
+  std::unique_ptr<Block> lost_;  // stands for all that the medium lacks
+  std::vector<uint8_t> lost_memory_;
   Block* open_ = nullptr;  // ring of data blocks with free chunks; allocation goes on from here
   // Single chunks that became free last, if they still are: a stack that forgets its bottom.
   static constexpr uint32_t kWarm = 64;
