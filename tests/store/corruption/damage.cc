@@ -195,6 +195,19 @@ void add_twice_kinds(std::vector<Kind>& kinds) {
   });
 }
 
+// To `kept` bytes; to none: the file is gone. Not with the end of the log: without that it is not
+// known to have been closed, and what came last may not count.
+void cut_last(Work& work, uint64_t kept) {
+  const uint64_t by = work.image().files.back() - kept;
+  const Twice& end = work.sample().twice.back();
+  if (std::min(end.a, end.b) >= (work.image().bytes.size() - by) / kChunkBytes) {
+    return work.spoil(work.live());
+  }
+  work.image().cut_last(by);
+  if (kept == 0) work.image().files.pop_back();
+  work.say("the last file is cut to {} bytes", kept);
+}
+
 void add_other_kinds(std::vector<Kind>& kinds) {
   for (int i = 0; i < 3; ++i) {
     kinds.emplace_back([](Work& work) { work.spoil(work.free_one()); });
@@ -206,19 +219,14 @@ void add_other_kinds(std::vector<Kind>& kinds) {
   kinds.emplace_back([](Work& work) {
     for (const uint64_t chunk : work.sample().free) work.spoil(chunk);
   });
+  // What is used of it lies at its beginning.
   constexpr uint64_t kBlockBytes = kSampleChunksPerBlock * kChunkBytes;
-  kinds.emplace_back([](Work& work) {
-    const uint64_t by = 1 + work.random().below(work.image().files.back() - 1);
-    work.image().cut_last(by);
-    work.say("the last file is {} bytes shorter", by);
-  });
-  kinds.emplace_back([](Work& work) {
-    const uint64_t blocks = 1 + work.random().below(work.image().files.back() / kBlockBytes - 1);
-    work.image().cut_last(blocks * kBlockBytes);
-    work.say("the last file is {} blocks shorter", blocks);
-  });
+  kinds.emplace_back([](Work& work) { cut_last(work, 1 + work.random().below(6 * kBlockBytes)); });
+  kinds.emplace_back(
+      [](Work& work) { cut_last(work, (1 + work.random().below(6)) * kBlockBytes); });
   kinds.emplace_back([](Work& work) {
     const size_t file = work.random().below(work.image().files.size());
+    if (file > 0) return cut_last(work, 0);
     work.image().lose(file);
     work.say("file {} is missing", file);
   });

@@ -55,10 +55,14 @@ std::set<uint64_t> Truth::bad_chunks() const {
 Expectation expect(const Sample& sample, const FilesImage& image) {
   Expectation expected;
   expected.truth.model = sample.model;
-  expected.files_are_whole = image.files == sample.now.files;
-  const bool misses = std::ranges::find(image.files, FilesImage::kMissing) != image.files.end();
+  // Without the first file nothing is where it was.
+  const bool headless = image.files.front() == FilesImage::kMissing;
+  const uint64_t blocks = image.bytes.size() / (kSampleChunksPerBlock * kChunkBytes);
+  const auto lost = [&](uint64_t chunk) {
+    return headless || chunk >= blocks * kSampleChunksPerBlock;
+  };
   const auto bad = [&](uint64_t chunk) {
-    return misses || chunk >= image.chunks() || !image.same_chunk(sample.now, chunk);
+    return lost(chunk) || !image.same_chunk(sample.now, chunk);
   };
   for (const auto& [chunk, uses] : sample.data) {
     if (!bad(chunk)) continue;
@@ -82,14 +86,13 @@ Expectation expect(const Sample& sample, const FilesImage& image) {
       expected.opens = false;
     }
   }
-  // Files that lack no chunk of use are as good as whole ones; others are not opened.
-  const uint64_t block = kSampleChunksPerBlock * kChunkBytes;
-  const auto lacks = [&](uint64_t chunk) { return misses || chunk >= image.chunks(); };
-  if (image.bytes.size() % block != 0 || lacks(sample.data.rbegin()->first) ||
-      std::ranges::any_of(sample.twice,
-                          [&](const Twice& one) { return lacks(one.a) || lacks(one.b); })) {
-    expected.opens = false;
-  }
+  // A file of less than a block is refused; what lacks chunks that are used can only be read.
+  if (headless || image.files.back() < kSampleChunksPerBlock * kChunkBytes) expected.opens = false;
+  expected.writable =
+      image.bytes.size() == blocks * kSampleChunksPerBlock * kChunkBytes &&
+      std::ranges::none_of(sample.data, lost, [](const auto& e) { return e.first; }) &&
+      std::ranges::none_of(sample.twice,
+                           [&](const Twice& one) { return lost(one.a) || lost(one.b); });
   return expected;
 }
 

@@ -22,9 +22,9 @@ struct Truth {
 };
 
 struct Expectation {
-  bool opens = true;
-  bool clean = true;  // closed in order, as far as one can see
-  bool files_are_whole = true;
+  bool opens = true;     // for reading
+  bool writable = true;  // if it opens
+  bool clean = true;     // closed in order, as far as one can see
   Truth truth;
   std::set<uint64_t> bad_copies;   // of log, checkpoint and superblocks
   std::set<uint64_t> told_copies;  // of these, what opening must tell
