@@ -70,42 +70,49 @@ constexpr const char* kDataVariable = "VERBENA_DATA";
   return !error;
 }
 
-// Commands are short: who comes second waits a little.
-[[nodiscard]] store::Result<store::DirectoryStore> open_patiently(
-    const std::vector<std::string>& folders, const store::DirectoryOptions& options,
-    double wait_seconds, store::OpenReport& opening) {
-  using Clock = std::chrono::steady_clock;
-  const auto until = Clock::now() + std::chrono::duration<double>(wait_seconds);
-  for (;;) {
-    opening = {};
-    auto opened = store::DirectoryStore::open(folders, options, &opening);
-    if (opened || opened.error().code != store::Code::kInUse) return opened;
-    if (Clock::now() >= until || interrupted() != 0) return opened;
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  }
-}
+// A store to work with, and how it came about.
+struct Found {
+  store::Result<store::DirectoryStore> directory;
+  store::OpenReport report{};
+  bool created = false;
+};
 
-[[nodiscard]] store::Result<store::DirectoryStore> open_or_create(
-    const std::vector<std::string>& folders, const store::DirectoryOptions& options, Need need,
-    double wait_seconds, store::OpenReport& opening, bool& created) {
-  auto opened = open_patiently(folders, options, wait_seconds, opening);
-  if (opened) return opened;
+[[nodiscard]] Found open_or_create(const std::vector<std::string>& folders,
+                                   const store::DirectoryOptions& options, Need need) {
+  store::OpenReport report;
+  auto opened = store::DirectoryStore::open(folders, options, &report);
+  if (opened) return {std::move(opened), std::move(report)};
   store::Error error = opened.error();
   // Of one whose maker was killed before its first superblock, nothing is lost.
   const bool unfinished = error.code == store::Code::kDamaged && store::unfinished(folders);
-  if (error.code != store::Code::kNoStore && !unfinished) return opened;
+  if (error.code != store::Code::kNoStore && !unfinished) return {fail(std::move(error))};
   if (need != Need::kCreate) {
     if (unfinished) error = {store::Code::kNoStore, "the store was never finished", {}};
     error.what += "; `verbena put` makes one";
-    return fail(error);
+    return {fail(std::move(error))};
   }
   if (!unfinished && !std::ranges::all_of(folders, free_for_store)) {
     error.what += "; a new one is made only in a folder that is missing or empty";
-    return fail(error);
+    return {fail(std::move(error))};
   }
-  opened = store::DirectoryStore::create(folders, options);
-  created = opened.has_value();
-  return opened;
+  return {store::DirectoryStore::create(folders, options), {}, true};
+}
+
+// Commands are short: who comes second waits a little. So does who finds that another process has
+// just made the store, or is making it.
+[[nodiscard]] Found open_patiently(const std::vector<std::string>& folders,
+                                   const store::DirectoryOptions& options, Need need,
+                                   double wait_seconds) {
+  using Clock = std::chrono::steady_clock;
+  const auto until = Clock::now() + std::chrono::duration<double>(wait_seconds);
+  for (;;) {
+    Found found = open_or_create(folders, options, need);
+    if (found.directory) return found;
+    const store::Code code = found.directory.error().code;
+    if (code != store::Code::kInUse && code != store::Code::kExists) return found;
+    if (Clock::now() >= until || interrupted() != 0) return found;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
 }
 
 }  // namespace
@@ -165,20 +172,18 @@ std::optional<OpenedStore> open_store(const StoreChoice& choice, Need need, Repo
     report.error(kUsage, "invalid", options.error());
     return std::nullopt;
   }
-  bool created = false;
-  store::OpenReport opening;
-  auto opened = open_or_create(folders, *options, need, choice.wait_seconds, opening, created);
-  if (!opened) {
-    report.error(opened.error());
+  Found found = open_patiently(folders, *options, need, choice.wait_seconds);
+  if (!found.directory) {
+    report.error(found.directory.error());
     return std::nullopt;
   }
-  if (created) report.note(fmt::format("made a new store in {}", fmt::join(folders, ", ")));
-  for (const store::Damage& damage : opening.damage) {
+  if (found.created) report.note(fmt::format("made a new store in {}", fmt::join(folders, ", ")));
+  for (const store::Damage& damage : found.report.damage) {
     report.note(
         fmt::format("one of two copies is damaged, the other served: {}", sentence_of(damage)));
   }
-  OpenedStore result{std::move(*opened), created, std::move(opening)};
-  if (need != Need::kRead && !created) {
+  OpenedStore result{std::move(*found.directory), found.created, std::move(found.report)};
+  if (need != Need::kRead && !result.created) {
     const auto removed = remove_drafts(result.directory.store());
     if (!removed) {
       report.error(removed.error());

@@ -362,6 +362,14 @@ class Refusals(StoreTest):
             self.assertEqual(process.returncode, 0)
         self.assertEqual(self.get("a"), b"new")
 
+    def test_of_nobody_who_waits(self):
+        """Four at once, on a store that the first of them makes."""
+        puts = [subprocess.Popen([support.VERBENA, "put", "--data", self.data, "--wait", "50", "/dev/null", f"{i}"],
+                                 stderr=subprocess.PIPE) for i in range(4)]
+        said = [process.communicate(timeout=support.SECONDS)[1] for process in puts]
+        self.assertEqual([process.returncode for process in puts], [0] * 4, said)
+        self.assertEqual(self.names(), ["0", "1", "2", "3"])
+
     def test_of_more_than_there_is_room_for(self):
         small = ["--capacity", "64M"]
         data = content(20_000_000)
