@@ -91,13 +91,35 @@ Chunk read_second(const std::vector<std::string>& folders) {
   return best;
 }
 
+// Whether there is nothing that salvage could bring back. Superblocks may be zeros because a disk
+// has lost them.
+bool holds_no_data(const std::string& folder) {
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(folder, error)) {
+    const std::string name = entry.path().filename().string();
+    if (!name.starts_with("blocks.") || name.ends_with(".new")) continue;
+    const UniqueFd file(::open(entry.path().c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+    if (!file.valid()) return false;
+    Chunk bytes;
+    for (off_t at = 0; pread(file.get(), bytes.data(), bytes.size(), at) == kChunkBytes;
+         at += kChunkBytes) {
+      if (bytes == Chunk{}) continue;
+      const bool of_log = examine(bytes) == ChunkVerdict::kGood &&
+                          (head_of(bytes.data()).flags & (kFlagLog | kFlagCheckpoint)) != 0;
+      if (!of_log) return false;
+    }
+  }
+  return !error;
+}
+
 }  // namespace
 
 bool holds_store(const std::string& folder) { return find_member(folder).has_value(); }
 
 bool unfinished(const std::vector<std::string>& folders) {
   const auto media = static_cast<uint32_t>(folders.size());
-  return read_chunk(folders[0], 0, media, 0) == Chunk{} && read_second(folders) == Chunk{};
+  return read_chunk(folders[0], 0, media, 0) == Chunk{} && read_second(folders) == Chunk{} &&
+         std::ranges::all_of(folders, holds_no_data);
 }
 
 Result<FolderShape> find_shape(const std::vector<std::string>& folders) {

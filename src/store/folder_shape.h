@@ -18,7 +18,7 @@ struct FolderShape {
 
 // Whether there are files of a store in a folder.
 [[nodiscard]] bool holds_store(const std::string& folder);
-// Whether those of a store that was being made, and has no superblock yet.
+// Whether those of a store that was being made, and has no superblock and no data yet.
 [[nodiscard]] bool unfinished(const std::vector<std::string>& folders);
 // kNoStore, kInvalid (not all of its folders), kVersion, kDamaged.
 [[nodiscard]] Result<FolderShape> find_shape(const std::vector<std::string>& folders);
