@@ -125,6 +125,7 @@ void RawChunks::note(const uint8_t* chunk, uint64_t number) {
 void RawChunks::note_log(const uint8_t* chunk, RawFindings& findings) {
   const ChunkHead head = head_of(chunk);
   RecordReader reader({chunk, std::min<size_t>(head.length, kDataBytes)});
+  size_t uncommitted = findings.heirs.size();  // from here on of a transaction that goes on
   while (!reader.done()) {
     const auto record = reader.next();
     if (!record) return;
@@ -142,6 +143,22 @@ void RawChunks::note_log(const uint8_t* chunk, RawFindings& findings) {
       }
     } else if (const auto* gone = std::get_if<DeleteRecord>(&*record)) {
       findings.deleted.insert(gone->number);
+    } else if (const auto* clone = std::get_if<CloneRecord>(&*record)) {
+      if (clone->from_index == clone->to_index && clone->from != clone->to) {
+        findings.heirs.push_back(
+            {clone->from, clone->to, clone->to_index, clone->to_index + clone->count, 0});
+      }
+    } else if (const auto* map = std::get_if<MapRecord>(&*record)) {
+      for (const Run& run : map->runs) {
+        if (run.birth.owner == map->number || run.birth.index != run.index) continue;
+        findings.heirs.push_back(
+            {run.birth.owner, map->number, run.index, run.index + run.count, run.birth.txn});
+      }
+    } else if (const auto* commit = std::get_if<CommitRecord>(&*record)) {
+      for (; uncommitted < findings.heirs.size(); ++uncommitted) {
+        auto& heir = findings.heirs[uncommitted];
+        if (heir.txn == 0) heir.txn = commit->txn;
+      }
     }
   }
 }

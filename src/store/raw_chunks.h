@@ -33,7 +33,17 @@ struct RawFindings {
     std::string name;
     uint64_t sequence = 0;  // of the log chunk that says so
   };
+  // Chunks that were written for one object and that the log gave to another, at the same place: by
+  // a clone, or as the replacement of an older one.
+  struct Heir {
+    uint64_t from = 0;  // numbers of objects
+    uint64_t to = 0;
+    uint64_t first = 0;  // indices of chunks
+    uint64_t end = 0;
+    uint64_t txn = 0;  // none that is younger
+  };
   std::map<uint64_t, Object> objects;  // by number
+  std::vector<Heir> heirs;
   std::unordered_map<uint64_t, Name> names;
   std::set<uint64_t> deleted;
   uint64_t all = 0;  // chunks looked at

@@ -3,6 +3,7 @@
 // bare chunks, each of which says for which object it was written, and when.
 #include <algorithm>
 #include <optional>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -40,15 +41,18 @@ class Salvage {
   }
 
   Result<void> from_chunks(RawChunks& raw) {
-    const auto found = raw.scan([&](uint64_t done, uint64_t all) { return go_on(done, 2 * all); });
+    auto found = raw.scan([&](uint64_t done, uint64_t all) { return go_on(done, 2 * all); });
     if (!found) return fail(found.error());
+    const std::set<uint64_t> inherited = inherit(*found);
     report.bad_chunks = found->bad;
     guess(
         "the log cannot be read: of each chunk of an object the latest one was taken, even if the "
         "object was truncated since; clones that were never written to are not there");
     for (const auto& [number, object] : found->objects) {
       if (found->deleted.contains(number)) {
-        guess(fmt::format("object number {} was deleted and is left out", number));
+        if (!inherited.contains(number)) {
+          guess(fmt::format("object number {} was deleted and is left out", number));
+        }
         continue;
       }
       if (const auto done = rebuild(raw, *found, number, object); !done) return done;
@@ -66,6 +70,30 @@ class Salvage {
     return !progress_ || progress_(done, all);
   }
   static Result<void> stopped() { return fail(Error{Code::kInvalid, "stopped", {}}); }
+
+  // What was written for objects that are gone belongs to those that the log gave it to. Answers
+  // whose it was. An heir may be gone in turn, and have heirs.
+  static std::set<uint64_t> inherit(RawFindings& found) {
+    std::set<uint64_t> inherited;
+    for (bool more = true; more;) {
+      more = false;
+      for (const RawFindings::Heir& heir : found.heirs) {
+        const auto from = found.objects.find(heir.from);
+        if (from == found.objects.end() || !found.deleted.contains(heir.from)) continue;
+        const auto& chunks = from->second.chunks;
+        for (auto at = chunks.lower_bound(heir.first); at != chunks.end() && at->first < heir.end;
+             ++at) {
+          if (at->second.txn > heir.txn) continue;
+          auto& latest = found.objects[heir.to].chunks[at->first];
+          if (latest.txn >= at->second.txn) continue;
+          latest = at->second;
+          inherited.insert(heir.from);
+          more = true;
+        }
+      }
+    }
+    return inherited;
+  }
 
   // One object, segment by segment, so that holes stay holes.
   Result<void> bring(Store& from, const ObjectInfo& object, uint64_t all) {

@@ -443,6 +443,31 @@ class Damage(StoreTest):
         self.assertEqual(sorted(os.listdir(self.place)), ["new", "store"])
 
 
+class Salvage(StoreTest):
+    def test_of_a_store_without_superblocks(self):
+        data = {name: content(30_000, name) for name in ("new", "replaced", "appended", "clone")}
+        self.put(b"old", "replaced")
+        self.put(data["new"], "new")
+        self.put(data["replaced"], "replaced")
+        self.put(data["appended"][:10_000], "appended")
+        self.put(data["appended"][10_000:], "appended", "--append")
+        self.put(data["clone"], "original")
+        self.expect(0, "cp", "original", "clone")
+        self.put(b"another", "original")
+        self.expect(0, "rm", "original")
+        with open(self.store_files()[0], "r+b") as file:
+            for at in (0, 8 << 20):  # the beginnings of blocks 0 and 1
+                file.seek(at)
+                file.write(bytes(4096))
+        self.expect(DAMAGED, "ls")
+        self.put(b"", "a", status=DAMAGED)  # and no new store over it
+        done = support.verbena("salvage", self.data, self.path("salvaged"))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("guessed: the log cannot be read", done.stdout)
+        self.data = self.path("salvaged")
+        self.assertEqual({name: self.get(name) for name in self.names()}, data)
+
+
 class Inspect(StoreTest):
     def test_shows_a_store(self):
         self.put(content(50_000), "a")
