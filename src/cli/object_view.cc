@@ -24,7 +24,7 @@ template <typename Take>
     if (!segments) return fail(segments.error());
     for (const store::SegmentInfo& segment : *segments) {
       take(segment);
-      offset = segment.offset + uint64_t{segment.count} * store::kDataBytes;
+      offset = segment.offset + segment.size;
     }
     if (segments->size() < kAtOnce) return {};
   }

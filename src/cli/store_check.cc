@@ -79,7 +79,7 @@ int scrub(const Options& options) {
   Report report("scrub", options.speech);
   ProgressBar progress(report.shows_progress(), "scrub", 0);
   const auto found = store::scrub(options.folders, [&](uint64_t done, uint64_t all) {
-    progress.update(done, all);
+    progress.update(done * store::kChunkBytes, all * store::kChunkBytes);
     return interrupted() == 0;
   });
   progress.clear();
@@ -162,7 +162,7 @@ int salvage(const Options& options) {
   }
   ProgressBar progress(report.shows_progress(), "salvage", 0);
   const auto found = store::salvage(from, {to.part()}, [&](uint64_t done, uint64_t all) {
-    progress.update(done, all);
+    progress.update(done * store::kChunkBytes, all * store::kChunkBytes);
     return interrupted() == 0;
   });
   progress.clear();

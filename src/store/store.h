@@ -181,7 +181,7 @@ struct ScrubReport {
   bool past_cache = false;     // read from the medium itself
   static constexpr size_t kMaxDamage = 10'000;
 };
-// Called now and then; false stops the work.
+// Called now and then, with how many chunks; false stops the work.
 using Progress = std::function<bool(uint64_t done, uint64_t all)>;
 
 class Store {

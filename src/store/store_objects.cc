@@ -281,6 +281,7 @@ Result<std::vector<SegmentInfo>> StoreImpl::segments(ObjectId id, uint64_t offse
   if (!object) return fail(object.error());
   const std::shared_lock lock((*object)->lock);
   std::vector<SegmentInfo> segments;
+  if (offset >= (*object)->size) return segments;
   (*object)->table.for_each(offset / kDataBytes, kMaxIndex, [&](const Run& run) {
     if (segments.size() == limit) return false;
     const uint64_t begin = run.index * kDataBytes;
