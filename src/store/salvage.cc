@@ -48,6 +48,7 @@ class Salvage {
     guess(
         "the log cannot be read: of each chunk of an object the latest one was taken, even if the "
         "object was truncated since; clones that were never written to are not there");
+    guess_what_is_missing(*found);
     for (const auto& [number, object] : found->objects) {
       if (found->deleted.contains(number)) {
         if (!inherited.contains(number)) {
@@ -93,6 +94,29 @@ class Salvage {
       }
     }
     return inherited;
+  }
+  // A chunk that was shared is not kept apart from a younger one that was written in its place.
+  void guess_what_is_missing(const RawFindings& found) {
+    std::set<uint64_t> missing;
+    for (const RawFindings::Heir& heir : found.heirs) {
+      const auto from = found.objects.find(heir.from);
+      const auto to = found.objects.find(heir.to);
+      if (from == found.objects.end() || to == found.objects.end()) continue;
+      const auto& chunks = from->second.chunks;
+      for (auto at = chunks.lower_bound(heir.first); at != chunks.end() && at->first < heir.end;
+           ++at) {
+        if (at->second.txn > heir.txn && !to->second.chunks.contains(at->first)) {
+          missing.insert(heir.to);
+        }
+      }
+    }
+    for (const uint64_t number : missing) {
+      if (found.deleted.contains(number)) continue;
+      guess(
+          fmt::format("object number {} shared chunks with another that was written since: some "
+                      "may be zeros now",
+                      number));
+    }
   }
 
   // One object, segment by segment, so that holes stay holes.
