@@ -40,7 +40,7 @@ constexpr const char* kAboutMv =
   verbena mv --data /srv/store --no-name image                     its id is left to call it by
 )text";
 
-struct Options {
+struct ChangeOptions {
   StoreChoice store;
   Speech speech;
   std::vector<std::string> objects;
@@ -60,7 +60,7 @@ struct Options {
   return report.finish();
 }
 
-int rm(const Options& options) {
+int rm(const ChangeOptions& options) {
   catch_interrupts();
   Report report("rm", options.speech);
   auto removed = nlohmann::ordered_json::array();
@@ -94,7 +94,7 @@ int rm(const Options& options) {
 }
 
 // What is wrong with the command line alone.
-[[nodiscard]] Result<store::CloneRequest, std::string> clone_request(const Options& options) {
+[[nodiscard]] Result<store::CloneRequest, std::string> clone_request(const ChangeOptions& options) {
   store::CloneRequest request;
   if (!options.range.empty()) {
     const auto range = parse_range(options.range);
@@ -120,7 +120,7 @@ int rm(const Options& options) {
   return request;
 }
 
-void clone(const Options& options, store::CloneRequest request, store::Store& store,
+void clone(const ChangeOptions& options, store::CloneRequest request, store::Store& store,
            Report& report) {
   const auto from = find_object(store, options.from, report);
   if (!from) return;
@@ -164,7 +164,7 @@ void clone(const Options& options, store::CloneRequest request, store::Store& st
   report.fields["existed"] = exists;
 }
 
-int cp(const Options& options) {
+int cp(const ChangeOptions& options) {
   catch_interrupts();
   Report report("cp", options.speech);
   const auto request = clone_request(options);
@@ -176,7 +176,7 @@ int cp(const Options& options) {
   return report.finish();
 }
 
-int mv(const Options& options) {
+int mv(const ChangeOptions& options) {
   catch_interrupts();
   Report report("mv", options.speech);
   if (options.no_name == !options.name.empty()) {
@@ -202,7 +202,7 @@ int mv(const Options& options) {
 }  // namespace
 
 Command add_rm(CLI::App& to) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<ChangeOptions>();
   CLI::App* const app = to.add_subcommand("rm", kAboutRm);
   app->add_option("OBJECT", options->objects, "names, or high:low")->required();
   add_data_option(*app, options->store);
@@ -212,7 +212,7 @@ Command add_rm(CLI::App& to) {
 }
 
 Command add_cp(CLI::App& to) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<ChangeOptions>();
   CLI::App* const app = to.add_subcommand("cp", kAboutCp);
   app->add_option("FROM", options->from, "a name, or high:low")->required();
   app->add_option("TO", options->to, "the clone: a name, or high:low")->required();
@@ -231,7 +231,7 @@ Command add_cp(CLI::App& to) {
 }
 
 Command add_mv(CLI::App& to) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<ChangeOptions>();
   CLI::App* const app = to.add_subcommand("mv", kAboutMv);
   app->add_option("OBJECT", options->from, "a name, or high:low")->required();
   app->add_option("NAME", options->name, "what it is to be called");

@@ -39,7 +39,7 @@ Parts that are damaged are left behind, and the exit status is then 4.
   verbena salvage /mnt/node0/store /mnt/node1/store /srv/new    an old one in two folders
 )text";
 
-struct Options {
+struct CheckOptions {
   std::vector<std::string> folders;
   Speech speech;
 };
@@ -74,7 +74,7 @@ void show(const store::ScrubReport& found, Report& report) {
   }
 }
 
-int scrub(const Options& options) {
+int scrub(const CheckOptions& options) {
   catch_interrupts();
   Report report("scrub", options.speech);
   ProgressBar progress(report.shows_progress(), "scrub", 0);
@@ -147,7 +147,7 @@ void show(const store::SalvageReport& found, Report& report) {
   }
 }
 
-int salvage(const Options& options) {
+int salvage(const CheckOptions& options) {
   catch_interrupts();
   Report report("salvage", options.speech);
   const std::vector<std::string> from(options.folders.begin(), options.folders.end() - 1);
@@ -186,7 +186,7 @@ int salvage(const Options& options) {
 }  // namespace
 
 Command add_scrub(CLI::App& to) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<CheckOptions>();
   CLI::App* const app = to.add_subcommand("scrub", kAboutScrub);
   app->add_option("DIR", options->folders, "the folders of one store")->required();
   add_speech_options(*app, options->speech, Shows::kSizes);
@@ -195,7 +195,7 @@ Command add_scrub(CLI::App& to) {
 }
 
 Command add_salvage(CLI::App& to) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<CheckOptions>();
   CLI::App* const app = to.add_subcommand("salvage", kAboutSalvage);
   app->add_option("DIR", options->folders,
                   "the folders of the old store, and at last the new one's")

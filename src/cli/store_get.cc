@@ -28,7 +28,7 @@ whole and right, in the place of the one that was there; into a pipe nothing goe
   verbena get --data /srv/store --offset 1M --length 4K image piece
 )text";
 
-struct Options {
+struct GetOptions {
   StoreChoice store;
   Speech speech;
   std::string object;
@@ -40,7 +40,7 @@ struct Options {
 
 class Get {
  public:
-  Get(const Options& options, Report& report, const store::Store& store)
+  Get(const GetOptions& options, Report& report, const store::Store& store)
       : options_(options), report_(report), store_(store) {}
 
   [[nodiscard]] bool find(uint64_t offset, uint64_t length);
@@ -54,7 +54,7 @@ class Get {
   // Into a pipe, what went there before an error has been seen.
   void say_how_much(const OutputFile& file);
 
-  const Options& options_;
+  const GetOptions& options_;
   Report& report_;
   const store::Store& store_;
   store::ObjectInfo object_;
@@ -159,7 +159,7 @@ void Get::copy() {
   report_.fields["bytes_zeroed"] = zeroed_;
 }
 
-int get(const Options& options) {
+int get(const GetOptions& options) {
   catch_interrupts();
   Report report("get", options.speech);
   if (options.file == "-") report.yield_output();
@@ -180,7 +180,7 @@ int get(const Options& options) {
 }  // namespace
 
 Command add_get(CLI::App& to) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<GetOptions>();
   CLI::App* const app = to.add_subcommand("get", kAbout);
   app->add_option("OBJECT", options->object, "a name, or high:low")->required();
   app->add_option("FILE", options->file, "what to write; - is the standard output")->required();

@@ -25,7 +25,7 @@ It is opened for reading only; nothing is changed. `verbena scrub` verifies all 
   verbena inspect --segments --json /srv/store
 )text";
 
-struct Options {
+struct InspectOptions {
   StoreChoice store;
   Speech speech;
   bool segments = false;
@@ -122,7 +122,7 @@ void show_objects(const store::Store& store, bool segments, Report& report) {
   report.fields["objects"] = std::move(list);
 }
 
-int inspect(const Options& options) {
+int inspect(const InspectOptions& options) {
   catch_interrupts();
   Report report("inspect", options.speech);
   auto opened = open_store(options.store, Need::kRead, report);
@@ -148,7 +148,7 @@ int inspect(const Options& options) {
 }  // namespace
 
 Command add_inspect(CLI::App& to) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<InspectOptions>();
   CLI::App* const app = to.add_subcommand("inspect", kAbout);
   app->add_option("DIR", options->store.folders, "the folders of one store")->required();
   add_wait_option(*app, options->store);

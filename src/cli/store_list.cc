@@ -26,7 +26,7 @@ constexpr const char* kAboutStat = R"text(Shows what is known about objects.
   verbena stat --data /srv/store --segments image    where its pieces lie, and which are shared
 )text";
 
-struct Options {
+struct ListOptions {
   StoreChoice store;
   Speech speech;
   std::string prefix;
@@ -60,7 +60,7 @@ class Listing {
   uint64_t count_ = 0;
 };
 
-int ls(const Options& options) {
+int ls(const ListOptions& options) {
   catch_interrupts();
   Report report("ls", options.speech);
   auto opened = open_store(options.store, Need::kRead, report);
@@ -89,7 +89,7 @@ int ls(const Options& options) {
   return report.finish_output();
 }
 
-int stat(const Options& options) {
+int stat(const ListOptions& options) {
   catch_interrupts();
   Report report("stat", options.speech);
   auto shown = nlohmann::ordered_json::array();
@@ -120,7 +120,7 @@ int stat(const Options& options) {
 }  // namespace
 
 Command add_ls(CLI::App& to) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<ListOptions>();
   CLI::App* const app = to.add_subcommand("ls", kAboutLs);
   app->add_option("PREFIX", options->prefix, "only names that begin so");
   add_data_option(*app, options->store);
@@ -129,7 +129,7 @@ Command add_ls(CLI::App& to) {
 }
 
 Command add_stat(CLI::App& to) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<ListOptions>();
   CLI::App* const app = to.add_subcommand("stat", kAboutStat);
   app->add_option("OBJECT", options->objects, "names, or high:low")->required();
   add_data_option(*app, options->store);

@@ -35,7 +35,7 @@ If the folder is missing or empty, a store is made in it.
   verbena put --data /srv/store --offset 1M piece image     into the middle
 )text";
 
-struct Options {
+struct PutOptions {
   StoreChoice store;
   Speech speech;
   std::string file;
@@ -101,7 +101,7 @@ struct Target {
 
 class Put {
  public:
-  Put(const Options& options, Report& report, store::Store& store)
+  Put(const PutOptions& options, Report& report, store::Store& store)
       : options_(options), report_(report), store_(store) {}
 
   [[nodiscard]] bool find_target(const ObjectName& object);
@@ -116,7 +116,7 @@ class Put {
   }
   [[nodiscard]] bool transfer(const Input& input, store::ObjectId to);
 
-  const Options& options_;
+  const PutOptions& options_;
   Report& report_;
   store::Store& store_;
   Target target_;
@@ -207,7 +207,7 @@ void Put::describe() const {
   report_.fields["replaced"] = target_.exists;
 }
 
-[[nodiscard]] Result<ObjectName, std::string> check(const Options& options) {
+[[nodiscard]] Result<ObjectName, std::string> check(const PutOptions& options) {
   if (!options.offset.empty()) {
     const auto offset = parse_size(options.offset);
     if (!offset) return fail("--offset: " + offset.error());
@@ -222,7 +222,7 @@ void Put::describe() const {
   return object;
 }
 
-int put(const Options& options) {
+int put(const PutOptions& options) {
   catch_interrupts();
   Report report("put", options.speech);
   const auto object = check(options);
@@ -248,7 +248,7 @@ int put(const Options& options) {
 }  // namespace
 
 Command add_put(CLI::App& to) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<PutOptions>();
   CLI::App* const app = to.add_subcommand("put", kAbout);
   app->add_option("FILE", options->file, "what to read; - is the standard input")->required();
   app->add_option("OBJECT", options->object, "a name, or high:low")->required();

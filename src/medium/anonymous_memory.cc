@@ -16,13 +16,11 @@
 
 #include "base/check.h"
 #include "medium/backend.h"
+#include "medium/pages.h"
 #include "medium/words.h"
 
 namespace verbena::medium {
 namespace {
-
-constexpr size_t kHugePage = size_t{2} << 20;
-constexpr size_t kPage = 4096;
 
 // A preference: bound memory would have the process killed when the node is full, not moved over.
 Result<void> prefer_node(uint8_t* memory, size_t bytes, int node) {

@@ -31,12 +31,12 @@
 #include "base/unique_fd.h"
 #include "medium/backend.h"
 #include "medium/flush_queue.h"
+#include "medium/pages.h"
 #include "medium/words.h"
 
 namespace verbena::medium {
 namespace {
 
-constexpr size_t kPage = 4096;
 constexpr std::string_view kUnfinished = ".new";
 
 struct Name {

@@ -11,12 +11,11 @@
 
 #include "base/result.h"
 #include "medium/backend.h"
+#include "medium/pages.h"
 #include "medium/words.h"
 
 namespace verbena::medium {
 namespace {
-
-constexpr size_t kHugePage = size_t{2} << 20;
 
 std::unexpected<Error> pmem_error(Code code, const std::string& what) {
   return fail(Error{code, what + ": " + pmem2_errormsg()});

@@ -21,13 +21,12 @@
 #include "medium/file_writer.h"
 #include "medium/flush_queue.h"
 #include "medium/granules.h"
+#include "medium/pages.h"
 #include "medium/positions.h"
 #include "medium/words.h"
 
 namespace verbena::medium {
 namespace {
-
-constexpr uint64_t kPage = 4096;
 
 class StagedBackend final : public Backend {
  public:

@@ -18,6 +18,7 @@
 #include "medium/staged_backend.h"
 #include "store/folder_lock.h"
 #include "store/folder_shape.h"
+#include "store/medium_error.h"
 
 namespace verbena::store {
 namespace {
@@ -32,16 +33,6 @@ class KernelRandom final : public RandomSource {
     return value;
   }
 };
-
-Error from_medium(const medium::Error& error) {
-  switch (error.code) {
-    case medium::Code::kFull:     return {Code::kFull, error.what, {}};
-    case medium::Code::kNoMemory: return {Code::kNoMemory, error.what, {}};
-    case medium::Code::kBad:      return {Code::kDamaged, error.what, {}};
-    case medium::Code::kIo:       break;
-  }
-  return {Code::kIo, error.what, {}};
-}
 
 // How many blocks a medium may have: what it was given, or what the disk has room for.
 uint32_t capacity_of(const std::string& folder, const DirectoryOptions& options, size_t media,

@@ -17,7 +17,7 @@ namespace verbena::store {
 namespace {
 
 namespace fs = std::filesystem;
-constexpr uint32_t kBatch = 256;
+constexpr uint32_t kReadAtOnce = 256;
 
 bool all_zero(const uint8_t* chunk) {
   return chunk[0] == 0 && std::memcmp(chunk, chunk + 1, kChunkBytes - 1) == 0;
@@ -27,7 +27,7 @@ bool all_zero(const uint8_t* chunk) {
 
 Result<RawChunks> RawChunks::open(const std::vector<std::string>& folders) {
   RawChunks raw;
-  raw.buffer_.resize(size_t{kBatch} * kChunkBytes);
+  raw.buffer_.resize(size_t{kReadAtOnce} * kChunkBytes);
   for (const std::string& folder : folders) {
     std::vector<std::string> names;
     std::error_code error;
@@ -85,8 +85,8 @@ Result<RawFindings> RawChunks::scan(const Progress& progress) {
   for (const File& file : files_) total += file.chunks;
   uint64_t base = 0;
   for (const File& file : files_) {
-    for (uint64_t at = 0; at < file.chunks; at += kBatch) {
-      const auto count = static_cast<uint32_t>(std::min<uint64_t>(kBatch, file.chunks - at));
+    for (uint64_t at = 0; at < file.chunks; at += kReadAtOnce) {
+      const auto count = static_cast<uint32_t>(std::min<uint64_t>(kReadAtOnce, file.chunks - at));
       if (const auto done = read(base + at, count); !done) return fail(done.error());
       for (uint32_t i = 0; i < count; ++i) {
         note(buffer_.data() + size_t{i} * kChunkBytes, base + at + i);

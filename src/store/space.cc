@@ -5,6 +5,7 @@
 #include <bit>
 
 #include "base/check.h"
+#include "store/medium_error.h"
 
 namespace verbena::store {
 namespace {
@@ -24,13 +25,6 @@ uint64_t count_of(const Bits& bits) {
   uint64_t sum = 0;
   for (const uint64_t word : bits) sum += static_cast<uint64_t>(std::popcount(word));
   return sum;
-}
-
-Error from_medium(const medium::Error& error) {
-  const Code code = error.code == medium::Code::kFull       ? Code::kFull
-                    : error.code == medium::Code::kNoMemory ? Code::kNoMemory
-                                                            : Code::kIo;
-  return {code, error.what, {}};
 }
 
 }  // namespace

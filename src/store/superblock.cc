@@ -18,8 +18,8 @@ namespace {
 constexpr std::string_view kMagic = "VERBENA STORE\n";
 constexpr size_t kVersion = kMagic.size();
 
-constexpr size_t kStore = kVersion + 4;
-constexpr size_t kChunksPerBlock = kStore + 4;
+constexpr size_t kTag = kVersion + 4;
+constexpr size_t kChunksPerBlock = kTag + 4;
 constexpr size_t kMedia = kChunksPerBlock + 4;
 constexpr size_t kGeneration = kMedia + 4;
 constexpr size_t kEpoch = kGeneration + 8;
@@ -97,7 +97,7 @@ void encode(const Superblock& superblock, uint64_t id, std::span<uint8_t, kChunk
   std::memset(p, 0, kDataBytes);
   std::memcpy(p, kMagic.data(), kMagic.size());
   store_be32(p + kVersion, superblock.version);
-  store_be32(p + kStore, superblock.store);
+  store_be32(p + kTag, superblock.store);
   store_be32(p + kChunksPerBlock, superblock.chunks_per_block);
   store_be32(p + kMedia, superblock.media);
   store_be64(p + kGeneration, superblock.generation);
@@ -131,7 +131,7 @@ verbena::Result<Superblock, SuperblockFault> decode_superblock(
   }
 
   Superblock superblock{.version = kFormatVersion,
-                        .store = load_be32(p + kStore),
+                        .store = load_be32(p + kTag),
                         .chunks_per_block = load_be32(p + kChunksPerBlock),
                         .media = load_be32(p + kMedia),
                         .generation = load_be64(p + kGeneration),

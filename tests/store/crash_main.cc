@@ -41,7 +41,7 @@ CrashOptions options_of(const Arguments& arguments) {
                     .line_sets = times(8),
                     .samples = times(6),
                     .torn = times(4)};
-  if (arguments.words.at("omit") != "") {
+  if (!arguments.words.at("omit").empty()) {
     options.omit = 1u << std::stoul(arguments.words.at("omit"));
   }
   return options;

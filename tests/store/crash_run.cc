@@ -81,7 +81,8 @@ class History {
     ++result_.operations;
     Model next = model();
     const Refusal expected = apply(next, operation);
-    moments_.push_back({.model = expected.has_value() ? model() : std::move(next), .picture = {}});
+    if (expected.has_value()) next = model();
+    moments_.push_back({.model = std::move(next), .picture = {}});
     mark();
     std::string why;
     const Refusal actual = apply(*store_, operation, &why);

@@ -50,7 +50,7 @@ Profile profile_of(uint64_t seed) {
           .nonsense_per_mille = 0};
 }
 
-DirectoryOptions options_of(Kind kind) {
+DirectoryOptions options_of(store::Kind kind) {
   DirectoryOptions options;
   options.kind = kind;
   options.capacity_bytes = 64 << 20;
@@ -59,7 +59,7 @@ DirectoryOptions options_of(Kind kind) {
   return options;
 }
 
-[[noreturn]] void write_until_killed(const std::string& folder, Kind kind, uint64_t seed,
+[[noreturn]] void write_until_killed(const std::string& folder, store::Kind kind, uint64_t seed,
                                      Model model, int pipe) {
   const auto say = [pipe](Word word) {
     if (::write(pipe, &word, sizeof word) != sizeof word) ::_exit(3);
@@ -87,7 +87,7 @@ DirectoryOptions options_of(Kind kind) {
 
 class Killer {
  public:
-  Killer(uint64_t seed, Kind kind, bool trace) : kind_(kind), trace_(trace), random_(seed) {}
+  Killer(uint64_t seed, store::Kind kind, bool trace) : kind_(kind), trace_(trace), random_(seed) {}
 
   KillResult run(uint64_t rounds) {
     auto created = DirectoryStore::create({path()}, options_of(kind_));
@@ -250,7 +250,7 @@ class Killer {
     return {};
   }
 
-  const Kind kind_;
+  const store::Kind kind_;
   const bool trace_;
   SeededRandom random_;
   const medium::TemporaryFolder folder_;
@@ -261,7 +261,7 @@ class Killer {
 
 }  // namespace
 
-KillResult run_kills(uint64_t seed, Kind kind, uint64_t rounds, bool trace) {
+KillResult run_kills(uint64_t seed, store::Kind kind, uint64_t rounds, bool trace) {
   return Killer(seed, kind, trace).run(rounds);
 }
 

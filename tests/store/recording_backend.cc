@@ -155,7 +155,9 @@ bool RecordingMedium::killed() {
 }
 
 void RecordingMedium::count_down() {
-  if (kill_at_ == 0 || --kill_at_ != 0) return;
+  if (kill_at_ == 0) return;
+  --kill_at_;
+  if (kill_at_ != 0) return;
   SeededRandom random(kill_seed_);
   // What was in the way of being stored goes back; the dead backend keeps the memory as it is.
   auto after = std::make_shared<Memory>(shape_.bytes());

@@ -113,7 +113,9 @@ std::string RecoveryCheck::resume(const Image& image, size_t moment) {
     const Refusal actual = apply(**store, operation, &why);
     if (actual == Code::kFull) continue;
     if (actual != expected) {
-      return done + " was " + describe(actual) + " (" + why + "), not " + describe(expected);
+      std::string what = done;
+      what.append(" was ").append(describe(actual)).append(" (").append(why);
+      return what.append("), not ").append(describe(expected));
     }
     if (!expected.has_value()) model = std::move(next);
   }

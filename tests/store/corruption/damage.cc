@@ -101,7 +101,7 @@ class Work {
   DamagedStore store_;
 };
 
-using Kind = std::function<void(Work&)>;
+using Harm = std::function<void(Work&)>;
 
 void swap_data(Work& work, bool one_object) {
   const uint64_t one = work.live();
@@ -114,7 +114,7 @@ void swap_data(Work& work, bool one_object) {
   work.swap(one, others[work.random().below(others.size())]);
 }
 
-void add_data_kinds(std::vector<Kind>& kinds) {
+void add_data_kinds(std::vector<Harm>& kinds) {
   kinds.emplace_back([](Work& work) { work.flip(work.live(), kData, 1); });
   kinds.emplace_back(
       [](Work& work) { work.flip(work.live(), kData, 2 + work.random().below(40)); });
@@ -145,7 +145,7 @@ void add_data_kinds(std::vector<Kind>& kinds) {
   });
 }
 
-void add_twice_kinds(std::vector<Kind>& kinds) {
+void add_twice_kinds(std::vector<Harm>& kinds) {
   using Which = Twice::Kind;
   for (const Which kind : {Which::kSuperblock, Which::kCheckpoint, Which::kLog, Which::kLastLog}) {
     for (const bool second : {false, true}) {
@@ -208,7 +208,7 @@ void cut_last(Work& work, uint64_t kept) {
   work.say("the last file is cut to {} bytes", kept);
 }
 
-void add_other_kinds(std::vector<Kind>& kinds) {
+void add_other_kinds(std::vector<Harm>& kinds) {
   for (int i = 0; i < 3; ++i) {
     kinds.emplace_back([](Work& work) { work.spoil(work.free_one()); });
   }
@@ -232,9 +232,9 @@ void add_other_kinds(std::vector<Kind>& kinds) {
   });
 }
 
-const std::vector<Kind>& all_kinds() {
-  static const std::vector<Kind> kinds = [] {
-    std::vector<Kind> all;
+const std::vector<Harm>& all_kinds() {
+  static const std::vector<Harm> kinds = [] {
+    std::vector<Harm> all;
     add_data_kinds(all);
     add_twice_kinds(all);
     add_other_kinds(all);

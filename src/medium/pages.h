@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+// What memory and files are aligned to.
+#pragma once
+
+#include <cstddef>
+
+namespace verbena::medium {
+
+inline constexpr size_t kPage = 4096;  // as files are read and written past the page cache
+inline constexpr size_t kHugePage = size_t{2} << 20;
+
+}  // namespace verbena::medium
