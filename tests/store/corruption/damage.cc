@@ -47,7 +47,8 @@ class Work {
     std::vector<Twice> all;
     std::ranges::copy_if(sample_.twice, std::back_inserter(all),
                          [&](const Twice& one) { return one.kind == kind; });
-    return all[random_.below(all.size())];
+    // Right behind a checkpoint the log is its last chunk alone.
+    return all.empty() ? sample_.twice.back() : all[random_.below(all.size())];
   }
   [[nodiscard]] uint64_t free_one() { return sample_.free[random_.below(sample_.free.size())]; }
 
