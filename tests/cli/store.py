@@ -385,6 +385,37 @@ class Refusals(StoreTest):
         self.assertEqual(self.get("c"), data)
 
 
+class FullDisks(StoreTest):
+    """Small file systems in memory, mounted for one shell alone."""
+
+    def shell(self, size, script):
+        os.makedirs(self.path("disk"), exist_ok=True)
+        begin = f'set -e; mount -t tmpfs -o size={size} none "$0/disk"; cd "$0"; set +e\n'
+        words = [*support.own_namespaces(), "sh", "-c", begin + script, self.place, support.VERBENA]
+        done = call(words)
+        return done.stdout, done.stderr
+
+    def test_of_a_file(self):
+        self.put(content(3_000_000), "a")
+        out, said = self.shell("1m", '"$1" get --data store a disk/target; echo $?; ls -A disk')
+        self.assertEqual(out, f"{NOT_DONE}\n")
+        self.assertIn("disk/target: cannot be written: No space left on device", said)
+
+    def test_of_a_store(self):
+        self.file("small", content(20_000_000))
+        self.file("large", content(60_000_000))
+        out, said = self.shell("80m", """
+            "$1" put --data disk/store small a; echo $?
+            "$1" put --data disk/store large b; echo $?
+            "$1" put --data disk/store large a; echo $?
+            "$1" get --data disk/store a - | cmp - small; echo $?
+            "$1" put --data disk/store small c; echo $?
+            "$1" scrub --quiet disk/store; echo $?""")
+        self.assertEqual(out.split(), ["0", f"{FULL}", f"{FULL}", "0", "0", "0"], said)
+        out, said = self.shell("10m", '"$1" put --data disk/store small a; echo $?')
+        self.assertEqual(out, f"{FULL}\n", said)
+
+
 class Damage(StoreTest):
     def setUp(self):
         super().setUp()
