@@ -71,7 +71,7 @@ Result<OutputFile, std::string> OutputFile::open(const std::string& path, uint64
   if (::stat(path.c_str(), &status) == 0) {
     if (S_ISDIR(status.st_mode)) return fail(path + ": is a folder; name a file in it");
     if (::access(path.c_str(), W_OK) != 0) return fail(file.because("cannot be written"));
-    mode = status.st_mode & 07777;
+    mode = status.st_mode & 0777;  // the new file is ours: no set-user-ID for what was another's
     file.direct_ = !S_ISREG(status.st_mode);
   } else if (path.ends_with('/')) {
     return fail(path + ": there is no such folder");

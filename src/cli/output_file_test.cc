@@ -49,6 +49,17 @@ TEST_F(OutputFileTest, IsThereWhenItIsFinished) {
   EXPECT_EQ(entries(), 1U);
 }
 
+// It may have been another's, and what is in it is from elsewhere.
+TEST_F(OutputFileTest, DoesNotInheritSetUserId) {
+  std::ofstream(in("a")) << "old";
+  ASSERT_EQ(::chmod(in("a").c_str(), 06750), 0);
+  auto file = OutputFile::open(in("a"), 0);
+  ASSERT_TRUE(file && file->finish());
+  struct stat status{};
+  ASSERT_EQ(::stat(in("a").c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 07777, 0750U);
+}
+
 TEST_F(OutputFileTest, IsNotThereWhenItIsNotFinished) {
   std::ofstream(in("a")) << "old";
   for (const char* name : {"a", "b"}) {
