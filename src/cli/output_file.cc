@@ -109,7 +109,10 @@ Result<void, std::string> OutputFile::begin(mode_t mode) {
 
 Result<void, std::string> OutputFile::write(std::span<const uint8_t> bytes) {
   while (!bytes.empty()) {
-    const ssize_t wrote = ::write(fd_.get(), bytes.data(), bytes.size());
+    // A pipe that is full ends a write that a signal interrupts with what it took before: the next
+    // one would wait for ever.
+    if (interrupted() != 0) errno = EINTR;
+    const ssize_t wrote = interrupted() != 0 ? -1 : ::write(fd_.get(), bytes.data(), bytes.size());
     if (wrote < 0 && errno == EINTR && interrupted() == 0) continue;
     if (wrote < 0) return fail(because("cannot be written"));
     bytes = bytes.subspan(static_cast<size_t>(wrote));

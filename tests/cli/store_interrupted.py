@@ -88,6 +88,20 @@ class Interrupted(StoreTest):
                     self.assertEqual(len(self.read("target")), 30_000_000)
                     os.remove(self.path("target"))
 
+    def test_get_into_a_pipe_that_is_full(self):
+        """One signal ends it, though part of what it was writing has been taken."""
+        self.put(content(3_000_000), "a")
+        process = subprocess.Popen([support.VERBENA, "get", "--data", self.data, "a", "-"], stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE)
+        self.assertEqual(len(process.stdout.read(1)), 1)
+        time.sleep(0.3)  # to fill the pipe; earlier is no harder
+        process.send_signal(signal.SIGINT)
+        try:
+            self.assertEqual(process.wait(support.SECONDS), 128 + signal.SIGINT)
+        finally:
+            process.kill()
+            process.communicate()
+
 
 class Terminal(StoreTest):
     def shown(self, *arguments):
