@@ -183,34 +183,42 @@ Result<void> StoreImpl::clone(const CloneRequest& request, ClientId client) {
   return attempt(0, [&]() -> Result<void> {
     const auto from = find(request.from);
     if (!from) return fail(from.error());
-    ObjectRef to = catalog_.find(request.to);
-    const bool made = !to;
-    if (made) {
-      to = ObjectRef(new Object(next_number_.fetch_add(1), request.to, now()));
-      to->name = request.to_name;
-    } else if (!request.allow_existing) {
-      return fail(Error{Code::kExists,
-                        fmt::format("there is an object {}:{}", request.to.high, request.to.low),
-                        {}});
+    for (;;) {
+      ObjectRef to = catalog_.find(request.to);
+      const bool made = !to;
+      if (made) {
+        to = ObjectRef(new Object(next_number_.fetch_add(1), request.to, now()));
+        to->name = request.to_name;
+      } else if (!request.allow_existing) {
+        return fail(Error{Code::kExists,
+                          fmt::format("there is an object {}:{}", request.to.high, request.to.low),
+                          {}});
+      }
+      if (from->get() == to.get()) {
+        const std::unique_lock lock(to->lock);
+        if (to->removed) return fail(no_such(request.from));
+        return clone_into(request, **from, to, false, client);
+      }
+      // By number, so that two clones across each other do not wait for ever.
+      std::shared_lock shared((*from)->lock, std::defer_lock);
+      std::unique_lock alone(to->lock, std::defer_lock);
+      if ((*from)->number < to->number) {
+        shared.lock();
+        alone.lock();
+      } else {
+        alone.lock();
+        shared.lock();
+      }
+      if ((*from)->removed) return fail(no_such(request.from));
+      if (to->removed && !made) continue;  // it is to be made now
+      auto done = clone_into(request, **from, to, made, client);
+      // Somebody else has made it meanwhile.
+      if (!done && done.error().code == Code::kExists && made && request.allow_existing &&
+          catalog_.find(request.to)) {
+        continue;
+      }
+      return done;
     }
-    if (from->get() == to.get()) {
-      const std::unique_lock lock(to->lock);
-      if (to->removed) return fail(no_such(request.from));
-      return clone_into(request, **from, to, false, client);
-    }
-    // By number, so that two clones across each other do not wait for ever.
-    std::shared_lock shared((*from)->lock, std::defer_lock);
-    std::unique_lock alone(to->lock, std::defer_lock);
-    if ((*from)->number < to->number) {
-      shared.lock();
-      alone.lock();
-    } else {
-      alone.lock();
-      shared.lock();
-    }
-    if ((*from)->removed) return fail(no_such(request.from));
-    if (to->removed) return fail(no_such(request.to));
-    return clone_into(request, **from, to, made, client);
   });
 }
 

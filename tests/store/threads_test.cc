@@ -138,6 +138,29 @@ TEST_P(StoreThreadsTest, AdjacentBlocksLoseNoUpdate) {
 
 // Clones, truncates, removes, renames, checkpoints and prepared reads, all at once on few objects:
 // whatever is read is of one piece, and in the end no chunk is lost or freed twice.
+// Onto what may exist or not, a clone is made whatever others do to it meanwhile.
+TEST_P(StoreThreadsTest, ClonesOntoWhatComesAndGoes) {
+  constexpr ObjectId kFrom{7, 1};
+  constexpr ObjectId kTo{7, 2};
+  ASSERT_TRUE(store_->create_object(kFrom) &&
+              store_->write(kFrom, 0, std::vector<uint8_t>(20'000, 1)));
+  std::atomic<int> failed = 0;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 3; ++i) {
+    threads.emplace_back([&, i] {
+      for (int round = 0; round < 1000; ++round) {
+        if (i == 0) {
+          static_cast<void>(store_->remove(kTo));
+        } else if (!store_->clone({.from = kFrom, .to = kTo, .allow_existing = true})) {
+          ++failed;
+        }
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(failed, 0);
+}
+
 TEST_P(StoreThreadsTest, EverythingAtOnce) {
   constexpr uint64_t kObjects = 4;
   constexpr uint64_t kBlocks = 6;
