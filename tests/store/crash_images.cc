@@ -169,6 +169,7 @@ const char* name_of(Copy copy) {
 }
 
 bool destroy(Image& image, const MediumShape& shape, Copy copy, RandomSource& random) {
+  if (image.existing < 2) return false;
   const auto a = decode_superblock(chunk_of(image, 0));
   const auto b = decode_superblock(chunk_of(image, shape.chunks_per_block));
   if (copy == Copy::kSuperblockA) {

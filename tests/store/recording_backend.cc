@@ -121,14 +121,19 @@ RecordingMedium::~RecordingMedium() = default;
 
 void RecordingMedium::restore(const Image& image, bool record) {
   const std::lock_guard lock(mutex_);
-  VERBENA_CHECK(image.bytes.size() == shape_.bytes());
+  VERBENA_CHECK(image.bytes.size() <= shape_.bytes());
   std::memcpy(memory_->get(), image.bytes.data(), image.bytes.size());
+  // What another life made behind it never was.
+  if (const size_t made = existing_ * shape_.block_bytes(); made > image.bytes.size()) {
+    std::memset(memory_->get() + image.bytes.size(), 0, made - image.bytes.size());
+  }
   existing_ = image.existing;
   recording_on_ = record;
   recording_ = {};
   if (!record) return;
-  recording_.start = image;
-  shadow_ = image.bytes;
+  shadow_.assign(memory_->get(), memory_->get() + shape_.bytes());
+  recording_.start = {.bytes = shadow_, .existing = image.existing};
+  recording_.block_bytes = shape_.block_bytes();
 }
 
 std::unique_ptr<medium::Backend> RecordingMedium::open_backend() {
@@ -276,7 +281,10 @@ void Walk::take(const Event& event) {
 }
 
 Image Walk::image(std::span<const uint32_t> choice) const {
-  Image image = base_;
+  Image image{.bytes = {base_.bytes.begin(),
+                        base_.bytes.begin() +
+                            static_cast<ptrdiff_t>(base_.existing * recording_.block_bytes)},
+              .existing = base_.existing};
   for (size_t i = 0; i < dirty_.size(); ++i) {
     if (choice[i] == 0) continue;
     const Version& version = recording_.versions[dirty_[i].versions[choice[i] - 1]];

@@ -35,8 +35,8 @@ struct MediumShape {
 
 // What a medium holds when there is no power.
 struct Image {
-  std::vector<uint8_t> bytes;
-  uint32_t existing = 0;  // blocks
+  std::vector<uint8_t> bytes;  // of the blocks that exist
+  uint32_t existing = 0;       // blocks
 };
 
 struct Event {
@@ -51,7 +51,8 @@ struct Version {
   Line bytes{};
 };
 struct Recording {
-  Image start;
+  Image start;  // with all blocks, those too that do not exist yet
+  size_t block_bytes = 0;
   std::vector<Event> events;
   std::vector<Version> versions;
 };
