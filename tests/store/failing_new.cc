@@ -13,7 +13,9 @@ thread_local bool all_fail = false;
 thread_local bool has_failed = false;
 
 bool fails_now() {
-  if (until_failure == 0 || --until_failure != 0) return false;
+  if (until_failure == 0) return false;
+  --until_failure;
+  if (until_failure != 0) return false;
   has_failed = true;
   if (all_fail) until_failure = 1;
   return true;

@@ -25,8 +25,8 @@ discards data, and looks what the index takes.
 
 constexpr uint64_t kObjects = 16;
 // The index takes at most so much for each mapping, and a little for an empty store.
-constexpr uint64_t kMaxBytesPerMapping = 64;
-constexpr uint64_t kEmptyBytes = 4 << 20;
+constexpr uint64_t kMaxBytesPerMapping = 100;
+constexpr uint64_t kEmptyBytes = 1 << 20;
 
 class Fragments {
  public:
