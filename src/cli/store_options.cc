@@ -35,9 +35,12 @@ constexpr const char* kDataVariable = "VERBENA_DATA";
 }
 
 [[nodiscard]] Result<store::DirectoryOptions, std::string> options_of(const StoreChoice& choice,
-                                                                      Need need) {
+                                                                      size_t folders, Need need) {
   store::DirectoryOptions options;
   options.store.read_only = need == Need::kRead;
+  if (!(choice.wait_seconds >= 0)) {
+    return fail(fmt::format("--wait is {}, which is no time to wait", choice.wait_seconds));
+  }
   if (choice.kind == "staged") {
     options.kind = store::Kind::kStaged;
   } else if (choice.kind != "mapped") {
@@ -51,7 +54,11 @@ constexpr const char* kDataVariable = "VERBENA_DATA";
   if (!choice.capacity.empty()) {
     const auto bytes = parse_size(choice.capacity);
     if (!bytes) return fail("--capacity: " + bytes.error());
-    if (*bytes == 0) return fail(std::string("--capacity: a store of no bytes holds nothing"));
+    // A block for data, and two for what the store needs itself.
+    const uint64_t least = 3 * folders * options.chunks_per_block * store::kChunkBytes;
+    if (*bytes < least) {
+      return fail(fmt::format("--capacity: a store takes {} at least", human_size(least)));
+    }
     options.capacity_bytes = *bytes;
   }
   return options;
@@ -131,8 +138,7 @@ void add_data_option(CLI::App& to, StoreChoice& choice) {
 void add_wait_option(CLI::App& to, StoreChoice& choice) {
   to.add_option("--wait", choice.wait_seconds,
                 "how long to wait for a store that another process uses (1)")
-      ->type_name("SECONDS")
-      ->check(CLI::NonNegativeNumber);
+      ->type_name("SECONDS");
 }
 
 void add_writing_options(CLI::App& to, StoreChoice& choice) {
@@ -167,7 +173,7 @@ std::optional<OpenedStore> open_store(const StoreChoice& choice, Need need, Repo
                  "which store? Name its folder with --data DIR, or in the variable VERBENA_DATA");
     return std::nullopt;
   }
-  const auto options = options_of(choice, need);
+  const auto options = options_of(choice, folders.size(), need);
   if (!options) {
     report.error(kUsage, "invalid", options.error());
     return std::nullopt;

@@ -110,7 +110,10 @@ class Put {
   void describe() const;
 
  private:
-  bool wrong(const store::Error& error) {
+  bool wrong(store::Error error) {
+    if (error.code == store::Code::kFull) {
+      error.what = fmt::format("the store is full ({}); the object is as it was", error.what);
+    }
     report_.error(error, options_.object);
     return false;
   }

@@ -276,7 +276,8 @@ class Refusals(StoreTest):
         for arguments in (["put"], ["put", "x"], ["get", "a"], ["rm"], ["ls", "--nothing"], ["put", "/dev/null", "a", "b"],
                           ["put", "--offset", "x", "/dev/null", "a"], ["put", "--offset", "1", "--append", "/dev/null", "a"],
                           ["put", "--kind", "x", "/dev/null", "a"], ["put", "--sync", "x", "/dev/null", "a"],
-                          ["put", "--capacity", "x", "/dev/null", "a"], ["get", "--length", "-1", "a", "-"]):
+                          ["put", "--capacity", "x", "/dev/null", "a"], ["put", "--capacity", "1M", "/dev/null", "a"],
+                          ["ls", "--wait", "-1"], ["ls", "--wait", "nan"], ["get", "--length", "-1", "a", "-"]):
             self.assertNotEqual(self.expect(USAGE, *arguments), "")
         for command in ("put", "get"):
             done = support.verbena(command, "/dev/null", "a")
@@ -375,7 +376,7 @@ class Refusals(StoreTest):
         data = content(20_000_000)
         self.put(data, "a", *small)
         said = self.put(content(60_000_000), "b", *small, status=FULL)
-        self.assertIn("b: ", said)
+        self.assertIn("b: the store is full", said)
         self.put(content(60_000_000), "a", *small, status=FULL)
         self.assertEqual(self.names(), ["a"])
         self.assertEqual(self.get("a"), data)
