@@ -2,12 +2,14 @@
 // Stores in folders: made, opened by one owner, verified by others, salvaged.
 #include "store/directory.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 
 #include <gtest/gtest.h>
 
 #include "store/crc_parts.h"
+#include "store/folder_shape.h"
 #include "store/record.h"
 
 namespace verbena::store {
@@ -179,6 +181,54 @@ TEST_F(DirectoryTest, SalvagesByTheLogOrWithoutIt) {
     EXPECT_EQ(read(store.store(), *store->find("two")), partly);
     EXPECT_FALSE(store->find("gone").has_value());
   }
+}
+
+// What has lost its superblocks is not one that was being made, which may be made anew.
+TEST_F(DirectoryTest, IsNotMadeAnewOverWhatIsLeft) {
+  enum class Loss : uint8_t { kSpoilt, kZeroed };
+  for (const Loss loss : {Loss::kSpoilt, Loss::kZeroed}) {
+    for (const bool two : {false, true}) {
+      fs::remove_all(at("a"));
+      fs::remove_all(at("b"));
+      std::vector<std::string> folders{at("a")};
+      std::vector<std::pair<std::string, uint64_t>> roots{{at("a/blocks.0of1.000"), 0},
+                                                          {at("a/blocks.0of1.000"), 64}};
+      if (two) {
+        folders.push_back(at("b"));
+        roots = {{at("a/blocks.0of2.000"), 0}, {at("b/blocks.1of2.000"), 0}};
+      }
+      {
+        auto store = make(folders);
+        ASSERT_TRUE(store->create_object(kOne) && store->write(kOne, 0, pattern(10'000, 1)));
+        ASSERT_TRUE(store->close());
+      }
+      for (const auto& [path, chunk] : roots) {
+        if (loss == Loss::kSpoilt) {
+          spoil(path, chunk * kChunkBytes + 5);
+        } else {
+          std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+          file.seekp(static_cast<std::streamoff>(chunk * kChunkBytes));
+          file << std::string(kChunkBytes, '\0');
+        }
+      }
+      for (int turn = 0; turn < 2; ++turn) {
+        EXPECT_FALSE(unfinished(folders));
+        EXPECT_EQ(DirectoryStore::create(folders, options_).error().code, Code::kExists);
+        std::ranges::reverse(folders);  // they may be named in any order
+      }
+    }
+  }
+}
+
+TEST_F(DirectoryTest, IsNotMadeAnewWhereItsFirstFileIsLost) {
+  {
+    auto store = make({at("a")});
+    for (uint64_t i = 0; fs::exists(at("a/blocks.0of1.001")) == false; ++i) {
+      ASSERT_TRUE(store->create_object({2, i}) && store->write({2, i}, 0, pattern(100'000, i)));
+    }
+  }
+  fs::remove(at("a/blocks.0of1.000"));
+  EXPECT_FALSE(unfinished({at("a")}));
 }
 
 TEST_F(DirectoryTest, RefusesAFormatItDoesNotKnow) {
