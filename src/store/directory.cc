@@ -183,20 +183,23 @@ bool same(const Damage& a, const Damage& b) {
 
 Result<ScrubReport> scrub(const std::vector<std::string>& folders, const Progress& progress) {
   if (folders.empty()) return fail(no_folder());
+  // Of a store in use, what was freed and written again meanwhile looks damaged, once: who wrote it
+  // may be gone by now. What is damaged looks so again, to who reads the log anew.
+  constexpr int kLooks = 6;
   auto report = scrub_once(folders, progress);
-  const auto fine = [&] { return report && report->damaged == 0; };
-  if (fine() || lock_all(folders, FolderLock::Mode::kRead)) return report;
-  // In use: what was freed and written again meanwhile looks damaged, once. What is damaged looks
-  // so again, to who reads the log anew.
-  for (int i = 0; i < 3 && !fine(); ++i) {
+  bool confirmed = false;
+  for (int i = 1; i < kLooks && !confirmed && !(report && report->damaged == 0); ++i) {
     std::this_thread::sleep_for(std::chrono::milliseconds(200));
     auto again = scrub_once(folders, progress);
     if (again && report) {
-      std::erase_if(again->damage, [&](const Damage& damage) {
+      const auto gone = std::erase_if(again->damage, [&](const Damage& damage) {
         return std::ranges::none_of(report->damage,
                                     [&](const Damage& other) { return same(damage, other); });
       });
-      again->damaged = again->damage.size();
+      again->damaged -= std::min<uint64_t>(gone, again->damaged);
+      confirmed = gone == 0;
+    } else {
+      confirmed = !again && !report && again.error().what == report.error().what;
     }
     report = std::move(again);
   }
