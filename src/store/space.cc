@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <bit>
 
+#include <fmt/format.h>
+
 #include "base/check.h"
 #include "store/medium_error.h"
 
@@ -174,6 +176,16 @@ void Space::unlink(Block& block) {
 
 Result<void> Space::make_room(uint64_t want, Purpose purpose) {
   const uint64_t kept = purpose == Purpose::kGrow ? kLastResort : 0;
+  // What can never fit is refused before the medium has grown for it.
+  const uint64_t blocks = std::min(backend_.capacity(), kPages * kPageBlocks);
+  const uint64_t held = data_blocks_ + log_blocks_;
+  const uint64_t most = free_ + ((blocks > held ? blocks - held : 0) << shift_);
+  if (want + kept > most) {
+    return fail(Error{Code::kFull,
+                      fmt::format("the store has room for {} chunks more, not for {}",
+                                  most > kept ? most - kept : 0, want),
+                      {}});
+  }
   while (free_ < want + kept) {
     const auto more = adopt(backend_.allocate(), false);
     if (!more) return fail(more.error());

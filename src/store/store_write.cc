@@ -215,10 +215,10 @@ Result<PreparedWrite> StoreImpl::prepare_write(ObjectId id, uint64_t offset, uin
     state.client = client;
     state.txn = next_txn();
     state.object = std::move(*object);
-    state.crcs.resize(state.range.end() - state.range.first());
-    if (const auto got = space_.allocate(state.crcs.size(), state.pieces); !got) {
-      return fail(got.error());
-    }
+    // First the chunks, for a range that does not fit is not worth the memory of its CRCs.
+    const uint64_t chunks = state.range.end() - state.range.first();
+    if (const auto got = space_.allocate(chunks, state.pieces); !got) return fail(got.error());
+    state.crcs.resize(chunks);
     uint64_t index = state.range.first();
     for (const Piece& piece : state.pieces) {
       if (const auto loaded = space_.load(piece.chunk, piece.count); !loaded) {
