@@ -24,6 +24,12 @@ class SpanSource final : public ByteSource {
   bool checksums_;
 };
 
+// What a write leaves to be verified after a crash: whole chunks, however few of their bytes it
+// has.
+uint64_t dirty_bytes(const Extents& range) {
+  return range.length == 0 ? 0 : (range.end() - range.first()) * kDataBytes;
+}
+
 }  // namespace
 
 Scratch& Scratch::mine() {
@@ -136,7 +142,7 @@ Result<void> StoreImpl::write_range(Object& object, const Extents& range, ByteSo
 Result<void> StoreImpl::write(ObjectId id, uint64_t offset, std::span<const uint8_t> bytes,
                               ClientId client) {
   if (const auto fine = check_range(offset, bytes.size()); !fine) return fine;
-  return attempt(bytes.size(), [&]() -> Result<void> {
+  return attempt(dirty_bytes({offset, bytes.size()}), [&]() -> Result<void> {
     const auto object = find(id);
     if (!object) return fail(object.error());
     if (const auto may = may_write(id, offset, bytes.size(), client); !may) return may;
@@ -257,7 +263,7 @@ Result<void> StoreImpl::commit(PreparedWrite::State& state, const PreparedWrite:
   if (crcs.message && *crcs.message != message) {
     return fail(mismatch(state.object->id, state.range, *crcs.message, message));
   }
-  return attempt(state.range.length, [&]() -> Result<void> {
+  return attempt(dirty_bytes(state.range), [&]() -> Result<void> {
     InPlaceSource source(state.range, state.crcs);
     Object& object = *state.object;
     if (const auto done = fill_whole(object, state.range, state.pieces, source, state.txn); !done) {
