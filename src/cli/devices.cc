@@ -144,8 +144,8 @@ void print_text(const Library& library, const Device& device, const Reach& reach
   }
 }
 
-[[nodiscard]] nlohmann::ordered_json json_of(const Library& library, const Device& device,
-                                             const Reach& reach) {
+[[nodiscard]] nlohmann::ordered_json device_json(const Library& library, const Device& device,
+                                                 const Reach& reach) {
   nlohmann::ordered_json gids = nlohmann::ordered_json::array();
   for (const Gid& gid : device.gids) {
     gids.push_back({{"index", gid.index},
@@ -199,7 +199,7 @@ int show_devices(const Environment& environment, bool json) {
   if (!devices) return say(devices.error());
   if (json) {
     auto list = nlohmann::ordered_json::array();
-    for (const Device& device : *devices) list.push_back(json_of(library, device, reach));
+    for (const Device& device : *devices) list.push_back(device_json(library, device, reach));
     std::printf("%s\n", nlohmann::ordered_json{{"devices", list}}.dump(2).c_str());
   } else {
     for (const Device& device : *devices) print_text(library, device, reach);

@@ -18,7 +18,7 @@
 namespace verbena::cli {
 namespace {
 
-constexpr const char* kAbout = R"text(Writes an object, or a part of it, to a file or a pipe.
+constexpr const char* kAboutGet = R"text(Writes an object, or a part of it, to a file or a pipe.
 
 Each byte is checked against the checksums that were made when it was put. A file appears when it is
 whole and right, in the place of the one that was there; into a pipe nothing goes that is not right.
@@ -181,7 +181,7 @@ int get(const GetOptions& options) {
 
 Command add_get(CLI::App& to) {
   const auto options = std::make_shared<GetOptions>();
-  CLI::App* const app = to.add_subcommand("get", kAbout);
+  CLI::App* const app = to.add_subcommand("get", kAboutGet);
   app->add_option("OBJECT", options->object, "a name, or high:low")->required();
   app->add_option("FILE", options->file, "what to write; - is the standard output")->required();
   add_data_option(*app, options->store);

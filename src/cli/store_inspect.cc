@@ -16,7 +16,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr const char* kAbout =
+constexpr const char* kAboutInspect =
     R"text(Shows a store as a whole: objects, space, log, and damage found at opening.
 
 It is opened for reading only; nothing is changed. `verbena scrub` verifies all data as well.
@@ -31,7 +31,7 @@ struct InspectOptions {
   bool segments = false;
 };
 
-[[nodiscard]] ordered_json json_of(const store::StoreInfo& info) {
+[[nodiscard]] ordered_json info_json(const store::StoreInfo& info) {
   return {{"tag", fmt::format("{:08x}", info.tag)},
           {"created", utc_time(info.created_ns)},
           {"folders", info.media},
@@ -40,16 +40,16 @@ struct InspectOptions {
           {"generation", info.generation}};
 }
 
-[[nodiscard]] ordered_json json_of(const store::SpaceInfo& space) {
+[[nodiscard]] ordered_json space_json(const store::SpaceInfo& space) {
   return {{"capacity_chunks", space.capacity}, {"used_chunks", space.used},
           {"pending_chunks", space.pending},   {"free_chunks", space.free},
           {"log_chunks", space.log},           {"chunk_data_bytes", store::kDataBytes},
           {"mappings", space.mappings},        {"index_bytes", space.index_bytes}};
 }
 
-[[nodiscard]] ordered_json json_of(const store::OpenReport& opening) {
+[[nodiscard]] ordered_json opening_json(const store::OpenReport& opening) {
   ordered_json damage = ordered_json::array();
-  for (const store::Damage& one : opening.damage) damage.push_back(cli::json_of(one));
+  for (const store::Damage& one : opening.damage) damage.push_back(json_of(one));
   return {{"clean", opening.clean},
           {"log_chunks_replayed", opening.log_chunks},
           {"chunks_verified", opening.verified_chunks},
@@ -98,7 +98,7 @@ void show_objects(const store::Store& store, bool segments, Report& report) {
     for (const store::ObjectInfo& object : page) {
       const bool draft = object.id.high == kDraftHigh;
       if (report.json()) {
-        ordered_json entry = cli::json_of(object);
+        ordered_json entry = json_of(object);
         entry["unfinished"] = draft;
         if (segments) {
           auto all = json_of_segments(store, object.id);
@@ -129,10 +129,10 @@ int inspect(const InspectOptions& options) {
   if (!opened) return report.finish();
   store::Store& store = opened->directory.store();
   if (report.json()) {
-    report.fields["store"] = json_of(store.info());
+    report.fields["store"] = info_json(store.info());
     report.fields["medium"] = store.medium_properties().name;
-    report.fields["opening"] = json_of(opened->report);
-    report.fields["space"] = json_of(store.space());
+    report.fields["opening"] = opening_json(opened->report);
+    report.fields["space"] = space_json(store.space());
   } else {
     print_summary(fmt::format("{}", fmt::join(options.store.folders, ", ")), *opened, report,
                   store);
@@ -149,7 +149,7 @@ int inspect(const InspectOptions& options) {
 
 Command add_inspect(CLI::App& to) {
   const auto options = std::make_shared<InspectOptions>();
-  CLI::App* const app = to.add_subcommand("inspect", kAbout);
+  CLI::App* const app = to.add_subcommand("inspect", kAboutInspect);
   app->add_option("DIR", options->store.folders, "the folders of one store")->required();
   add_wait_option(*app, options->store);
   app->add_flag("--segments", options->segments, "of each object, where its pieces lie");

@@ -23,7 +23,7 @@
 namespace verbena::cli {
 namespace {
 
-constexpr const char* kAbout = R"text(Keeps a file, or what comes through a pipe, as an object.
+constexpr const char* kAboutPut = R"text(Keeps a file, or what comes through a pipe, as an object.
 
 The object is there whole, or as it was before: also when the command is killed or the power goes.
 If the folder is missing or empty, a store is made in it.
@@ -252,7 +252,7 @@ int put(const PutOptions& options) {
 
 Command add_put(CLI::App& to) {
   const auto options = std::make_shared<PutOptions>();
-  CLI::App* const app = to.add_subcommand("put", kAbout);
+  CLI::App* const app = to.add_subcommand("put", kAboutPut);
   app->add_option("FILE", options->file, "what to read; - is the standard input")->required();
   app->add_option("OBJECT", options->object, "a name, or high:low")->required();
   add_data_option(*app, options->store);

@@ -7,6 +7,8 @@
 #include <fstream>
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "store/crc_parts.h"
 #include "store/folder_shape.h"
@@ -229,6 +231,97 @@ TEST_F(DirectoryTest, IsNotMadeAnewWhereItsFirstFileIsLost) {
   }
   fs::remove(at("a/blocks.0of1.000"));
   EXPECT_FALSE(unfinished({at("a")}));
+}
+
+// Who puts an object writes it under another number first, which is gone then.
+TEST_F(DirectoryTest, SalvagesWithoutLogWhatWasWrittenAsAnothers) {
+  const Bytes one = pattern(100'000, 1);
+  const Bytes two = pattern(50'000, 2);
+  for (const bool checkpoint : {false, true}) {
+    fs::remove_all(at("a"));
+    fs::remove_all(at("b"));
+    {
+      auto store = make({at("a")});
+      const ObjectId draft{9, 9};
+      ASSERT_TRUE(store->create_object(draft) && store->write(draft, 0, one));
+      ASSERT_TRUE(store->clone({.from = draft, .to = kOne, .to_name = "one"}));
+      ASSERT_TRUE(store->remove(draft));
+      // And one that was replaced, by what is shorter.
+      ASSERT_TRUE(store->create_object(kTwo, "two") && store->write(kTwo, 0, one));
+      ASSERT_TRUE(store->create_object(draft) && store->write(draft, 0, two));
+      ASSERT_TRUE(store->replace(kTwo, draft));
+      ASSERT_TRUE(store->close());
+    }
+    if (checkpoint) {
+      auto store = open({at("a")});
+      ASSERT_TRUE(store->checkpoint() && store->close());
+    }
+    spoil(at("a/blocks.0of1.000"), 5);
+    spoil(at("a/blocks.0of1.000"), 64 * kChunkBytes + 5);
+    const auto report = salvage({at("a")}, {at("b")});
+    ASSERT_TRUE(report.has_value()) << report.error().what;
+    EXPECT_FALSE(report->by_log);
+    EXPECT_EQ(report->objects, 2u);
+    auto store = open({at("b")});
+    ASSERT_TRUE(store->find("one") && store->find("two"));
+    EXPECT_EQ(read(store.store(), *store->find("one")), one);
+    EXPECT_EQ(read(store.store(), *store->find("two")), two);
+  }
+}
+
+// Who writes while it is verified may be gone when something looks wrong.
+TEST_F(DirectoryTest, IsVerifiedWhileOthersWriteAndAreGone) {
+  {
+    auto store = make({at("a")});
+    ASSERT_TRUE(store->create_object(kOne) && store->write(kOne, 0, pattern(100'000, 1)));
+  }
+  int writers = 0;
+  const auto report = scrub({at("a")}, [&](uint64_t, uint64_t) {
+    if (writers < 4) {
+      auto store = open({at("a")});
+      EXPECT_TRUE(store->write(kOne, 0, pattern(100'000, 2)));
+      ++writers;
+    }
+    return true;
+  });
+  ASSERT_TRUE(report.has_value()) << report.error().what;
+  EXPECT_EQ(report->damaged, 0u) << report->damage.front().field;
+  EXPECT_GT(writers, 0);
+}
+
+// Small writes make whole chunks, which are what opening after a crash has to verify.
+TEST_F(DirectoryTest, VerifiesNoMoreAfterACrashThanIsPromised) {
+  options_.store.flush_bytes = 16 * kDataBytes;
+  const pid_t writer = fork();
+  if (writer == 0) {
+    auto store = DirectoryStore::create({at("a")}, options_);
+    bool done = store && (*store)->create_object(kOne);
+    for (uint64_t i = 0; done && i < 500; ++i) {
+      done = (*store)->write(kOne, i * kDataBytes, pattern(1, i)).has_value();
+    }
+    _exit(done ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(writer, &status, 0), writer);
+  ASSERT_EQ(status, 0);
+  OpenReport report;
+  ASSERT_TRUE(DirectoryStore::open({at("a")}, options_, &report));
+  EXPECT_LE(report.verified_chunks, 2 * 16U);
+}
+
+TEST_F(DirectoryTest, DoesNotGrowForWhatCannotFit) {
+  auto store = make({at("a")});
+  ASSERT_TRUE(store->create_object(kOne));
+  const auto size = [&] {
+    uintmax_t sum = 0;
+    for (const auto& entry : fs::directory_iterator(at("a"))) sum += entry.file_size();
+    return sum;
+  };
+  const auto before = size();
+  const auto refused = store->prepare_write(kOne, 0, uint64_t{1} << 40);
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().code, Code::kFull);
+  EXPECT_EQ(size(), before);
 }
 
 TEST_F(DirectoryTest, RefusesAFormatItDoesNotKnow) {

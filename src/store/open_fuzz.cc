@@ -288,7 +288,7 @@ class Trial {
     const auto found = raw->scan({});
     VERBENA_CHECK(found);
     for (const auto& [number, object] : found->objects) {
-      for (const auto& [index, chunk] : object.chunks) VERBENA_CHECK(raw->data(chunk.number));
+      for (const auto& [index, chunk] : object) VERBENA_CHECK(raw->data(chunk.number));
     }
   }
   struct Folder {

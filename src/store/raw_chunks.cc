@@ -101,7 +101,11 @@ Result<RawFindings> RawChunks::scan(const Progress& progress) {
   const auto most =
       std::ranges::max_element(stores_, {}, [](const auto& entry) { return entry.second.chunks; });
   RawFindings findings;
-  if (most != stores_.end()) findings = std::move(most->second.findings);
+  if (most != stores_.end()) {
+    findings = std::move(most->second.findings);
+    findings.objects = most->second.history.objects();
+    std::erase_if(findings.objects, [](const auto& object) { return object.second.empty(); });
+  }
   findings.all = total;
   findings.bad = bad_;
   return findings;
@@ -116,19 +120,20 @@ void RawChunks::note(const uint8_t* chunk, uint64_t number) {
   const ChunkHead head = head_of(chunk);
   OfStore& store = stores_[head.store];
   ++store.chunks;
-  if ((head.flags & (kFlagLog | kFlagCheckpoint)) != 0) return note_log(chunk, store.findings);
+  if ((head.flags & (kFlagLog | kFlagCheckpoint)) != 0) return note_log(chunk, store);
   if (head.flags != 0 || head.birth.owner == 0 || head.birth.index >= kMaxIndex) return;
-  auto& latest = store.findings.objects[head.birth.owner].chunks[head.birth.index];
-  if (latest.txn < head.birth.txn) latest = {number, head.birth.txn, head.length};
+  store.history.wrote(head, number);
 }
 
-void RawChunks::note_log(const uint8_t* chunk, RawFindings& findings) {
+void RawChunks::note_log(const uint8_t* chunk, OfStore& store) {
+  RawFindings& findings = store.findings;
   const ChunkHead head = head_of(chunk);
   RecordReader reader({chunk, std::min<size_t>(head.length, kDataBytes)});
-  size_t uncommitted = findings.heirs.size();  // from here on of a transaction that goes on
+  std::vector<Record> records;  // up to one that makes no sense
   while (!reader.done()) {
     const auto record = reader.next();
-    if (!record) return;
+    if (!record) break;
+    records.push_back(*record);
     // A checkpoint's chunks count from 0: older than anything in the log is near enough.
     const uint64_t sequence = head.flags == kFlagLog ? head.birth.index : 0;
     if (const auto* create = std::get_if<CreateRecord>(&*record)) {
@@ -143,24 +148,9 @@ void RawChunks::note_log(const uint8_t* chunk, RawFindings& findings) {
       }
     } else if (const auto* gone = std::get_if<DeleteRecord>(&*record)) {
       findings.deleted.insert(gone->number);
-    } else if (const auto* clone = std::get_if<CloneRecord>(&*record)) {
-      if (clone->from_index == clone->to_index && clone->from != clone->to) {
-        findings.heirs.push_back(
-            {clone->from, clone->to, clone->to_index, clone->to_index + clone->count, 0});
-      }
-    } else if (const auto* map = std::get_if<MapRecord>(&*record)) {
-      for (const Run& run : map->runs) {
-        if (run.birth.owner == map->number || run.birth.index != run.index) continue;
-        findings.heirs.push_back(
-            {run.birth.owner, map->number, run.index, run.index + run.count, run.birth.txn});
-      }
-    } else if (const auto* commit = std::get_if<CommitRecord>(&*record)) {
-      for (; uncommitted < findings.heirs.size(); ++uncommitted) {
-        auto& heir = findings.heirs[uncommitted];
-        if (heir.txn == 0) heir.txn = commit->txn;
-      }
     }
   }
+  store.history.said(head, records);
 }
 
 Result<std::span<const uint8_t, kDataBytes>> RawChunks::data(uint64_t number) {

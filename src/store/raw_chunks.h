@@ -14,36 +14,19 @@
 
 #include "base/unique_fd.h"
 #include "store/chunk.h"
+#include "store/raw_history.h"
 #include "store/store.h"
 
 namespace verbena::store {
 
 // What a look at all chunks found.
 struct RawFindings {
-  struct Chunk {
-    uint64_t number = 0;
-    uint64_t txn = 0;
-    uint16_t length = 0;
-  };
-  struct Object {
-    std::map<uint64_t, Chunk> chunks;  // by index, the latest of each
-  };
   struct Name {
     std::optional<ObjectId> id;
     std::string name;
     uint64_t sequence = 0;  // of the log chunk that says so
   };
-  // Chunks that were written for one object and that the log gave to another, at the same place: by
-  // a clone, or as the replacement of an older one.
-  struct Heir {
-    uint64_t from = 0;  // numbers of objects
-    uint64_t to = 0;
-    uint64_t first = 0;  // indices of chunks
-    uint64_t end = 0;
-    uint64_t txn = 0;  // none that is younger
-  };
-  std::map<uint64_t, Object> objects;  // by number
-  std::vector<Heir> heirs;
+  std::map<uint64_t, RawHistory::Object> objects;  // by number
   std::unordered_map<uint64_t, Name> names;
   std::set<uint64_t> deleted;
   uint64_t all = 0;  // chunks looked at
@@ -64,15 +47,17 @@ class RawChunks {
   };
   [[nodiscard]] Result<void> read(uint64_t number, uint32_t count);
   void note(const uint8_t* chunk, uint64_t number);
-  static void note_log(const uint8_t* chunk, RawFindings& findings);
+
+  struct OfStore {
+    uint64_t chunks = 0;
+    RawHistory history;
+    RawFindings findings;
+  };
+  static void note_log(const uint8_t* chunk, OfStore& store);
 
   std::vector<File> files_;  // numbers count through all of them
   std::vector<uint8_t> buffer_;
   // By the tag of the store: files may have been another's before.
-  struct OfStore {
-    uint64_t chunks = 0;
-    RawFindings findings;
-  };
   std::map<uint32_t, OfStore> stores_;
   uint64_t bad_ = 0;
 };

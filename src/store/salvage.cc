@@ -3,7 +3,6 @@
 // bare chunks, each of which says for which object it was written, and when.
 #include <algorithm>
 #include <optional>
-#include <set>
 
 #include <fmt/format.h>
 
@@ -41,21 +40,15 @@ class Salvage {
   }
 
   Result<void> from_chunks(RawChunks& raw) {
-    auto found = raw.scan([&](uint64_t done, uint64_t all) { return go_on(done, 2 * all); });
+    const auto found = raw.scan([&](uint64_t done, uint64_t all) { return go_on(done, 2 * all); });
     if (!found) return fail(found.error());
-    const std::set<uint64_t> inherited = inherit(*found);
     report.bad_chunks = found->bad;
     guess(
-        "the log cannot be read: of each chunk of an object the latest one was taken, even if the "
-        "object was truncated since; clones that were never written to are not there");
-    guess_what_is_missing(*found);
+        "the log cannot be read as a whole: objects are put together from what is left of it and "
+        "of "
+        "data; what a lost part of the log took away may be there again");
     for (const auto& [number, object] : found->objects) {
-      if (found->deleted.contains(number)) {
-        if (!inherited.contains(number)) {
-          guess(fmt::format("object number {} was deleted and is left out", number));
-        }
-        continue;
-      }
+      if (found->deleted.contains(number)) continue;  // what others have of it is theirs
       if (const auto done = rebuild(raw, *found, number, object); !done) return done;
     }
     return {};
@@ -71,53 +64,6 @@ class Salvage {
     return !progress_ || progress_(done, all);
   }
   static Result<void> stopped() { return fail(Error{Code::kInvalid, "stopped", {}}); }
-
-  // What was written for objects that are gone belongs to those that the log gave it to. Answers
-  // whose it was. An heir may be gone in turn, and have heirs.
-  static std::set<uint64_t> inherit(RawFindings& found) {
-    std::set<uint64_t> inherited;
-    for (bool more = true; more;) {
-      more = false;
-      for (const RawFindings::Heir& heir : found.heirs) {
-        const auto from = found.objects.find(heir.from);
-        if (from == found.objects.end() || !found.deleted.contains(heir.from)) continue;
-        const auto& chunks = from->second.chunks;
-        for (auto at = chunks.lower_bound(heir.first); at != chunks.end() && at->first < heir.end;
-             ++at) {
-          if (at->second.txn > heir.txn) continue;
-          auto& latest = found.objects[heir.to].chunks[at->first];
-          if (latest.txn >= at->second.txn) continue;
-          latest = at->second;
-          inherited.insert(heir.from);
-          more = true;
-        }
-      }
-    }
-    return inherited;
-  }
-  // A chunk that was shared is not kept apart from a younger one that was written in its place.
-  void guess_what_is_missing(const RawFindings& found) {
-    std::set<uint64_t> missing;
-    for (const RawFindings::Heir& heir : found.heirs) {
-      const auto from = found.objects.find(heir.from);
-      const auto to = found.objects.find(heir.to);
-      if (from == found.objects.end() || to == found.objects.end()) continue;
-      const auto& chunks = from->second.chunks;
-      for (auto at = chunks.lower_bound(heir.first); at != chunks.end() && at->first < heir.end;
-           ++at) {
-        if (at->second.txn > heir.txn && !to->second.chunks.contains(at->first)) {
-          missing.insert(heir.to);
-        }
-      }
-    }
-    for (const uint64_t number : missing) {
-      if (found.deleted.contains(number)) continue;
-      guess(
-          fmt::format("object number {} shared chunks with another that was written since: some "
-                      "may be zeros now",
-                      number));
-    }
-  }
 
   // One object, segment by segment, so that holes stay holes.
   Result<void> bring(Store& from, const ObjectInfo& object, uint64_t all) {
@@ -164,7 +110,7 @@ class Salvage {
   }
 
   Result<void> rebuild(RawChunks& raw, const RawFindings& found, uint64_t number,
-                       const RawFindings::Object& object) {
+                       const RawHistory::Object& object) {
     ObjectId id{0, number};
     std::string name;
     const auto known = found.names.find(number);
@@ -184,7 +130,7 @@ class Salvage {
       name.clear();
     }
     if (const auto made = to_.create_object(id, name); !made) return made;
-    for (const auto& [index, chunk] : object.chunks) {
+    for (const auto& [index, chunk] : object) {
       const auto bytes = raw.data(chunk.number);
       if (!bytes) {
         ++report.bad_chunks;

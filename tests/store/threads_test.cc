@@ -144,6 +144,10 @@ TEST_P(StoreThreadsTest, ClonesOntoWhatComesAndGoes) {
   constexpr ObjectId kTo{7, 2};
   ASSERT_TRUE(store_->create_object(kFrom) &&
               store_->write(kFrom, 0, std::vector<uint8_t>(20'000, 1)));
+  CloneRequest request;
+  request.from = kFrom;
+  request.to = kTo;
+  request.allow_existing = true;
   std::atomic<int> failed = 0;
   std::vector<std::thread> threads;
   for (int i = 0; i < 3; ++i) {
@@ -151,7 +155,7 @@ TEST_P(StoreThreadsTest, ClonesOntoWhatComesAndGoes) {
       for (int round = 0; round < 1000; ++round) {
         if (i == 0) {
           static_cast<void>(store_->remove(kTo));
-        } else if (!store_->clone({.from = kFrom, .to = kTo, .allow_existing = true})) {
+        } else if (!store_->clone(request)) {
           ++failed;
         }
       }

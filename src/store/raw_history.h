@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// What happened to a store's objects, as far as chunks of data and of the log that are left tell
+// it, in whatever order they are found. For salvaging: what an object has may have been written as
+// another's, which is gone by now.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <unordered_map>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "store/chunk.h"
+#include "store/record.h"
+
+namespace verbena::store {
+
+class RawHistory {
+ public:
+  struct Chunk {
+    uint64_t number = 0;  // as it was found
+    uint64_t txn = 0;
+    uint16_t length = 0;
+  };
+  using Object = std::map<uint64_t, Chunk>;  // by index
+
+  void wrote(const ChunkHead& head, uint64_t number);
+  // The records of a log chunk, or of a checkpoint's, in their order.
+  void said(const ChunkHead& head, std::span<const Record> records);
+  // Objects by number as all of it leaves them, those that were deleted, too.
+  [[nodiscard]] std::map<uint64_t, Object> objects() const;
+
+ private:
+  using Change = std::variant<TruncateRecord, CloneRecord>;
+  // A checkpoint's: chunks that an object has of another.
+  struct Shared {
+    uint64_t txn = 0;
+    uint64_t number = 0;
+    Run run;
+  };
+  struct Write {
+    uint64_t number = 0;
+    uint16_t length = 0;
+    Birth birth;
+  };
+  using Place = std::pair<uint64_t, uint64_t>;  // of a log chunk: epoch and sequence
+  struct LogChunk {
+    std::optional<uint64_t> first_commit;
+    std::vector<Change> open;  // of a transaction that ends in a later chunk
+  };
+  [[nodiscard]] std::optional<uint64_t> end_of(Place place) const;
+
+  std::unordered_map<uint64_t, Write> writes_;  // by the chunk's id
+  std::vector<Shared> shared_;
+  std::vector<std::pair<uint64_t, Change>> changes_;  // with their transactions
+  std::map<Place, LogChunk> log_;
+};
+
+}  // namespace verbena::store
