@@ -27,13 +27,17 @@ std::optional<ObjectId> Catalog::named(std::string_view name) const {
   return object == nullptr ? std::nullopt : std::optional(object->id);
 }
 
-std::vector<ObjectRef> Catalog::page(const std::optional<Cursor>& after, size_t limit) const {
+std::vector<ObjectRef> Catalog::page(const std::optional<Cursor>& after, size_t limit,
+                                     std::optional<Cursor>* last) const {
   const std::shared_lock lock(lock_);
   std::vector<ObjectRef> objects;
   objects.reserve(std::min(limit, ordered_.size()));
   auto next = after ? ordered_.upper_bound(KeyView{after->name, after->id}) : ordered_.begin();
   for (; next != ordered_.end() && objects.size() < limit; ++next) {
     objects.push_back(next->second.share());
+  }
+  if (last != nullptr && !objects.empty()) {
+    *last = Cursor{std::prev(next)->first.first, std::prev(next)->first.second};
   }
   return objects;
 }
@@ -55,13 +59,12 @@ uint64_t Catalog::bytes() const {
   // In pages: objects' locks come before this one's.
   std::optional<Cursor> after;
   for (;;) {
-    const auto objects = page(after, 1024);
+    const auto objects = page(after, 1024, &after);
     for (const ObjectRef& object : objects) {
       const std::shared_lock lock(object->lock);
       sum += kObject + object->table.bytes();
     }
     if (objects.size() < 1024) return sum;
-    after = Cursor{name_of(*objects.back()), objects.back()->id};
   }
 }
 

@@ -32,7 +32,9 @@ class Catalog {
   [[nodiscard]] ObjectRef find(ObjectId id) const;
   [[nodiscard]] std::optional<ObjectId> named(std::string_view name) const;
   // References to up to `limit` objects behind `after`, in order.
-  [[nodiscard]] std::vector<ObjectRef> page(const std::optional<Cursor>& after, size_t limit) const;
+  // *last, if not null: where the next page begins behind.
+  [[nodiscard]] std::vector<ObjectRef> page(const std::optional<Cursor>& after, size_t limit,
+                                            std::optional<Cursor>* last = nullptr) const;
   [[nodiscard]] std::string name_of(const Object& object) const;
   [[nodiscard]] size_t size() const;
   // Memory that objects and their tables take, roughly.
@@ -45,6 +47,7 @@ class Catalog {
   }
 
   // With the lock held:
+  [[nodiscard]] size_t count() const { return ordered_.size(); }
   [[nodiscard]] Object* by_id(ObjectId id) const;
   [[nodiscard]] Object* by_name(std::string_view name) const;
   // All or nothing if memory runs out.

@@ -90,7 +90,19 @@ Result<std::vector<FolderLock>> lock_all(const std::vector<std::string>& folders
   return locks;
 }
 
-Error no_folder() { return {Code::kInvalid, "a store needs a folder", {}}; }
+// At least one, and none twice.
+Result<void> check_folders(const std::vector<std::string>& folders) {
+  if (folders.empty()) return fail(Error{Code::kInvalid, "a store needs a folder", {}});
+  for (size_t i = 0; i < folders.size(); ++i) {
+    for (size_t j = 0; j < i; ++j) {
+      std::error_code ignored;
+      if (folders[i] == folders[j] || fs::equivalent(folders[i], folders[j], ignored)) {
+        return fail(Error{Code::kInvalid, fmt::format("{} is named twice", folders[i]), {}});
+      }
+    }
+  }
+  return {};
+}
 
 }  // namespace
 
@@ -107,7 +119,7 @@ Store& DirectoryStore::store() { return *parts_->store; }
 
 Result<DirectoryStore> DirectoryStore::create(const std::vector<std::string>& folders,
                                               const DirectoryOptions& options) {
-  if (folders.empty()) return fail(no_folder());
+  if (const auto fine = check_folders(folders); !fine) return fail(fine.error());
   for (const std::string& folder : folders) {
     std::error_code error;
     fs::create_directories(folder, error);
@@ -137,7 +149,7 @@ Result<DirectoryStore> DirectoryStore::create(const std::vector<std::string>& fo
 
 Result<DirectoryStore> DirectoryStore::open(const std::vector<std::string>& folders,
                                             const DirectoryOptions& options, OpenReport* report) {
-  if (folders.empty()) return fail(no_folder());
+  if (const auto fine = check_folders(folders); !fine) return fail(fine.error());
   for (const std::string& folder : folders) {
     if (!holds_store(folder)) {
       return fail(Error{Code::kNoStore, fmt::format("there is no store in {}", folder), {}});
@@ -182,7 +194,7 @@ bool same(const Damage& a, const Damage& b) {
 }  // namespace
 
 Result<ScrubReport> scrub(const std::vector<std::string>& folders, const Progress& progress) {
-  if (folders.empty()) return fail(no_folder());
+  if (const auto fine = check_folders(folders); !fine) return fail(fine.error());
   // Of a store in use, what was freed and written again meanwhile looks damaged, once: who wrote it
   // may be gone by now. What is damaged looks so again, to who reads the log anew.
   constexpr int kLooks = 6;

@@ -103,7 +103,8 @@ TEST_F(DirectoryTest, LiesInSeveralFoldersNamedInAnyOrder) {
     ASSERT_TRUE(store->close());
   }
   EXPECT_EQ(DirectoryStore::open({at("a"), at("b")}, options_).error().code, Code::kInvalid);
-  EXPECT_EQ(DirectoryStore::open({at("a"), at("b"), at("b")}, options_).error().code, Code::kInUse);
+  EXPECT_EQ(DirectoryStore::open({at("a"), at("b"), at("b")}, options_).error().code,
+            Code::kInvalid);
   auto store = open({at("c"), at("a"), at("b")});
   EXPECT_EQ(read(store.store(), kOne), bytes);
   EXPECT_EQ(store->info().media, 3u);
@@ -186,6 +187,14 @@ TEST_F(DirectoryTest, SalvagesByTheLogOrWithoutIt) {
 }
 
 // What has lost its superblocks is not one that was being made, which may be made anew.
+TEST_F(DirectoryTest, IsNotSalvagedIntoItself) {
+  { auto store = make({at("a")}); }
+  for (const char* to : {"a", "a/b", "a/../a/b/c"}) {
+    EXPECT_EQ(salvage({at("a")}, {at(to)}).error().code, Code::kInvalid) << to;
+  }
+  EXPECT_TRUE(salvage({at("a")}, {at("ab")}).has_value());
+}
+
 TEST_F(DirectoryTest, IsNotMadeAnewOverWhatIsLeft) {
   enum class Loss : uint8_t { kSpoilt, kZeroed };
   for (const Loss loss : {Loss::kSpoilt, Loss::kZeroed}) {

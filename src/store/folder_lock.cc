@@ -3,6 +3,8 @@
 
 #include <array>
 #include <cerrno>
+#include <charconv>
+#include <csignal>
 #include <cstring>
 
 #include <fcntl.h>
@@ -17,16 +19,20 @@ std::string owner_of(int file) {
   std::array<char, 32> text{};
   const ssize_t n = pread(file, text.data(), text.size() - 1, 0);
   const std::string owner(text.data(), n > 0 ? static_cast<size_t>(n) : 0);
-  const bool number =
-      !owner.empty() && owner.find_first_not_of("0123456789\n") == std::string::npos;
-  return number ? " (process " + owner.substr(0, owner.find('\n')) + ")" : "";
+  pid_t process = 0;
+  const auto parsed = std::from_chars(owner.data(), owner.data() + owner.size(), process);
+  // It may be long gone, and those that have the store read it.
+  if (parsed.ec != std::errc{} || process <= 0 || (kill(process, 0) != 0 && errno == ESRCH)) {
+    return "";
+  }
+  return fmt::format(" (process {})", process);
 }
 
 }  // namespace
 
 Result<FolderLock> FolderLock::take(const std::string& folder, Mode mode) {
   const std::string path = folder + "/lock";
-  UniqueFd file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644));
+  UniqueFd file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
   // Somebody who may not write can still read, and so can all on a file system that is read-only.
   if (!file.valid() && mode == Mode::kRead && (errno == EACCES || errno == EROFS)) {
     file = UniqueFd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));

@@ -2,6 +2,7 @@
 #include "store/raw_history.h"
 
 #include <algorithm>
+#include <tuple>
 
 namespace verbena::store {
 
@@ -51,11 +52,12 @@ std::map<uint64_t, RawHistory::Object> RawHistory::objects() const {
   struct Event {
     uint64_t txn = 0;
     std::variant<TruncateRecord, CloneRecord, const Shared*, const Write*> what;
-    [[nodiscard]] auto order() const { return std::pair(txn, what.index()); }
+    size_t found = 0;  // in the order in which they were found, where nothing else tells
+    [[nodiscard]] auto order() const { return std::tuple(txn, what.index(), found); }
   };
   std::vector<Event> events;
   const auto add = [&](uint64_t txn, const Change& change) {
-    std::visit([&](const auto& record) { events.push_back({txn, record}); }, change);
+    std::visit([&](const auto& record) { events.push_back({txn, record, 0}); }, change);
   };
   for (const auto& [txn, change] : changes_) add(txn, change);
   for (const auto& [place, chunk] : log_) {
@@ -63,10 +65,13 @@ std::map<uint64_t, RawHistory::Object> RawHistory::objects() const {
     if (!txn) continue;
     for (const Change& change : chunk.open) add(*txn, change);
   }
-  for (const Shared& shared : shared_) events.push_back({shared.txn, &shared});
-  for (const auto& [id, write] : writes_) events.push_back({write.birth.txn, &write});
-  std::ranges::stable_sort(events, {}, &Event::order);
+  for (const Shared& shared : shared_) events.push_back({shared.txn, &shared, 0});
+  for (const auto& [id, write] : writes_) events.push_back({write.birth.txn, &write, 0});
+  for (size_t i = 0; i < events.size(); ++i) events[i].found = i;
+  std::ranges::sort(events, {}, &Event::order);
 
+  // Clones of clones of clones: what a log that was made for it may ask for is bounded.
+  uint64_t room = 16 * writes_.size() + 1'000'000;
   std::map<uint64_t, Object> objects;
   const auto happen = [&](const auto& what) {
     using What = std::decay_t<decltype(what)>;
@@ -77,7 +82,8 @@ std::map<uint64_t, RawHistory::Object> RawHistory::objects() const {
       std::vector<std::pair<uint64_t, Chunk>> copies;
       const Object& from = objects[what.from];
       for (auto at = from.lower_bound(what.from_index);
-           at != from.end() && at->first - what.from_index < what.count; ++at) {
+           at != from.end() && at->first - what.from_index < what.count && room > 0; ++at) {
+        --room;
         copies.emplace_back(at->first - what.from_index + what.to_index, at->second);
       }
       Object& to = objects[what.to];

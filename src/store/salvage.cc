@@ -2,6 +2,7 @@
 // A new store from what is left of an old one: by its log where that can be read, otherwise from
 // bare chunks, each of which says for which object it was written, and when.
 #include <algorithm>
+#include <filesystem>
 #include <optional>
 
 #include <fmt/format.h>
@@ -18,6 +19,14 @@ constexpr size_t kPieceBytes = 256 * kDataBytes;
 constexpr size_t kMaxGuesses = 1000;
 // The high half of ids for objects whose own is another's.
 constexpr uint64_t kInstead = 0x73616c7661676564;
+
+// Whether a folder, which may not be there yet, is another or lies below it.
+bool lies_in(const std::string& folder, const std::string& other) {
+  std::error_code ignored;
+  const auto inner = std::filesystem::weakly_canonical(folder, ignored);
+  const auto outer = std::filesystem::weakly_canonical(other, ignored);
+  return std::ranges::mismatch(outer, inner).in1 == outer.end();
+}
 
 class Salvage {
  public:
@@ -154,6 +163,17 @@ class Salvage {
 
 Result<SalvageReport> salvage(const std::vector<std::string>& from,
                               const std::vector<std::string>& to, const Progress& progress) {
+  for (const std::string& new_one : to) {
+    for (const std::string& old_one : from) {
+      if (lies_in(new_one, old_one)) {
+        return fail(
+            Error{Code::kInvalid,
+                  fmt::format("{} lies in {}, which must stay as it is; name another folder",
+                              new_one, old_one),
+                  {}});
+      }
+    }
+  }
   DirectoryOptions reading;
   reading.store.read_only = true;
   auto old = DirectoryStore::open(from, reading);

@@ -46,12 +46,11 @@ class StoreImpl::Scrub {
     all_ = store_.space_.numbers().used;
     std::optional<Cursor> after;
     for (;;) {
-      const auto page = store_.catalog_.page(after, 64);
+      const auto page = store_.catalog_.page(after, 64, &after);
       for (const ObjectRef& object : page) {
         if (const auto done = add_object(*object); !done) return fail(done.error());
       }
       if (page.size() < 64) break;
-      after = Cursor{store_.catalog_.name_of(*page.back()), page.back()->id};
     }
     if (const auto done = verify_pinned(); !done) return fail(done.error());
     if (const auto done = scrub_log(); !done) return fail(done.error());

@@ -39,6 +39,8 @@ struct Options {
   uint64_t flush_bytes = uint64_t{32} << 20;
   // Runs of chunks that objects may consist of, all together: bounds the memory of the index.
   uint64_t max_mappings = 16'000'000;
+  // And how many of those: they take about 500 bytes each, and three times their name.
+  uint64_t max_objects = 4'000'000;
   // Refuse writes into ranges that other clients have registered.
   bool enforce_ranges = false;
   // Off for benchmarks alone, to see what checksums cost; such a store cannot be opened again.

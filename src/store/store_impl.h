@@ -154,7 +154,8 @@ class StoreImpl {
                                         const std::function<void(Log::Entry&)>& append);
   void forget(Object& object);
   [[nodiscard]] Result<void> cut(Object& object, uint64_t size);
-  [[nodiscard]] ObjectInfo info_of(const Object& object) const;
+  // None if it was removed meanwhile.
+  [[nodiscard]] std::optional<ObjectInfo> info_of(const Object& object) const;
 
   // --- chunks (chunk_io.cc)
   [[nodiscard]] Error damage(const Object& object, const Run& run, uint32_t i, const uint8_t* chunk,

@@ -83,6 +83,13 @@ Result<void> StoreImpl::add_object(const ObjectRef& object, size_t bytes, uint64
                       {}});
   }
   if (catalog_.by_name(object->name) != nullptr) return fail(name_taken(object->name));
+  if (catalog_.count() >= options_.max_objects) {
+    return fail(Error{Code::kFull,
+                      fmt::format("the store has {} objects, and may have no more; remove some, or "
+                                  "open it with a higher max_objects",
+                                  options_.max_objects),
+                      {}});
+  }
   catalog_.insert(object);
   const uint64_t index_bytes = checkpoint_bytes(object->name);
   if (log_) {
@@ -249,10 +256,11 @@ Result<void> StoreImpl::cut(Object& object, uint64_t size) {
   return {};
 }
 
-ObjectInfo StoreImpl::info_of(const Object& object) const {
+std::optional<ObjectInfo> StoreImpl::info_of(const Object& object) const {
   ObjectInfo info;
   info.name = catalog_.name_of(object);
   const std::shared_lock lock(object.lock);
+  if (object.removed) return std::nullopt;
   info.id = object.id;
   info.number = object.number;
   info.size = object.size;
@@ -266,12 +274,23 @@ ObjectInfo StoreImpl::info_of(const Object& object) const {
 Result<ObjectInfo> StoreImpl::stat(ObjectId id) const {
   const auto object = find(id);
   if (!object) return fail(object.error());
-  return info_of(**object);  // as it was when it was found
+  const auto info = info_of(**object);
+  if (!info) return fail(no_such(id));
+  return *info;
 }
 
 std::vector<ObjectInfo> StoreImpl::list(const std::optional<Cursor>& after, size_t limit) const {
   std::vector<ObjectInfo> infos;
-  for (const ObjectRef& object : catalog_.page(after, limit)) infos.push_back(info_of(*object));
+  // Those that were removed meanwhile make room for the next: an empty page is the end.
+  std::optional<Cursor> last = after;
+  while (infos.size() < limit) {
+    const size_t wanted = limit - infos.size();
+    const auto page = catalog_.page(last, wanted, &last);
+    for (const ObjectRef& object : page) {
+      if (auto info = info_of(*object)) infos.push_back(std::move(*info));
+    }
+    if (page.size() < wanted) break;
+  }
   return infos;
 }
 

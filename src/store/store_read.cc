@@ -10,7 +10,6 @@ namespace verbena::store {
 
 Result<size_t> StoreImpl::read(ObjectId id, uint64_t offset, std::span<uint8_t> bytes,
                                uint32_t* crc) const {
-  if (const auto fine = check_range(offset, bytes.size()); !fine) return fail(fine.error());
   const auto object = find(id);
   if (!object) return fail(object.error());
   const std::shared_lock lock((*object)->lock);
@@ -67,9 +66,11 @@ PreparedRead::PreparedRead() = default;
 PreparedRead::PreparedRead(PreparedRead&&) noexcept = default;
 PreparedRead& PreparedRead::operator=(PreparedRead&&) noexcept = default;
 PreparedRead::~PreparedRead() = default;
-std::span<const Scatter> PreparedRead::pieces() const { return state_->scatter; }
-uint64_t PreparedRead::length() const { return state_->length; }
-uint32_t PreparedRead::crc() const { return state_->crc; }
+std::span<const Scatter> PreparedRead::pieces() const {
+  return state_ ? std::span<const Scatter>(state_->scatter) : std::span<const Scatter>();
+}
+uint64_t PreparedRead::length() const { return state_ ? state_->length : 0; }
+uint32_t PreparedRead::crc() const { return state_ ? state_->crc : crc_of_zeros(0); }
 
 // The CRC of a chunk's data as it is stored, if the chunk is the one that belongs there. The data
 // is not looked at: whoever gets it compares.
@@ -85,7 +86,6 @@ Result<uint32_t> StoreImpl::stored_crc(const Object& object, const Run& run, uin
 }
 
 Result<PreparedRead> StoreImpl::prepare_read(ObjectId id, uint64_t offset, uint64_t length) const {
-  if (const auto fine = check_range(offset, length); !fine) return fail(fine.error());
   try {
     const auto object = find(id);
     if (!object) return fail(object.error());
@@ -104,11 +104,12 @@ Result<PreparedRead> StoreImpl::prepare_read(ObjectId id, uint64_t offset, uint6
     // So many zeros, in pieces of what a number holds.
     const auto zeros_until = [&](uint64_t end) {
       if (end > at) state.crc = crc_zeros_after(state.crc, end - at);
-      while (at < end) {
-        const auto bytes = static_cast<uint32_t>(std::min<uint64_t>(end - at, uint32_t{1} << 30));
-        state.scatter.push_back({nullptr, bytes, 0, 1});
-        at += bytes;
-      }
+      constexpr uint64_t kMost = uint64_t{1} << 30;
+      const auto whole = static_cast<uint32_t>(end > at ? (end - at) / kMost : 0);
+      if (whole > 0) state.scatter.push_back({nullptr, kMost, 0, whole});
+      at += whole * kMost;
+      if (at < end) state.scatter.push_back({nullptr, static_cast<uint32_t>(end - at), 0, 1});
+      at = std::max(at, end);
     };
     Result<void> result;
     std::array<uint8_t, kDataBytes> discard;

@@ -245,6 +245,35 @@ TEST_F(StoreTest, ListsInPages) {
   EXPECT_EQ(seen, expected);
 }
 
+TEST_F(StoreTest, ReadsAtTheEdgesOfWhatCanBe) {
+  ASSERT_TRUE(store_->create_object(kOne));
+  ASSERT_TRUE(store_->truncate(kOne, kMaxSize));
+  Bytes bytes(100);
+  EXPECT_EQ(store_->read(kOne, kMaxSize - 10, bytes).value_or(99), 10u);
+  EXPECT_EQ(store_->read(kOne, kMaxSize, bytes).value_or(99), 0u);
+  EXPECT_EQ(store_->read(kOne, UINT64_MAX, bytes).value_or(99), 0u);
+  EXPECT_EQ(store_->write(kOne, kMaxSize - 10, bytes).error().code, Code::kInvalid);
+  write(kOne, kMaxSize - 100, pattern(100, 1));
+  // However long a hole is, few pieces say so.
+  const auto pinned = store_->prepare_read(kOne, 0, UINT64_MAX);
+  ASSERT_TRUE(pinned.has_value());
+  EXPECT_EQ(pinned->length(), kMaxSize);
+  ASSERT_LE(pinned->pieces().size(), 5u);
+  uint64_t sum = 0;
+  for (const Scatter& piece : pinned->pieces()) sum += uint64_t{piece.bytes} * piece.count;
+  EXPECT_EQ(sum, kMaxSize);
+}
+
+TEST_F(StoreTest, ObjectsAreBounded) {
+  Options options;
+  options.max_objects = 3;
+  make(options);
+  for (uint64_t i = 1; i <= 3; ++i) ASSERT_TRUE(store_->create_object({0, i}));
+  EXPECT_EQ(store_->create_object({0, 4}).error().code, Code::kFull);
+  ASSERT_TRUE(store_->remove({0, 2}));
+  EXPECT_TRUE(store_->create_object({0, 4}));
+}
+
 TEST_F(StoreTest, ScrubFindsWhatIsSpoilt) {
   ASSERT_TRUE(store_->create_object(kOne));
   write(kOne, 0, pattern(100'000, 1));

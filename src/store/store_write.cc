@@ -178,7 +178,9 @@ PreparedWrite::PreparedWrite() = default;
 PreparedWrite::PreparedWrite(PreparedWrite&&) noexcept = default;
 PreparedWrite& PreparedWrite::operator=(PreparedWrite&&) noexcept = default;
 PreparedWrite::~PreparedWrite() = default;
-std::span<const Scatter> PreparedWrite::pieces() const { return state_->scatter; }
+std::span<const Scatter> PreparedWrite::pieces() const {
+  return state_ ? std::span<const Scatter>(state_->scatter) : std::span<const Scatter>();
+}
 
 Result<void> PreparedWrite::commit(const Crcs& crcs) {
   if (!state_ || state_->committed) {
