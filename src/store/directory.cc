@@ -201,7 +201,7 @@ Result<ScrubReport> scrub(const std::vector<std::string>& folders, const Progres
   auto report = scrub_once(folders, progress);
   bool confirmed = false;
   for (int i = 1; i < kLooks && !confirmed && !(report && report->damaged == 0); ++i) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    std::this_thread::sleep_for(std::chrono::milliseconds(10) * (1 << 2 * (i - 1)));
     auto again = scrub_once(folders, progress);
     if (again && report) {
       const auto gone = std::erase_if(again->damage, [&](const Damage& damage) {
