@@ -122,7 +122,7 @@ RecordingMedium::~RecordingMedium() = default;
 void RecordingMedium::restore(const Image& image, bool record) {
   const std::lock_guard lock(mutex_);
   VERBENA_CHECK(image.bytes.size() <= shape_.bytes());
-  std::memcpy(memory_->get(), image.bytes.data(), image.bytes.size());
+  std::ranges::copy(image.bytes, memory_->get());
   // What another life made behind it never was.
   if (const size_t made = existing_ * shape_.block_bytes(); made > image.bytes.size()) {
     std::memset(memory_->get() + image.bytes.size(), 0, made - image.bytes.size());
