@@ -70,8 +70,18 @@ Result<std::unique_ptr<medium::Backend>> open_backend(const std::vector<std::str
     medium::StagedOptions staged;
     staged.files = files;
     staged.memory.registrar = options.registrar;
-    auto opened = options.kind == Kind::kStaged ? medium::open_staged_backend(staged)
-                                                : medium::open_nvdimm_backend(mapped);
+    const auto open = [&] {
+      mapped.files.capacity = staged.files.capacity = files.capacity;
+      return options.kind == Kind::kStaged ? medium::open_staged_backend(staged)
+                                           : medium::open_nvdimm_backend(mapped);
+    };
+    auto opened = open();
+    // Addresses for a whole disk may be more than the process can have; less will do.
+    while (!opened && opened.error().code == medium::Code::kNoMemory &&
+           options.capacity_bytes == 0 && files.capacity > 64) {
+      files.capacity /= 2;
+      opened = open();
+    }
     if (!opened) return fail(from_medium(opened.error()));
     media.push_back(std::move(*opened));
   }

@@ -212,10 +212,11 @@ Result<void> StoreImpl::clone(const CloneRequest& request, ClientId client) {
       if ((*from)->removed) return fail(no_such(request.from));
       if (to->removed && !made) continue;  // it is to be made now
       auto done = clone_into(request, **from, to, made, client);
-      // Somebody else has made it meanwhile.
-      if (!done && done.error().code == Code::kExists && made && request.allow_existing &&
-          catalog_.find(request.to)) {
-        continue;
+      // Somebody else has made it meanwhile, and may have removed it again; unless another object
+      // has the name.
+      if (!done && done.error().code == Code::kExists && made && request.allow_existing) {
+        const auto named = catalog_.named(request.to_name);
+        if (!named || *named == request.to) continue;
       }
       return done;
     }
