@@ -143,9 +143,11 @@ void lifetimes(Report& report, const Settings& settings) {
   const auto scaled = [&](uint64_t gib) {
     return static_cast<uint64_t>(settings.scale * static_cast<double>(gib << 30));
   };
-  for (const Size& size : {Size{"4 GiB written 1 MiB at a time", scaled(4), kLarge, 0.05},
-                           Size{"1 GiB written 4048 bytes at a time", scaled(1), 4048, 0}}) {
-    report.heading(fmt::format("A store of {}, its process killed; files (msync)", size.name));
+  for (const Size& size :
+       {Size{"1 MiB", scaled(4), kLarge, 0.05}, Size{"4048 bytes", scaled(1), 4048, 0}}) {
+    report.heading(
+        fmt::format("A store of {:.3g} GiB written {} at a time, its process killed; files (msync)",
+                    static_cast<double>(size.bytes) / (1 << 30), size.name));
     Row open{"open", "ms", 1e-3, "ms reading the files (cached)", {size.aim, 0, true}, {}, {}};
     Row scrub{"scrub", "s", 1, "s reading the files (O_DIRECT)", {1.25, 0, true}, {}, {}};
     Opened opened;
@@ -166,7 +168,9 @@ void lifetimes(Report& report, const Settings& settings) {
 }
 
 void clones(Report& report, const Settings& settings) {
-  report.heading("Cloning an object of 1 GiB, against copying it through the engine; malloc");
+  report.heading(
+      fmt::format("Cloning an object of {:.3g} GiB, against copying it through the engine; malloc",
+                  settings.scale));
   Row row{"clone", "ms", 1e-3, "ms copying", {0.01, 0, true}, {}, {}};
   for (uint32_t round = 0; round < settings.rounds; ++round) {
     const Cloned cloned =
