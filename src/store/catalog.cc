@@ -47,11 +47,6 @@ std::string Catalog::name_of(const Object& object) const {
   return object.name;
 }
 
-size_t Catalog::size() const {
-  const std::shared_lock lock(lock_);
-  return ordered_.size();
-}
-
 uint64_t Catalog::bytes() const {
   // An object, its two entries, and what the heap adds to each.
   constexpr uint64_t kObject = sizeof(Object) + 16 + sizeof(Ordered::value_type) + 56 + 48;

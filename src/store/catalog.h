@@ -36,7 +36,6 @@ class Catalog {
   [[nodiscard]] std::vector<ObjectRef> page(const std::optional<Cursor>& after, size_t limit,
                                             std::optional<Cursor>* last = nullptr) const;
   [[nodiscard]] std::string name_of(const Object& object) const;
-  [[nodiscard]] size_t size() const;
   // Memory that objects and their tables take, roughly.
   [[nodiscard]] uint64_t bytes() const;
 
