@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "medium/file_backend.h"
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "medium/backend.h"
+#include "medium/block_files.h"
+#include "medium/words.h"
+
+namespace verbena::medium {
+namespace {
+
+[[nodiscard]] std::unexpected<Error> only_for_reading(const BlockFiles& files) {
+  return fail(Error{Code::kBad, files.options().folder + " is opened for reading only"});
+}
+
+}  // namespace
+
+FileBackend::FileBackend(std::unique_ptr<BlockFiles> files)
+    : files_(std::move(files)), positions_(files_->capacity()) {}
+
+Result<Block> FileBackend::allocate() {
+  const std::lock_guard lock(mutex_);
+  if (files_->options().read_only) return only_for_reading(*files_);
+  const std::optional<uint32_t> position = positions_.lowest_free();
+  if (!position) {
+    return fail(Error{Code::kFull, "all " + std::to_string(capacity()) + " blocks of " +
+                                       files_->options().folder + " are in use"});
+  }
+  return take(*position, false);
+}
+
+Result<Block> FileBackend::claim(uint32_t position) {
+  const std::lock_guard lock(mutex_);
+  if (position >= capacity() || positions_.held(position)) {
+    return fail(Error{Code::kBad, files_->options().folder + " has no free block " +
+                                      std::to_string(position) + " of " +
+                                      std::to_string(capacity())});
+  }
+  if (files_->options().read_only && position >= existing()) return only_for_reading(*files_);
+  return take(position, true);
+}
+
+void FileBackend::release(Block block) {
+  const std::lock_guard lock(mutex_);
+  positions_.give(block.position);
+}
+
+// One at a time: a second one must not return before the first has written what it took.
+Result<void> FileBackend::fence() {
+  const std::lock_guard lock(fence_mutex_);
+  if (failure_) return fail(*failure_);
+  auto done = write_out(files_->split(queue_.take()));
+  if (!done) failure_ = done.error();
+  return done;
+}
+
+Result<Block> FileBackend::take(uint32_t position, bool claimed) {
+  if (auto grown = files_->grow_to(position); !grown) return fail(grown.error());
+  auto memory = attach(position, claimed);
+  if (!memory) return fail(memory.error());
+  positions_.take(position);
+  return Block{position, *memory};
+}
+
+}  // namespace verbena::medium

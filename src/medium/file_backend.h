@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the media on files have in common: which blocks are held, what waits for a fence, and one
+// fence at a time.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+
+#include "medium/backend.h"
+#include "medium/block_files.h"
+#include "medium/flush_queue.h"
+#include "medium/positions.h"
+
+namespace verbena::medium {
+
+class FileBackend : public Backend {
+ public:
+  [[nodiscard]] size_t block_bytes() const final { return files_->options().block_bytes; }
+  [[nodiscard]] uint32_t capacity() const final { return files_->capacity(); }
+  [[nodiscard]] uint32_t existing() const final { return files_->existing(); }
+  [[nodiscard]] bool reads_past_cache() const final { return files_->past_cache(); }
+
+  [[nodiscard]] Result<Block> allocate() final;
+  [[nodiscard]] Result<Block> claim(uint32_t position) final;
+  void release(Block block) override;
+
+  [[nodiscard]] Result<void> fence() final;
+  [[nodiscard]] Result<void> read_medium(uint32_t position, size_t offset,
+                                         std::span<uint8_t> out) final {
+    return files_->read(position, offset, out);
+  }
+
+ protected:
+  explicit FileBackend(std::unique_ptr<BlockFiles> files);
+
+  // Memory for a block whose file is there; its content is to be what the file holds if `claimed`,
+  // otherwise anything. mutex_ is held.
+  [[nodiscard]] virtual Result<uint8_t*> attach(uint32_t position, bool claimed) = 0;
+  // Makes these durable, which are in order; fence_mutex_ is held.
+  [[nodiscard]] virtual Result<void> write_out(std::span<const FilePiece> pieces) = 0;
+
+  [[nodiscard]] const BlockFiles& files() const { return *files_; }
+
+  std::mutex mutex_;        // of positions_, of making files, and of attach()
+  std::mutex fence_mutex_;  // never taken with mutex_
+  FlushQueue queue_;        // in bytes from the beginning of block 0
+
+ private:
+  [[nodiscard]] Result<Block> take(uint32_t position, bool claimed);
+
+  const std::unique_ptr<BlockFiles> files_;
+  Positions positions_;
+  std::optional<Error> failure_;  // of a fence: all later ones fail, too
+};
+
+}  // namespace verbena::medium
