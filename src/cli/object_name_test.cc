@@ -62,6 +62,7 @@ TEST(ObjectName, TerminalsAreSpared) {
   EXPECT_EQ(printable("\x1b[2J\n"), "\\x1b[2J\\x0a");
   EXPECT_EQ(printable("a\xff\xc3"), "a\\xff\\xc3");
   EXPECT_EQ(printable("\xc2\x9b"), "\\xc2\\x9b");  // C1: a control sequence begins
+  EXPECT_EQ(printable("a\u202egnp.exe"), "a\\xe2\\x80\\xaegnp.exe");  // read backwards
 }
 
 }  // namespace

@@ -33,8 +33,12 @@ namespace {
   return character < least || surrogate || character > 0x10ffff ? 0 : character;
 }
 
+// Also those that end a line or change the direction of what follows: a terminal would show other
+// names, or the same name, in another order.
 [[nodiscard]] bool is_control(uint32_t character) {
-  return character < 0x20 || (character >= 0x7f && character < 0xa0);
+  return character < 0x20 || (character >= 0x7f && character < 0xa0) ||
+         (character >= 0x2028 && character <= 0x202e) ||
+         (character >= 0x2066 && character <= 0x2069);
 }
 
 }  // namespace
