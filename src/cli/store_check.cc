@@ -6,9 +6,12 @@
 #include <filesystem>
 #include <memory>
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <unistd.h>
 
+#include "base/unique_fd.h"
 #include "cli/interrupts.h"
 #include "cli/progress.h"
 #include "cli/store_commands.h"
@@ -117,8 +120,15 @@ class NewFolder {
     fs::remove_all(part_, error);
   }
   [[nodiscard]] Result<void, std::string> finish() const {
-    if (::rename(part_.c_str(), place_.c_str()) == 0) return {};
-    return fail(fmt::format("{} cannot be renamed to {}: {}", part_, place_, std::strerror(errno)));
+    if (::rename(part_.c_str(), place_.c_str()) != 0) {
+      return fail(
+          fmt::format("{} cannot be renamed to {}: {}", part_, place_, std::strerror(errno)));
+    }
+    // The name is to outlive a power cut, for the old store may be removed next.
+    const std::string above = fs::absolute(place_).parent_path();
+    const UniqueFd folder(::open(above.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (folder.valid() && ::fsync(folder.get()) == 0) return {};
+    return fail(fmt::format("{} cannot be made durable: {}", above, std::strerror(errno)));
   }
 
  private:
