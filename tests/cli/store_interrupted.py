@@ -13,7 +13,9 @@ import time
 import unittest
 
 import support
-from store import StoreTest, content
+from store import EXISTS, StoreTest, content
+
+KILLS = 8  # of each command
 
 
 class Interrupted(StoreTest):
@@ -69,6 +71,60 @@ class Interrupted(StoreTest):
             self.put(b"abc", "a")
             self.assertEqual(self.get("a"), b"abc")
             subprocess.run(["rm", "-r", self.data], check=True)
+
+    def kill_early(self, *command):
+        """Runs it once to the end; then kills it, each time later. Yields after each, the first included."""
+        began = time.monotonic()
+        self.assertEqual(subprocess.run([support.VERBENA, *command], capture_output=True, check=False,
+                                        timeout=support.SECONDS).returncode, 0)
+        took = time.monotonic() - began
+        yield
+        for part in range(KILLS):
+            process = subprocess.Popen([support.VERBENA, *command], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            time.sleep(took * part / KILLS)
+            process.kill()
+            process.wait(support.SECONDS)
+            yield
+
+    def test_killed_clones_renames_and_removals(self):
+        old = content(20_000_000)
+        self.put(old, "a")
+        self.put(b"else", "b")
+        for _ in self.kill_early("cp", "--data", self.data, "--replace", "a", "b"):
+            self.assertIn(self.get("b"), (b"else", old))
+            self.assertEqual(self.get("a"), old)
+            self.put(b"else", "b")
+        for _ in self.kill_early("mv", "--data", self.data, "b", "c"):
+            names = self.names()
+            self.assertIn(names, (["a", "b"], ["a", "c"]))
+            self.assertEqual(self.get(names[1]), b"else")
+            if names[1] == "c":
+                self.expect(0, "mv", "c", "b")
+        for _ in self.kill_early("rm", "--data", self.data, "a"):
+            self.assertIn(self.names(), (["a", "b"], ["b"]))
+            if "a" in self.names():
+                self.assertEqual(self.get("a"), old)
+            self.put(old, "a")
+        self.assertIn("all is well", support.verbena("scrub", self.data).stdout)
+
+    def test_killed_scrubs_and_salvages(self):
+        old = content(20_000_000)
+        self.put(old, "a")
+        for _ in self.kill_early("scrub", self.data):
+            self.put(b"b", "b")  # nobody holds the store
+        new = self.path("new")
+        for _ in self.kill_early("salvage", self.data, new):
+            # All of it, or none under its name; and the old store is free.
+            self.assertEqual(self.get("a"), old)
+            if os.path.exists(new):
+                found = subprocess.run([support.VERBENA, "get", "--data", new, "a", "-"], capture_output=True,
+                                       check=True, timeout=support.SECONDS)
+                self.assertEqual(found.stdout, old)
+            elif os.path.exists(new + ".part"):
+                again = support.verbena("salvage", self.data, new)
+                self.assertEqual(again.returncode, EXISTS)
+                self.assertIn("remove it first", again.stderr)
+            subprocess.run(["rm", "-rf", new, new + ".part"], check=True)
 
     def test_get_leaves_no_file(self):
         self.put(content(30_000_000), "a")

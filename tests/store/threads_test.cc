@@ -8,8 +8,10 @@
 #include <gtest/gtest.h>
 
 #include "base/random.h"
+#include "medium/faulty_backend.h"
 #include "operation.h"
 #include "places.h"
+#include "store/memory_medium.h"
 #include "store/store.h"
 
 namespace verbena::store::trial {
@@ -256,6 +258,52 @@ TEST_P(StoreThreadsTest, EverythingAtOnce) {
   EXPECT_EQ(space.used, 0u);
   EXPECT_EQ(space.pending, 0u);
   EXPECT_EQ(space.mappings, 0u);
+}
+
+// Whose write a fence has lost is not known, and the next one may succeed: from the first failure
+// on nobody's is acknowledged. What was before is there.
+TEST(StoreFenceTest, FailsOnceUnderLoad) {
+  for (const uint64_t nth : {1, 2, 5, 20, 80}) {
+    MemoryMedium medium(64, 64);
+    medium::Faults faults;
+    SeededRandom random(nth);
+    const Options options{.durability = Durability::kEach};
+    auto store = Store::create(std::make_unique<medium::FaultyBackend>(medium.open(), faults),
+                               options, random);
+    ASSERT_TRUE(store.has_value()) << store.error().what;
+    const auto object = [](uint32_t writer) { return ObjectId{.high = 2, .low = writer}; };
+    for (uint32_t w = 0; w < kWriters; ++w) ASSERT_TRUE((*store)->create_object(object(w)));
+    faults.fence.arm(nth);
+    std::vector<uint32_t> acknowledged(kWriters);
+    std::vector<std::thread> writers;
+    for (uint32_t w = 0; w < kWriters; ++w) {
+      writers.emplace_back([&, w] {
+        std::vector<uint8_t> block(kBlock);
+        for (uint32_t round = 1; round <= 1000; ++round) {
+          fill(block, w, round);
+          if (!(*store)->write(object(w), 0, block)) break;
+          acknowledged[w] = round;
+        }
+      });
+    }
+    for (std::thread& writer : writers) writer.join();
+    EXPECT_FALSE((*store)->flush());
+    EXPECT_FALSE((*store)->checkpoint());
+    EXPECT_FALSE((*store)->close());
+    *store = nullptr;
+    store = Store::open(medium.open(), options);
+    ASSERT_TRUE(store.has_value()) << store.error().what;
+    for (uint32_t w = 0; w < kWriters; ++w) {
+      EXPECT_LT(acknowledged[w], 1000u) << "nobody told writer " << w;
+      std::vector<uint8_t> block(kBlock);
+      const auto got = (*store)->read(object(w), 0, block);
+      ASSERT_TRUE(got.has_value()) << got.error().what;
+      block.resize(*got);
+      const uint32_t round = block.empty() ? 0 : round_of(block, w).value_or(0);
+      EXPECT_GE(round, acknowledged[w]);
+      EXPECT_LE(round, acknowledged[w] + 1);
+    }
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Places, StoreThreadsTest, ::testing::Values("malloc", "nvdimm"));

@@ -209,6 +209,34 @@ void cut_last(Work& work, uint64_t kept) {
   work.say("the last file is cut to {} bytes", kept);
 }
 
+// Chunks out of a backup. Not both copies of any: an older store that is whole is not damaged.
+void restore(Work& work, uint64_t first, uint64_t end) {
+  const auto within = [&](uint64_t chunk) { return chunk >= first && chunk < end; };
+  end = std::min(end, work.sample().older.chunks());
+  if (std::ranges::any_of(work.sample().twice,
+                          [&](const Twice& one) { return within(one.a) && within(one.b); })) {
+    return work.spoil(work.live());
+  }
+  for (uint64_t chunk = first; chunk < end; ++chunk) {
+    std::ranges::copy(work.sample().older.chunk(chunk), work.image().chunk(chunk).begin());
+  }
+  work.say("chunks {} to {} are what was there before", first, end);
+}
+
+void add_backup_kinds(std::vector<Harm>& kinds) {
+  const auto restore_block = [](Work& work, uint64_t chunk) {
+    const uint64_t first = chunk / kSampleChunksPerBlock * kSampleChunksPerBlock;
+    restore(work, first, first + kSampleChunksPerBlock);
+  };
+  kinds.emplace_back([=](Work& work) { restore_block(work, work.live()); });
+  kinds.emplace_back([=](Work& work) { restore_block(work, work.twice(Twice::Kind::kLog).a); });
+  kinds.emplace_back(
+      [=](Work& work) { restore_block(work, work.twice(Twice::Kind::kSuperblock).b); });
+  kinds.emplace_back([](Work& work) {  // all files but the first
+    restore(work, work.sample().now.files.front() / kChunkBytes, work.image().chunks());
+  });
+}
+
 void add_other_kinds(std::vector<Harm>& kinds) {
   for (int i = 0; i < 3; ++i) {
     kinds.emplace_back([](Work& work) { work.spoil(work.free_one()); });
@@ -238,6 +266,7 @@ const std::vector<Harm>& all_kinds() {
     std::vector<Harm> all;
     add_data_kinds(all);
     add_twice_kinds(all);
+    add_backup_kinds(all);
     add_other_kinds(all);
     return all;
   }();
