@@ -160,8 +160,12 @@ function(_verbena_fuzzer source link)
     verbena_test_program(${target} SOURCES ${source} LINK ${link})
     target_link_options(${target} PRIVATE -fsanitize=fuzzer)
   elseif(VERBENA_TESTS)
-    verbena_test_program(${target}
-      SOURCES ${source} ${PROJECT_SOURCE_DIR}/tests/support/fuzz_replay_main.cc LINK ${link})
+    if(NOT TARGET verbena_fuzz_replay)
+      add_library(verbena_fuzz_replay STATIC
+        ${PROJECT_SOURCE_DIR}/tests/support/fuzz_replay_main.cc)
+      verbena_compile(verbena_fuzz_replay)
+    endif()
+    verbena_test_program(${target} SOURCES ${source} LINK ${link} verbena_fuzz_replay)
     verbena_add_test(${target}_corpus
       COMMAND ${target} ${PROJECT_SOURCE_DIR}/tests/corpus/${short})
     # The search for leaks takes seconds on some machines, and here a thousand times the replay;
