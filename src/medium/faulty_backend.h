@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <utility>
 
@@ -40,6 +41,8 @@ struct Faults {
   Fault load;      // kIo
   Fault fence;     // kIo; what was flushed stays so in the one below
   Fault read;      // kIo
+  // load() of any part of this block: kIo. Set before it is claimed.
+  std::optional<uint32_t> unreadable_block;
 };
 
 class FaultyBackend final : public Backend {
@@ -59,11 +62,17 @@ class FaultyBackend final : public Backend {
   }
   [[nodiscard]] Result<Block> claim(uint32_t position) override {
     if (faults_.claim.strikes()) return fail(Error{Code::kNoMemory, "no memory, says the test"});
-    return below_->claim(position);
+    auto block = below_->claim(position);
+    if (block && faults_.unreadable_block == position) unreadable_ = block->memory;
+    return block;
   }
   void release(Block block) override { below_->release(block); }
   [[nodiscard]] Result<void> load(const uint8_t* memory, size_t bytes) override {
-    if (faults_.load.strikes()) return fail(Error{Code::kIo, "cannot read, says the test"});
+    const bool unreadable =
+        unreadable_ != nullptr && memory >= unreadable_ && memory < unreadable_ + block_bytes();
+    if (faults_.load.strikes() || unreadable) {
+      return fail(Error{Code::kIo, "cannot read, says the test"});
+    }
     return below_->load(memory, bytes);
   }
   void flush(const uint8_t* memory, size_t bytes) override { below_->flush(memory, bytes); }
@@ -80,6 +89,7 @@ class FaultyBackend final : public Backend {
  private:
   const std::unique_ptr<Backend> below_;
   Faults& faults_;
+  const uint8_t* unreadable_ = nullptr;
 };
 
 }  // namespace verbena::medium

@@ -120,9 +120,15 @@ class StoreImpl::Recovery {
     return false;
   }
 
+  // What cannot be read is like what is damaged, and there is a second copy; but a store is not
+  // written to while its medium fails.
   Result<void> load_all(uint32_t position) {
     const uint32_t per_block = space().chunks_per_block();
-    return space().load(uint64_t{position} * per_block, per_block);
+    const uint64_t first = uint64_t{position} * per_block;
+    auto loaded = space().load(first, per_block);
+    if (loaded || !store_.options_.read_only) return loaded;
+    for (uint32_t i = 0; i < per_block; ++i) static_cast<void>(space().load(first + i, 1));
+    return {};
   }
 
   Result<void> claim_log() {

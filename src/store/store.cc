@@ -217,8 +217,8 @@ Result<void> Store::remove(ObjectId id) {
 Result<void> Store::rename(ObjectId id, std::string_view name) {
   return guarded([&] { return impl_->rename(id, name); });
 }
-Result<void> Store::replace(ObjectId id, ObjectId by) {
-  return guarded([&] { return impl_->replace(id, by); });
+Result<void> Store::replace(ObjectId id, ObjectId by, ClientId client) {
+  return guarded([&] { return impl_->replace(id, by, client); });
 }
 Result<void> Store::truncate(ObjectId id, uint64_t size, ClientId client) {
   return guarded([&] { return impl_->truncate(id, size, client); });

@@ -46,7 +46,7 @@ struct Options {
   // Off for benchmarks alone, to see what checksums cost; such a store cannot be opened again.
   bool checksums = true;
   // Wall clock; tests pass their own.
-  std::function<uint64_t()> now_ns;
+  std::function<uint64_t()> now_ns{};
   // Over how many media the backend deals its blocks: noted in a new store.
   uint32_t media = 1;
   // Points of persistence to leave out (1 << PersistPoint): for the test that shows each is needed.
@@ -106,7 +106,7 @@ struct CloneRequest {
   uint64_t to_offset = 0;
   // `to` may exist (its range is replaced); otherwise it is made, with this name.
   bool allow_existing = false;
-  std::string_view to_name;
+  std::string_view to_name{};
 };
 
 // Memory at equal distances, in order: `count` pieces of `bytes` each, `stride` apart. No memory:
@@ -206,7 +206,7 @@ class Store {
   [[nodiscard]] Result<void> rename(ObjectId id, std::string_view name);
   // The object's bytes are those of `by` now, and `by` is gone, in one step: for replacing an
   // object by one that was written beside it. Id and name stay.
-  [[nodiscard]] Result<void> replace(ObjectId id, ObjectId by);
+  [[nodiscard]] Result<void> replace(ObjectId id, ObjectId by, ClientId client = 0);
   [[nodiscard]] Result<void> truncate(ObjectId id, uint64_t size, ClientId client = 0);
   [[nodiscard]] Result<ObjectInfo> stat(ObjectId id) const;
   // In order of name, then id; the nameless first. Up to `limit` behind `after`.

@@ -92,7 +92,7 @@ class StoreImpl {
   Result<void> create_object(ObjectId id, std::string_view name);
   Result<void> remove(ObjectId id);
   Result<void> rename(ObjectId id, std::string_view name);
-  Result<void> replace(ObjectId id, ObjectId by);
+  Result<void> replace(ObjectId id, ObjectId by, ClientId client);
   Result<void> truncate(ObjectId id, uint64_t size, ClientId client);
   Result<ObjectInfo> stat(ObjectId id) const;
   std::vector<ObjectInfo> list(const std::optional<Cursor>& after, size_t limit) const;
@@ -181,7 +181,8 @@ class StoreImpl {
   [[nodiscard]] Result<void> fill_edges(const Object& object, const Extents& range,
                                         std::span<const Piece> pieces, ByteSource& source,
                                         uint64_t txn) const;
-  [[nodiscard]] Result<void> write_range(Object& object, const Extents& range, ByteSource& source);
+  [[nodiscard]] Result<void> write_range(Object& object, const Extents& range, ByteSource& source,
+                                         ClientId client);
   // Log and mapping; with the object's lock. After success the pieces are the object's.
   [[nodiscard]] Result<void> install(Object& object, const Extents& range,
                                      std::span<const Piece> pieces, uint64_t txn);

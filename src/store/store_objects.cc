@@ -160,7 +160,7 @@ Result<void> StoreImpl::rename(ObjectId id, std::string_view name) {
   });
 }
 
-Result<void> StoreImpl::replace(ObjectId id, ObjectId by) {
+Result<void> StoreImpl::replace(ObjectId id, ObjectId by, ClientId client) {
   if (id == by) return fail(Error{Code::kInvalid, "an object cannot replace itself", {}});
   return attempt(0, [&]() -> Result<void> {
     const auto object = find(id);
@@ -173,6 +173,8 @@ Result<void> StoreImpl::replace(ObjectId id, ObjectId by) {
     std::unique_lock second(to.number < from.number ? from.lock : to.lock);
     if (to.removed) return fail(no_such(id));
     if (from.removed) return fail(no_such(by));
+    const uint64_t length = std::max(to.size, from.size);
+    if (const auto may = may_write(id, 0, length, client); !may) return may;
     const auto catalog = catalog_.lock();
     const uint64_t time = now();
     if (log_) {

@@ -7,8 +7,10 @@
 
 #include <gtest/gtest.h>
 
+#include "medium/faulty_backend.h"
 #include "medium/malloc_backend.h"
 #include "medium/nvdimm_backend.h"
+#include "medium/staged_backend.h"
 #include "store/crc_parts.h"
 #include "store/record.h"
 
@@ -313,6 +315,75 @@ TEST_F(StoreTest, ScrubFindsWhatIsSpoilt) {
   EXPECT_EQ(store_->write(kOne, 3 * kDataBytes, Bytes(10)).error().code, Code::kDamaged);
   write(kOne, 3 * kDataBytes, Bytes(kDataBytes));
   EXPECT_EQ(read(kOne, 0, 100'000).size(), 100'000u);
+}
+
+TEST_F(StoreTest, RegisteredRangesAreKeptFromOthers) {
+  constexpr ClientId kOwner = 1;
+  constexpr ClientId kStranger = 2;
+  make({.enforce_ranges = true});
+  ASSERT_TRUE(store_->create_object(kOne));
+  ASSERT_TRUE(store_->create_object(kTwo));
+  write(kOne, 0, pattern(10'000, 1));
+  write(kTwo, 0, pattern(10'000, 2));
+  auto early = store_->prepare_write(kOne, 1500, 10, kStranger);
+  ASSERT_TRUE(early);
+  ASSERT_TRUE(store_->ranges().add(kOwner, kOne, 1000, 1000, Access::kWrite));
+
+  const Bytes bytes(100);
+  const auto code = [](const auto& result) {
+    return result ? std::optional<Code>() : result.error().code;
+  };
+  for (const ClientId client : {kStranger, ClientId{0}}) {
+    EXPECT_EQ(code(store_->write(kOne, 1999, bytes, client)), Code::kConflict);
+    EXPECT_EQ(code(store_->write(kOne, 901, bytes, client)), Code::kConflict);
+    EXPECT_EQ(code(store_->prepare_write(kOne, 0, 1001, client)), Code::kConflict);
+    EXPECT_EQ(code(store_->truncate(kOne, 1999, client)), Code::kConflict);
+    EXPECT_EQ(code(store_->replace(kOne, kTwo, client)), Code::kConflict);
+    const CloneRequest over{.from = kTwo, .to = kOne, .allow_existing = true};
+    EXPECT_EQ(code(store_->clone(over, client)), Code::kConflict);
+  }
+  EXPECT_EQ(code(early->commit({})), Code::kConflict);
+  EXPECT_EQ(read(kOne, 0, 10'000), pattern(10'000, 1));
+
+  EXPECT_TRUE(store_->write(kOne, 900, bytes, kStranger));
+  EXPECT_TRUE(store_->write(kOne, 2000, bytes, kStranger));
+  EXPECT_TRUE(store_->write(kOne, 1950, bytes, kOwner));
+  EXPECT_TRUE(store_->truncate(kOne, 2000, kStranger));
+  store_->ranges().drop(kOwner);
+  EXPECT_TRUE(store_->write(kOne, 1999, bytes, kStranger));
+  EXPECT_TRUE(store_->replace(kOne, kTwo, kStranger));
+}
+
+// Superblocks, checkpoint and log are there twice, in blocks 0 and 1.
+TEST_F(StoreTest, OneCopyOfTheLogIsEnoughToRead) {
+  ASSERT_TRUE(store_->create_object(kOne));
+  write(kOne, 0, pattern(100'000, 1));
+  ASSERT_TRUE(store_->close());
+  store_.reset();
+  for (const uint32_t block : {0u, 1u}) {
+    medium::Faults faults;
+    faults.unreadable_block = block;
+    medium::StagedOptions staged;
+    staged.files.folder = folder_;
+    staged.files.block_bytes = kPerBlock * kChunkBytes;
+    const auto open = [&](bool read_only, OpenReport* report) {
+      staged.files.read_only = read_only;
+      auto files = medium::open_staged_backend(staged);
+      EXPECT_TRUE(files.has_value()) << files.error().what;
+      return Store::open(std::make_unique<medium::FaultyBackend>(*std::move(files), faults),
+                         {.read_only = read_only}, report);
+    };
+    OpenReport report;
+    auto made = open(true, &report);
+    ASSERT_TRUE(made.has_value()) << made.error().what;
+    store_ = std::move(*made);
+    EXPECT_EQ(read(kOne, 0, 100'000), pattern(100'000, 1));
+    EXPECT_FALSE(report.damage.empty());
+    store_.reset();
+    made = open(false, &report);
+    ASSERT_FALSE(made.has_value());
+    EXPECT_EQ(made.error().code, Code::kIo);
+  }
 }
 
 TEST(VolatileStore, WorksWithoutALog) {

@@ -124,7 +124,8 @@ Result<void> StoreImpl::install(Object& object, const Extents& range, std::span<
   return {};
 }
 
-Result<void> StoreImpl::write_range(Object& object, const Extents& range, ByteSource& source) {
+Result<void> StoreImpl::write_range(Object& object, const Extents& range, ByteSource& source,
+                                    ClientId client) {
   auto& pieces = Scratch::mine().pieces;
   pieces.clear();
   Fresh fresh(space_, pieces);
@@ -133,6 +134,7 @@ Result<void> StoreImpl::write_range(Object& object, const Extents& range, ByteSo
   if (const auto done = fill_whole(object, range, pieces, source, txn); !done) return done;
   const std::unique_lock lock(object.lock);
   if (object.removed) return fail(no_such(object.id));
+  if (const auto may = may_write(object.id, range.offset, range.length, client); !may) return may;
   if (const auto done = fill_edges(object, range, pieces, source, txn); !done) return done;
   if (const auto done = install(object, range, pieces, txn); !done) return done;
   fresh.keep();
@@ -145,10 +147,9 @@ Result<void> StoreImpl::write(ObjectId id, uint64_t offset, std::span<const uint
   return attempt(dirty_bytes({offset, bytes.size()}), [&]() -> Result<void> {
     const auto object = find(id);
     if (!object) return fail(object.error());
-    if (const auto may = may_write(id, offset, bytes.size(), client); !may) return may;
     if (bytes.empty()) return {};
     SpanSource source(bytes, options_.checksums);
-    return write_range(**object, {offset, bytes.size()}, source);
+    return write_range(**object, {offset, bytes.size()}, source, client);
   });
 }
 
