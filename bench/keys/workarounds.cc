@@ -14,10 +14,10 @@ namespace {
 using transport::kSignaled;
 using transport::SendOp;
 
-constexpr uint32_t kPieces = 256;
+constexpr uint32_t kPieceCount = 256;
 constexpr uint32_t kUnit = 64;  // pieces are multiples of it, and lie on its multiples
 constexpr uint32_t kBytes = 1 << 20;
-constexpr uint64_t kMemory = 8u << 20;
+constexpr uint64_t kMemoryBytes = 8u << 20;
 constexpr uint64_t kNotes = 0;            // where announcements are made, and arrive
 constexpr uint64_t kScattered = 1 << 20;  // the pieces' memory
 constexpr uint64_t kBuffer = 4 << 20;     // side by side
@@ -32,7 +32,7 @@ struct Piece {
 struct Note {
   uint32_t count = 0;
   uint32_t unused = 0;
-  std::array<Piece, kPieces> pieces;
+  std::array<Piece, kPieceCount> pieces;
 };
 
 // Pieces of unequal length, in no order, with gaps.
@@ -40,14 +40,14 @@ struct Note {
   std::vector<Piece> pieces;
   uint64_t at = base + kUnit;
   uint32_t left = kBytes;
-  for (uint32_t i = 0; i < kPieces; ++i) {
-    const uint32_t even = left / (kPieces - i) / kUnit;
-    const uint32_t n = i + 1 == kPieces ? left : (even - 15 + (i * 7) % 31) * kUnit;
+  for (uint32_t i = 0; i < kPieceCount; ++i) {
+    const uint32_t even = left / (kPieceCount - i) / kUnit;
+    const uint32_t n = i + 1 == kPieceCount ? left : (even - 15 + (i * 7) % 31) * kUnit;
     pieces.push_back({at, n, 0});
     at += n + kUnit * (1 + i % 3);
     left -= n;
   }
-  for (uint32_t i = kPieces - 1; i > 0; --i) {
+  for (uint32_t i = kPieceCount - 1; i > 0; --i) {
     std::swap(pieces[i], pieces[(i * 2654435761u) % (i + 1)]);
   }
   return pieces;
@@ -98,8 +98,8 @@ class Target {
         break;
       case Way::kPieceByPiece: break;
     }
-    note.count = kPieces;
-    for (uint32_t i = 0; i < kPieces; ++i) {
+    note.count = kPieceCount;
+    for (uint32_t i = 0; i < kPieceCount; ++i) {
       note.pieces[i] = pieces_[i];
       note.pieces[i].key =
           way_ == Way::kManyRegions ? regions_[i]->rkey.value : side_.mr().rkey.value;
@@ -205,7 +205,7 @@ const char* name_of(Way way) {
 
 std::vector<double> fill_list(Role role, const Control& control, Way way, uint32_t transfers) {
   SideOptions options;
-  options.memory_bytes = kMemory;
+  options.memory_bytes = kMemoryBytes;
   options.depth = 256;
   Side side(control, options);
   // Both ends are ready to receive before either sends.
@@ -225,7 +225,7 @@ std::vector<double> keys_per_second(Role role, const Control& control, uint32_t 
                                     uint32_t count) {
   constexpr uint32_t kUnderWay = 32;
   SideOptions options;
-  options.memory_bytes = kMemory;
+  options.memory_bytes = kMemoryBytes;
   options.depth = 2 * kUnderWay;
   Side side(control, options);
   if (role == Role::kTarget) return {};
@@ -264,7 +264,7 @@ std::vector<double> keys_per_second(Role role, const Control& control, uint32_t 
 std::vector<double> regions_per_second(Role role, const Control& control, uint32_t bytes,
                                        uint32_t count) {
   SideOptions options;
-  options.memory_bytes = kMemory;
+  options.memory_bytes = kMemoryBytes;
   Side side(control, options);
   if (role == Role::kTarget) return {};
   const double begin = now_s();

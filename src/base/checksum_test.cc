@@ -17,7 +17,7 @@ std::span<const uint8_t> bytes_of(std::string_view text) {
   return {reinterpret_cast<const uint8_t*>(text.data()), text.size()};
 }
 
-std::vector<uint8_t> random_bytes(RandomSource& random, size_t length) {
+std::vector<uint8_t> random_text(RandomSource& random, size_t length) {
   std::vector<uint8_t> bytes(length);
   for (uint8_t& byte : bytes) byte = static_cast<uint8_t>(random.next());
   return bytes;
@@ -35,7 +35,7 @@ TEST(Crc32, CheckValueOfTheCatalogue) {
 
 TEST(Crc32, AgreesWithTheDefinitionAtEveryLengthAndAlignment) {
   SeededRandom random(1);
-  const std::vector<uint8_t> bytes = random_bytes(random, 600);
+  const std::vector<uint8_t> bytes = random_text(random, 600);
   for (size_t offset = 0; offset < 16; ++offset) {
     for (size_t length = 0; length < 300; ++length) {
       const auto piece = std::span(bytes).subspan(offset, length);
@@ -47,7 +47,7 @@ TEST(Crc32, AgreesWithTheDefinitionAtEveryLengthAndAlignment) {
 // Long enough for every way an implementation has of taking many bytes at once.
 TEST(Crc32, AgreesWithTheDefinitionWhenLong) {
   SeededRandom random(3);
-  const std::vector<uint8_t> bytes = random_bytes(random, 40'000);
+  const std::vector<uint8_t> bytes = random_text(random, 40'000);
   for (size_t length = 300; length < bytes.size(); length += 1 + random.below(500)) {
     const auto piece = std::span(bytes).subspan(random.below(bytes.size() - length), length);
     ASSERT_EQ(crc32(piece), naive_crc(kCrc32Polynomial, piece)) << length;
@@ -57,7 +57,7 @@ TEST(Crc32, AgreesWithTheDefinitionWhenLong) {
 TEST(Crc32, PiecesFeedTheSameState) {
   SeededRandom random(2);
   for (int round = 0; round < 500; ++round) {
-    const std::vector<uint8_t> bytes = random_bytes(random, random.below(5000));
+    const std::vector<uint8_t> bytes = random_text(random, random.below(5000));
     uint32_t state = kCrc32Start;
     for (size_t done = 0; done < bytes.size();) {
       const size_t piece = random.below(bytes.size() - done + 1);
@@ -70,7 +70,7 @@ TEST(Crc32, PiecesFeedTheSameState) {
 
 TEST(Crc32, CopiesWhatItCounts) {
   SeededRandom random(4);
-  const std::vector<uint8_t> bytes = random_bytes(random, 20'000);
+  const std::vector<uint8_t> bytes = random_text(random, 20'000);
   std::vector<uint8_t> copy(bytes.size() + 16);
   for (size_t length = 0; length < 12'000; length += 1 + random.below(length / 16 + 1)) {
     const size_t from = random.below(16);
@@ -114,7 +114,7 @@ TEST(CrcAlgebra, TheEthernetPolynomialIsPrimitive) {
 TEST(Crc32, CombineIsTheCrcOfTheConcatenation) {
   SeededRandom random(4);
   for (int round = 0; round < 500; ++round) {
-    const std::vector<uint8_t> all = random_bytes(random, random.below(10'000));
+    const std::vector<uint8_t> all = random_text(random, random.below(10'000));
     const size_t cut = random.below(all.size() + 1);
     const auto a = std::span(all).first(cut);
     const auto b = std::span(all).subspan(cut);
@@ -124,7 +124,7 @@ TEST(Crc32, CombineIsTheCrcOfTheConcatenation) {
 
 TEST(CrcAlgebra, CombinesOtherCrcs) {
   SeededRandom random(5);
-  const std::vector<uint8_t> all = random_bytes(random, 1000);
+  const std::vector<uint8_t> all = random_text(random, 1000);
   const auto a = std::span(all).first(300);
   const auto b = std::span(all).subspan(300);
 

@@ -6,31 +6,31 @@
 namespace verbena::device {
 namespace {
 
-constexpr Time kStart = kSecond;
+constexpr Time kLeaseStart = kSecond;
 
 TEST(PollLease, APollTakesItAndSilenceEndsIt) {
   PollLease lease;
-  EXPECT_FALSE(lease.held(kStart));
-  lease.on_poll(kStart);
-  EXPECT_TRUE(lease.held(kStart + PollLease::kFull - 1));
-  EXPECT_FALSE(lease.held(kStart + PollLease::kFull));
-  EXPECT_EQ(lease.end(), kStart + PollLease::kFull);
+  EXPECT_FALSE(lease.held(kLeaseStart));
+  lease.on_poll(kLeaseStart);
+  EXPECT_TRUE(lease.held(kLeaseStart + PollLease::kFull - 1));
+  EXPECT_FALSE(lease.held(kLeaseStart + PollLease::kFull));
+  EXPECT_EQ(lease.end(), kLeaseStart + PollLease::kFull);
 }
 
 TEST(PollLease, CompletionsAndPostsExtendItButDoNotTakeIt) {
   PollLease lease;
-  lease.extend(kStart);
-  lease.on_post(kStart);
-  EXPECT_FALSE(lease.held(kStart));
-  lease.on_poll(kStart);
-  lease.extend(kStart + 400 * kMicrosecond);
-  EXPECT_TRUE(lease.held(kStart + 800 * kMicrosecond));
-  lease.on_post(kStart + kMillisecond);  // took longer than the lease
-  EXPECT_TRUE(lease.held(kStart + kMillisecond));
+  lease.extend(kLeaseStart);
+  lease.on_post(kLeaseStart);
+  EXPECT_FALSE(lease.held(kLeaseStart));
+  lease.on_poll(kLeaseStart);
+  lease.extend(kLeaseStart + 400 * kMicrosecond);
+  EXPECT_TRUE(lease.held(kLeaseStart + 800 * kMicrosecond));
+  lease.on_post(kLeaseStart + kMillisecond);  // took longer than the lease
+  EXPECT_TRUE(lease.held(kLeaseStart + kMillisecond));
   lease.give_up();
-  EXPECT_FALSE(lease.held(kStart + kMillisecond));
-  lease.on_post(kStart + kMillisecond);
-  EXPECT_FALSE(lease.held(kStart + kMillisecond));
+  EXPECT_FALSE(lease.held(kLeaseStart + kMillisecond));
+  lease.on_post(kLeaseStart + kMillisecond);
+  EXPECT_FALSE(lease.held(kLeaseStart + kMillisecond));
 }
 
 TEST(PollLease, WhereALookTakesLongItIsLonger) {
@@ -39,8 +39,8 @@ TEST(PollLease, WhereALookTakesLongItIsLonger) {
   EXPECT_EQ(lease.full(), PollLease::kFull);
   for (int i = 0; i < 100; ++i) lease.on_empty_look(10 * kMicrosecond);
   EXPECT_EQ(lease.full(), 5 * kMillisecond);
-  lease.on_poll(kStart);
-  EXPECT_EQ(lease.end(), kStart + 5 * kMillisecond);
+  lease.on_poll(kLeaseStart);
+  EXPECT_EQ(lease.end(), kLeaseStart + 5 * kMillisecond);
   for (int i = 0; i < 100; ++i) lease.on_empty_look(i % 2 == 0 ? kMillisecond : 20 * kMicrosecond);
   EXPECT_LT(lease.full(), 12 * kMillisecond) << "long ones are not the machine's";
   for (int i = 0; i < 200; ++i) lease.on_empty_look(kSecond);
@@ -51,7 +51,7 @@ TEST(PollLease, WhereALookTakesLongItIsLonger) {
 
 TEST(PollLease, WhoLooksAgainAndAgainWhileAQueueIsArmedIsAwake) {
   PollLease lease;
-  Time now = kStart;
+  Time now = kLeaseStart;
   const auto looks_until_awake = [&](Duration apart, int most) {
     int looks = 1;
     while (looks < most && !lease.on_look_while_armed(now += apart)) ++looks;
@@ -86,14 +86,14 @@ TEST(PollLease, WhoLooksAgainAndAgainWhileAQueueIsArmedIsAwake) {
 
 TEST(PollLease, OneThatWaitsElsewhereLosesIt) {
   PollLease lease;
-  const Time now = spin_on_memory(lease, kStart, 20);
+  const Time now = spin_on_memory(lease, kLeaseStart, 20);
   lease.on_poll(now);
   EXPECT_FALSE(lease.held(now));
 }
 
 TEST(PollLease, OneThatIsOffItsCoreNowAndThenKeepsIt) {
   PollLease lease;
-  Time now = kStart;
+  Time now = kLeaseStart;
   for (int i = 0; i < 1000; ++i) {
     lease.on_poll(now);
     ASSERT_TRUE(lease.held(now));
@@ -115,7 +115,7 @@ TEST(PollLease, OneThatIsOffItsCoreNowAndThenKeepsIt) {
 
 TEST(PollLease, ComingForPacketsEarnsItAgainLaterEachTime) {
   PollLease lease;
-  Time now = kStart;
+  Time now = kLeaseStart;
   int before = 0;
   for (int i = 0; i < 3; ++i) {
     now = spin_on_memory(lease, now, 20);

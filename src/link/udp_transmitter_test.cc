@@ -20,15 +20,16 @@ namespace verbena::link {
 namespace {
 
 // Tests of several builds may run at once.
-const auto kPort = static_cast<uint16_t>(20'000 + ::getpid() % 10'000);
+const auto kTransmitterPort = static_cast<uint16_t>(20'000 + ::getpid() % 10'000);
 constexpr wire::Gid kLoopback = wire::Gid::from_ipv4(127, 0, 0, 1);
 
 class UdpTransmitterTest : public ::testing::Test {
  protected:
   UdpTransmitterTest()
-      : sockets_(open_udp(Family::kIpv4, {.port = kPort, .receive_buffer_bytes = 1 << 20}, 1)) {
+      : sockets_(open_udp(Family::kIpv4,
+                          {.port = kTransmitterPort, .receive_buffer_bytes = 1 << 20}, 1)) {
     EXPECT_TRUE(sockets_.has_value());
-    transmitter_ = std::make_unique<UdpTransmitter>(&*sockets_, nullptr, kPort, nullptr);
+    transmitter_ = std::make_unique<UdpTransmitter>(&*sockets_, nullptr, kTransmitterPort, nullptr);
   }
 
   void send(std::span<const uint8_t> payload) {
@@ -57,7 +58,7 @@ class UdpTransmitterTest : public ::testing::Test {
         const wire::IcrcFlow flow{.source = kLoopback,
                                   .destination = kLoopback,
                                   .source_port = source_port,
-                                  .destination_port = kPort};
+                                  .destination_port = kTransmitterPort};
         ++(wire::icrc_solve(flow, datagram.bytes) ? counts.first : counts.second);
       }
       void on_consumed(const wire::Gid&, uint16_t, uint32_t) override {}
@@ -100,7 +101,7 @@ TEST_F(UdpTransmitterTest, TheHopLimitIsOnTheWireAndBatchesDoNotMixThem) {
   for (const Family family : {Family::kIpv4, Family::kIpv6}) {
     SCOPED_TRACE(static_cast<int>(family));
     const bool is_ipv4 = family == Family::kIpv4;
-    const auto port = static_cast<uint16_t>(kPort + 1);
+    const auto port = static_cast<uint16_t>(kTransmitterPort + 1);
     const auto sockets = open_udp(family, {.port = port}, 1);
     if (!sockets) {
       ASSERT_FALSE(is_ipv4);
@@ -128,9 +129,10 @@ TEST_F(UdpTransmitterTest, TheHopLimitIsOnTheWireAndBatchesDoNotMixThem) {
 // An address was taken away while queue pairs used it (EINVAL, with IPv6). That is no reason to
 // send one by one to everybody else.
 TEST_F(UdpTransmitterTest, AnAddressThatIsGoneDoesNotEndBatches) {
-  const auto sockets = open_udp(Family::kIpv6, {.port = kPort, .receive_buffer_bytes = 1 << 20}, 1);
+  const auto sockets =
+      open_udp(Family::kIpv6, {.port = kTransmitterPort, .receive_buffer_bytes = 1 << 20}, 1);
   if (!sockets) GTEST_SKIP() << "no IPv6 here";
-  transmitter_ = std::make_unique<UdpTransmitter>(nullptr, &*sockets, kPort, nullptr);
+  transmitter_ = std::make_unique<UdpTransmitter>(nullptr, &*sockets, kTransmitterPort, nullptr);
   wire::Gid loopback;
   loopback.bytes[15] = 1;
   const std::array<uint8_t, 512> payload{};

@@ -18,7 +18,7 @@
 namespace verbena::medium {
 namespace {
 
-constexpr size_t kBlock = size_t{64} << 10;
+constexpr size_t kBalancedBlock = size_t{64} << 10;
 
 struct Pair {
   std::array<Faults, 2> faults;
@@ -28,7 +28,7 @@ struct Pair {
     std::vector<std::unique_ptr<Backend>> media;
     for (size_t i = 0; i < 2; ++i) {
       auto memory =
-          make_malloc_backend({.block_bytes = kBlock, .capacity = i == 0 ? first : second});
+          make_malloc_backend({.block_bytes = kBalancedBlock, .capacity = i == 0 ? first : second});
       media.push_back(std::make_unique<FaultyBackend>(*std::move(memory), faults.at(i)));
     }
     balance = make_balance_backend(std::move(media));
@@ -77,14 +77,14 @@ TEST(BalanceBackend, OneForEachNode) {
     EXPECT_EQ(which.medium, made++);
     EXPECT_EQ(which.media, nodes.size());
     return make_malloc_backend(
-        {.block_bytes = kBlock, .capacity = 2, .memory = {.numa_node = which.node}});
+        {.block_bytes = kBalancedBlock, .capacity = 2, .memory = {.numa_node = which.node}});
   });
   ASSERT_TRUE(balance);
   EXPECT_EQ((*balance)->capacity(), 2 * nodes.size());
   for (size_t i = 0; i < 2 * nodes.size(); ++i) {
     const auto block = (*balance)->allocate();
     ASSERT_TRUE(block) << block.error().what;
-    fill_pattern(block->memory, kBlock, 1);
+    fill_pattern(block->memory, kBalancedBlock, 1);
   }
 }
 
@@ -92,7 +92,7 @@ TEST(BalanceBackend, WhatCannotBeMadeIsAnError) {
   const auto balance = make_balance_over_nodes(
       {0, 1}, [](const NodeMedium& which) -> Result<std::unique_ptr<Backend>> {
         if (which.medium == 1) return fail(Error{Code::kNoMemory, "none left"});
-        return make_malloc_backend({.block_bytes = kBlock, .capacity = 2});
+        return make_malloc_backend({.block_bytes = kBalancedBlock, .capacity = 2});
       });
   ASSERT_FALSE(balance);
   EXPECT_EQ(balance.error().what, "none left");

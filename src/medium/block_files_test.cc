@@ -31,12 +31,12 @@ namespace verbena::medium {
 namespace {
 
 namespace fs = std::filesystem;
-constexpr size_t kBlock = size_t{64} << 10;
+constexpr size_t kFileBlock = size_t{64} << 10;
 
 class BlockFilesTest : public testing::Test {
  protected:
   FileOptions options(uint32_t capacity = 1000) const {
-    return {.folder = folder_.path(), .block_bytes = kBlock, .capacity = capacity};
+    return {.folder = folder_.path(), .block_bytes = kFileBlock, .capacity = capacity};
   }
   static std::unique_ptr<BlockFiles> open(const FileOptions& options) {
     auto files = BlockFiles::open(options);
@@ -72,8 +72,8 @@ TEST_F(BlockFilesTest, EachIsTwiceTheLastAndNoneIsSparse) {
     const BlockFile& file = files->file(i);
     EXPECT_EQ(file.name, "blocks.0of1.00" + std::to_string(i));
     EXPECT_EQ(file.blocks, sizes[i]);
-    EXPECT_EQ(fs::file_size(path(file.name)), sizes[i] * kBlock);
-    EXPECT_GE(allocated_bytes(path(file.name)), sizes[i] * kBlock);
+    EXPECT_EQ(fs::file_size(path(file.name)), sizes[i] * kFileBlock);
+    EXPECT_GE(allocated_bytes(path(file.name)), sizes[i] * kFileBlock);
   }
   EXPECT_EQ(files->grow().error().code, Code::kFull);
   for (uint32_t position = 0; position < 61; ++position) {
@@ -84,7 +84,7 @@ TEST_F(BlockFilesTest, EachIsTwiceTheLastAndNoneIsSparse) {
 
 TEST_F(BlockFilesTest, NoneIsLargerThanTheLargest) {
   FileOptions how = options(40);
-  how.max_file_bytes = 12 * kBlock;
+  how.max_file_bytes = 12 * kFileBlock;
   const auto files = open(how);
   ASSERT_TRUE(files->grow_to(39));
   EXPECT_EQ(files->file(1).blocks, 12U);
@@ -101,14 +101,15 @@ TEST_F(BlockFilesTest, OpenedAgainAllIsThere) {
 TEST_F(BlockFilesTest, RangesAreCutWhereFilesEnd) {
   const auto files = open(options());
   ASSERT_TRUE(files->grow_to(8));
-  const std::vector<FlushQueue::Range> ranges = {{kBlock, 2 * kBlock}, {7 * kBlock, 9 * kBlock}};
+  const std::vector<FlushQueue::Range> ranges = {{kFileBlock, 2 * kFileBlock},
+                                                 {7 * kFileBlock, 9 * kFileBlock}};
   const auto pieces = files->split(ranges);
   ASSERT_EQ(pieces.size(), 3U);
   EXPECT_EQ(pieces[1].file, 0U);
-  EXPECT_EQ(pieces[1].end, 8 * kBlock);
+  EXPECT_EQ(pieces[1].end, 8 * kFileBlock);
   EXPECT_EQ(pieces[2].file, 1U);
-  EXPECT_EQ(pieces[2].begin, 8 * kBlock);
-  EXPECT_EQ(pieces[2].end, 9 * kBlock);
+  EXPECT_EQ(pieces[2].begin, 8 * kFileBlock);
+  EXPECT_EQ(pieces[2].end, 9 * kFileBlock);
 }
 
 TEST_F(BlockFilesTest, HalfMadeFilesOfACrashAreRemoved) {
@@ -141,7 +142,7 @@ TEST_F(BlockFilesTest, ReadingOnlyMakesNothing) {
   const auto files = open(how);
   EXPECT_EQ(files->grow().error().code, Code::kBad);
   std::vector<uint8_t> out(4096, 1);
-  ASSERT_TRUE(files->read(23, kBlock - 4096, out));
+  ASSERT_TRUE(files->read(23, kFileBlock - 4096, out));
   EXPECT_EQ(out, std::vector<uint8_t>(4096, 0));
 }
 
@@ -160,38 +161,38 @@ TEST_F(BlockFilesTest, FewDescriptors) {
 
 TEST_F(BlockFilesTest, AFileOfAnotherSizeIsRefused) {
   make_two();
-  fs::resize_file(path("blocks.0of1.001"), 16 * kBlock - 1);
+  fs::resize_file(path("blocks.0of1.001"), 16 * kFileBlock - 1);
   expect_bad(options(), "blocks.0of1.001");
   fs::resize_file(path("blocks.0of1.001"), 0);
   expect_bad(options(), "blocks.0of1.001");
-  fs::resize_file(path("blocks.0of1.001"), kBlock);  // whole blocks, but it must not be sparse
+  fs::resize_file(path("blocks.0of1.001"), kFileBlock);  // whole blocks, but it must not be sparse
   EXPECT_EQ(open(options())->existing(), 9U);
-  EXPECT_GE(allocated_bytes(path("blocks.0of1.001")), kBlock);
+  EXPECT_GE(allocated_bytes(path("blocks.0of1.001")), kFileBlock);
 }
 
 TEST_F(BlockFilesTest, OtherBlocksAreRefused) {
   make_two();
   FileOptions how = options();
-  how.block_bytes = 3 * kBlock;
+  how.block_bytes = 3 * kFileBlock;
   expect_bad(how, "another size");
 }
 
 TEST_F(BlockFilesTest, HolesAreFilledSoThatWritingCannotFail) {
   make_two();
   fs::resize_file(path("blocks.0of1.000"), 0);
-  fs::resize_file(path("blocks.0of1.000"), 8 * kBlock);
-  ASSERT_LT(allocated_bytes(path("blocks.0of1.000")), kBlock);
+  fs::resize_file(path("blocks.0of1.000"), 8 * kFileBlock);
+  ASSERT_LT(allocated_bytes(path("blocks.0of1.000")), kFileBlock);
   EXPECT_EQ(open(options())->existing(), 24U);
-  EXPECT_GE(allocated_bytes(path("blocks.0of1.000")), 8 * kBlock);
+  EXPECT_GE(allocated_bytes(path("blocks.0of1.000")), 8 * kFileBlock);
 }
 
 TEST_F(BlockFilesTest, HolesThatCannotBeFilledAreRefused) {
   make_two();
   const fs::path file = path("blocks.0of1.001");
   fs::resize_file(file, 0);
-  fs::resize_file(file, (uint64_t{1} << 43) / kBlock * kBlock);  // 8 TiB of nothing
+  fs::resize_file(file, (uint64_t{1} << 43) / kFileBlock * kFileBlock);  // 8 TiB of nothing
   expect_bad(options(), "no room to fill");
-  EXPECT_LT(allocated_bytes(file), kBlock);
+  EXPECT_LT(allocated_bytes(file), kFileBlock);
 }
 
 TEST_F(BlockFilesTest, AMissingFileIsNoticed) {
@@ -244,7 +245,7 @@ TEST_F(BlockFilesTest, WithLittleRoomFilesAreSmaller) {
   // A file of 8 blocks does not fit a limit of 3; one of 2 does.
   const int result = in_child([this] {
     std::signal(SIGXFSZ, SIG_IGN);
-    const rlimit limit{.rlim_cur = 3 * kBlock, .rlim_max = 3 * kBlock};
+    const rlimit limit{.rlim_cur = 3 * kFileBlock, .rlim_max = 3 * kFileBlock};
     if (::setrlimit(RLIMIT_FSIZE, &limit) != 0) return 1;
     const auto files = BlockFiles::open(options());
     if (!files || !(*files)->grow()) return 2;
@@ -257,7 +258,7 @@ TEST_F(BlockFilesTest, WithLittleRoomFilesAreSmaller) {
 TEST_F(BlockFilesTest, WithNoRoomItSaysSo) {
   const int result = in_child([this] {
     std::signal(SIGXFSZ, SIG_IGN);
-    const rlimit limit{.rlim_cur = kBlock - 1, .rlim_max = kBlock - 1};
+    const rlimit limit{.rlim_cur = kFileBlock - 1, .rlim_max = kFileBlock - 1};
     if (::setrlimit(RLIMIT_FSIZE, &limit) != 0) return 1;
     const auto files = BlockFiles::open(options());
     if (!files) return 2;
@@ -280,10 +281,10 @@ TEST_F(BlockFilesTest, AFullDiskIsUsedToItsLastBlockAndGoesOnWhenThereIsRoom) {
       std::ofstream("/proc/self/gid_map") << "0 " << group << " 1";
     }
     if (::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) return kCannotRefuse;
-    const std::string size = "size=" + std::to_string(21 * kBlock);
+    const std::string size = "size=" + std::to_string(21 * kFileBlock);
     if (::mount("tmpfs", folder_.path().c_str(), "tmpfs", 0, size.c_str()) != 0)
       return kCannotRefuse;
-    if (!(std::ofstream(path("other")) << std::string(5 * kBlock, 'x')).flush())
+    if (!(std::ofstream(path("other")) << std::string(5 * kFileBlock, 'x')).flush())
       return kCannotRefuse;
     const auto files = BlockFiles::open(options());
     if (!files) return 1;
@@ -316,7 +317,7 @@ TEST_F(BlockFilesTest, WhereNothingCanBePreallocatedZerosAreWritten) {
 TEST_F(BlockFilesTest, WhereHolesCannotBeFilledTheyAreRefused) {
   make_two();
   fs::resize_file(path("blocks.0of1.001"), 0);
-  fs::resize_file(path("blocks.0of1.001"), 16 * kBlock);
+  fs::resize_file(path("blocks.0of1.001"), 16 * kFileBlock);
   const int result = in_child([this] {
     if (!refuse_call(SYS_fallocate, EOPNOTSUPP)) return kCannotRefuse;
     const auto files = BlockFiles::open(options());

@@ -18,7 +18,7 @@
 namespace verbena::medium {
 namespace {
 
-constexpr size_t kBlock = size_t{128} << 10;
+constexpr size_t kCachedBlock = size_t{128} << 10;
 
 // Counts through to the one below.
 struct Stack {
@@ -27,9 +27,10 @@ struct Stack {
   std::unique_ptr<Backend> cache;
 
   Stack(uint32_t capacity, size_t keep) {
-    auto memory = make_malloc_backend({.block_bytes = kBlock,
-                                       .capacity = capacity,
-                                       .memory = {.group_bytes = kBlock, .registrar = &registrar}});
+    auto memory =
+        make_malloc_backend({.block_bytes = kCachedBlock,
+                             .capacity = capacity,
+                             .memory = {.group_bytes = kCachedBlock, .registrar = &registrar}});
     cache = make_cache_backend(std::make_unique<FaultyBackend>(*std::move(memory), faults), keep);
   }
 };
@@ -39,12 +40,12 @@ TEST(CacheBackend, ReleasedBlocksComeBackMappedAndRegistered) {
   std::vector<Block> blocks;
   for (int i = 0; i < 4; ++i) blocks.push_back(*stack.cache->allocate());
   EXPECT_EQ(stack.registrar.mappings.size(), 4U);
-  fill_pattern(blocks[1].memory, kBlock, 1);
+  fill_pattern(blocks[1].memory, kCachedBlock, 1);
   for (const Block& block : blocks) stack.cache->release(block);
   EXPECT_EQ(stack.registrar.mappings.size(), 2U);  // the first two are kept
   const Block warm = *stack.cache->allocate();
   EXPECT_EQ(warm.memory, blocks[1].memory);
-  EXPECT_TRUE(has_pattern(warm.memory, kBlock, 1));
+  EXPECT_TRUE(has_pattern(warm.memory, kCachedBlock, 1));
   EXPECT_EQ((*stack.cache->allocate()).memory, blocks[0].memory);
   EXPECT_EQ(stack.faults.allocate.calls, 4U);
   static_cast<void>(*stack.cache->allocate());
@@ -75,25 +76,25 @@ TEST(CacheBackend, AKeptBlockCanBeClaimed) {
 TEST(CacheBackend, AClaimedBlockShowsTheMediumAndAFreshOneItsOwner) {
   const TemporaryFolder folder;
   auto staged = open_staged_backend(
-      {.files = {.folder = folder.path(), .block_bytes = kBlock, .capacity = 8}});
+      {.files = {.folder = folder.path(), .block_bytes = kCachedBlock, .capacity = 8}});
   ASSERT_TRUE(staged);
   const auto cache = make_cache_backend(*std::move(staged), 4);
   const Block block = *cache->allocate();
-  fill_pattern(block.memory, kBlock, 1);
-  cache->flush(block.memory, kBlock);
+  fill_pattern(block.memory, kCachedBlock, 1);
+  cache->flush(block.memory, kCachedBlock);
   ASSERT_TRUE(cache->fence());
-  fill_pattern(block.memory, kBlock, 2);  // not flushed
+  fill_pattern(block.memory, kCachedBlock, 2);  // not flushed
   cache->release(block);
   const Block claimed = *cache->claim(block.position);
-  ASSERT_TRUE(cache->load(claimed.memory, kBlock / 2));
-  EXPECT_TRUE(has_pattern(claimed.memory, kBlock / 2, 1));
+  ASSERT_TRUE(cache->load(claimed.memory, kCachedBlock / 2));
+  EXPECT_TRUE(has_pattern(claimed.memory, kCachedBlock / 2, 1));
   // Half of it is loaded. As a fresh one it is its owner's, all of it.
   cache->release(claimed);
   const Block fresh = *cache->allocate();
   ASSERT_EQ(fresh.position, block.position);
-  fill_pattern(fresh.memory, kBlock, 3);
-  ASSERT_TRUE(cache->load(fresh.memory, kBlock));
-  EXPECT_TRUE(has_pattern(fresh.memory, kBlock, 3));
+  fill_pattern(fresh.memory, kCachedBlock, 3);
+  ASSERT_TRUE(cache->load(fresh.memory, kCachedBlock));
+  EXPECT_TRUE(has_pattern(fresh.memory, kCachedBlock, 3));
 }
 
 }  // namespace

@@ -15,7 +15,7 @@
 namespace verbena::medium {
 namespace {
 
-constexpr size_t kBlock = size_t{64} << 10;
+constexpr size_t kMallocBlock = size_t{64} << 10;
 
 std::unique_ptr<Backend> make(const MallocOptions& options) {
   auto backend = make_malloc_backend(options);
@@ -53,22 +53,24 @@ TEST(MallocBackend, ReleasedMemoryGoesBackToTheKernel) {
 }
 
 TEST(MallocBackend, PrefaultedMemoryIsThere) {
-  const auto backend = make({.block_bytes = kBlock,
+  const auto backend = make({.block_bytes = kMallocBlock,
                              .capacity = 8,
-                             .memory = {.group_bytes = 4 * kBlock, .prefault = true}});
+                             .memory = {.group_bytes = 4 * kMallocBlock, .prefault = true}});
   const Block block = *backend->allocate();
-  EXPECT_EQ(resident_pages(block.memory, 4 * kBlock), 4 * kBlock / 4096);
+  EXPECT_EQ(resident_pages(block.memory, 4 * kMallocBlock), 4 * kMallocBlock / 4096);
 }
 
 TEST(MallocBackend, OnANode) {
-  const auto backend = make({.block_bytes = kBlock, .capacity = 2, .memory = {.numa_node = 0}});
+  const auto backend =
+      make({.block_bytes = kMallocBlock, .capacity = 2, .memory = {.numa_node = 0}});
   const Block block = *backend->allocate();
-  fill_pattern(block.memory, kBlock, 3);
-  EXPECT_TRUE(has_pattern(block.memory, kBlock, 3));
+  fill_pattern(block.memory, kMallocBlock, 3);
+  EXPECT_TRUE(has_pattern(block.memory, kMallocBlock, 3));
 }
 
 TEST(MallocBackend, ANodeThatIsNot) {
-  const auto backend = make({.block_bytes = kBlock, .capacity = 2, .memory = {.numa_node = 900}});
+  const auto backend =
+      make({.block_bytes = kMallocBlock, .capacity = 2, .memory = {.numa_node = 900}});
   const auto block = backend->allocate();
   if (block) GTEST_SKIP() << "this kernel knows no NUMA nodes";
   EXPECT_EQ(block.error().code, Code::kBad);
@@ -77,23 +79,24 @@ TEST(MallocBackend, ANodeThatIsNot) {
 TEST(MallocBackend, RegisteredMemoryStaysUntilItsGroupGoes) {
   CountingRegistrar registrar;
   {
-    const auto backend = make({.block_bytes = kBlock,
-                               .capacity = 5,
-                               .memory = {.group_bytes = 2 * kBlock, .registrar = &registrar}});
+    const auto backend =
+        make({.block_bytes = kMallocBlock,
+              .capacity = 5,
+              .memory = {.group_bytes = 2 * kMallocBlock, .registrar = &registrar}});
     std::vector<Block> blocks;
     for (int i = 0; i < 5; ++i) blocks.push_back(*backend->allocate());
     ASSERT_EQ(registrar.mappings.size(), 3U);  // the last is of one block
-    EXPECT_TRUE(registrar.covers(blocks[4].memory, kBlock));
-    fill_pattern(blocks[0].memory, kBlock, 1);
+    EXPECT_TRUE(registrar.covers(blocks[4].memory, kMallocBlock));
+    fill_pattern(blocks[0].memory, kMallocBlock, 1);
     backend->release(blocks[0]);
-    EXPECT_TRUE(registrar.covers(blocks[0].memory, kBlock));
-    EXPECT_EQ(resident_pages(blocks[0].memory, kBlock), kBlock / 4096);
+    EXPECT_TRUE(registrar.covers(blocks[0].memory, kMallocBlock));
+    EXPECT_EQ(resident_pages(blocks[0].memory, kMallocBlock), kMallocBlock / 4096);
     backend->release(blocks[1]);
     EXPECT_EQ(registrar.mappings.size(), 2U);
-    EXPECT_FALSE(registrar.covers(blocks[0].memory, kBlock));
+    EXPECT_FALSE(registrar.covers(blocks[0].memory, kMallocBlock));
     const Block again = *backend->allocate();
     EXPECT_EQ(again.position, 0U);
-    EXPECT_TRUE(registrar.covers(again.memory, kBlock));
+    EXPECT_TRUE(registrar.covers(again.memory, kMallocBlock));
   }
   EXPECT_TRUE(registrar.mappings.empty());
 }
@@ -101,7 +104,7 @@ TEST(MallocBackend, RegisteredMemoryStaysUntilItsGroupGoes) {
 TEST(MallocBackend, WhatCannotBeRegisteredIsNotUsed) {
   CountingRegistrar registrar;
   const auto backend =
-      make({.block_bytes = kBlock, .capacity = 2, .memory = {.registrar = &registrar}});
+      make({.block_bytes = kMallocBlock, .capacity = 2, .memory = {.registrar = &registrar}});
   registrar.refuse = true;
   const auto refused = backend->allocate();
   ASSERT_FALSE(refused);

@@ -25,13 +25,13 @@
 namespace verbena::medium {
 namespace {
 
-constexpr size_t kBlock = size_t{64} << 10;
+constexpr size_t kNvdimmBlock = size_t{64} << 10;
 
 class NvdimmBackendTest : public testing::Test {
  protected:
   void TearDown() override { ::unsetenv("PMEM2_FORCE_GRANULARITY"); }
   NvdimmOptions options() const {
-    return {.files = {.folder = folder_.path(), .block_bytes = kBlock, .capacity = 30}};
+    return {.files = {.folder = folder_.path(), .block_bytes = kNvdimmBlock, .capacity = 30}};
   }
   static std::unique_ptr<Backend> open(const NvdimmOptions& options) {
     auto backend = open_nvdimm_backend(options);
@@ -63,15 +63,16 @@ TEST_F(NvdimmBackendTest, RangesAcrossBlocksAndFilesAreFenced) {
   std::vector<Block> blocks;
   for (int i = 0; i < 30; ++i) {
     blocks.push_back(*backend->allocate());
-    fill_pattern(blocks.back().memory, kBlock, static_cast<uint32_t>(i));
+    fill_pattern(blocks.back().memory, kNvdimmBlock, static_cast<uint32_t>(i));
   }
   // Files begin at 0, 8 and 24. A single range in one, one that goes over two, several in one.
   backend->flush(blocks[3].memory + 64, 128);
   ASSERT_TRUE(backend->fence());
-  backend->flush(blocks[7].memory, kBlock);
-  backend->flush(blocks[8].memory, kBlock);
+  backend->flush(blocks[7].memory, kNvdimmBlock);
+  backend->flush(blocks[8].memory, kNvdimmBlock);
   ASSERT_TRUE(backend->fence());
-  for (int i = 24; i < 30; i += 2) backend->flush(blocks[static_cast<size_t>(i)].memory, kBlock);
+  for (int i = 24; i < 30; i += 2)
+    backend->flush(blocks[static_cast<size_t>(i)].memory, kNvdimmBlock);
   ASSERT_TRUE(backend->fence());
   ASSERT_TRUE(backend->fence());  // nothing to do
 }
@@ -92,7 +93,7 @@ TEST_F(NvdimmBackendTest, FlushesGoOnWhileOthersFence) {
     });
   }
   for (uint32_t round = 0; round < 200; ++round) {
-    for (size_t at = 0; at < kBlock; at += 8192) backend->flush(blocks[2].memory + at, 4096);
+    for (size_t at = 0; at < kNvdimmBlock; at += 8192) backend->flush(blocks[2].memory + at, 4096);
   }
   ASSERT_TRUE(backend->fence());
   stop = true;
@@ -103,8 +104,8 @@ TEST_F(NvdimmBackendTest, ReadOnlyMapsWithoutWriting) {
   {
     const auto backend = open(options());
     const Block block = *backend->allocate();
-    fill_pattern(block.memory, kBlock, 7);
-    backend->flush(block.memory, kBlock);
+    fill_pattern(block.memory, kNvdimmBlock, 7);
+    backend->flush(block.memory, kNvdimmBlock);
     ASSERT_TRUE(backend->fence());
   }
   NvdimmOptions how = options();
@@ -113,7 +114,7 @@ TEST_F(NvdimmBackendTest, ReadOnlyMapsWithoutWriting) {
   EXPECT_EQ(backend->allocate().error().code, Code::kBad);
   EXPECT_EQ(backend->claim(20).error().code, Code::kBad);  // it would have to be made
   const Block block = *backend->claim(0);
-  EXPECT_TRUE(has_pattern(block.memory, kBlock, 7));
+  EXPECT_TRUE(has_pattern(block.memory, kNvdimmBlock, 7));
   EXPECT_GE(in_child([&] {
               std::signal(SIGSEGV, SIG_DFL);
               *static_cast<volatile uint8_t*>(block.memory) = 1;
@@ -128,7 +129,7 @@ TEST_F(NvdimmBackendTest, FilesAreRegisteredAsAWhole) {
   how.registrar = &registrar;
   auto backend = open(how);
   const Block block = *backend->allocate();
-  EXPECT_TRUE(registrar.covers(block.memory, 8 * kBlock));
+  EXPECT_TRUE(registrar.covers(block.memory, 8 * kNvdimmBlock));
   static_cast<void>(*backend->claim(8));
   EXPECT_EQ(registrar.mappings.size(), 2U);
   registrar.refuse = true;
@@ -194,12 +195,12 @@ TEST_F(NvdimmBackendTest, AHostileFolderIsAnError) {
 TEST_F(NvdimmBackendTest, PastThePageCacheWhereTheFileSystemCan) {
   const auto backend = open(options());
   const Block block = *backend->allocate();
-  fill_pattern(block.memory, kBlock, 3);
-  backend->flush(block.memory, kBlock);
+  fill_pattern(block.memory, kNvdimmBlock, 3);
+  backend->flush(block.memory, kNvdimmBlock);
   ASSERT_TRUE(backend->fence());
-  std::vector<uint8_t> out(kBlock);
+  std::vector<uint8_t> out(kNvdimmBlock);
   ASSERT_TRUE(backend->read_medium(block.position, 0, out));
-  EXPECT_TRUE(has_pattern(out.data(), kBlock, 3));
+  EXPECT_TRUE(has_pattern(out.data(), kNvdimmBlock, 3));
   NvdimmOptions in_memory = options();
   std::string folder = "/dev/shm/verbena-medium-XXXXXX";
   if (::mkdtemp(folder.data()) == nullptr) GTEST_SKIP() << "there is no /dev/shm";

@@ -25,13 +25,13 @@
 namespace verbena::medium {
 namespace {
 
-constexpr size_t kBlock = size_t{256} << 10;  // four granules
+constexpr size_t kStagedBlock = size_t{256} << 10;  // four granules
 
 class StagedBackendTest : public testing::Test {
  protected:
   void SetUp() override { open(); }
   StagedOptions options() const {
-    return {.files = {.folder = folder_.path(), .block_bytes = kBlock, .capacity = 20}};
+    return {.files = {.folder = folder_.path(), .block_bytes = kStagedBlock, .capacity = 20}};
   }
   void open(const StagedOptions& how) {
     backend_.reset();
@@ -44,8 +44,8 @@ class StagedBackendTest : public testing::Test {
   void make(uint32_t seed) {
     const Block block = *backend_->allocate();
     ASSERT_EQ(block.position, 0U);
-    fill_pattern(block.memory, kBlock, seed);
-    backend_->flush(block.memory, kBlock);
+    fill_pattern(block.memory, kStagedBlock, seed);
+    backend_->flush(block.memory, kStagedBlock);
     ASSERT_TRUE(backend_->fence());
     open();
   }
@@ -64,14 +64,14 @@ TEST_F(StagedBackendTest, WhatItIs) {
 TEST_F(StagedBackendTest, OnlyWhatWasFlushedIsWritten) {
   make(1);
   const Block block = *backend_->claim(0);
-  ASSERT_TRUE(backend_->load(block.memory, kBlock));
-  fill_pattern(block.memory, kBlock, 2);
+  ASSERT_TRUE(backend_->load(block.memory, kStagedBlock));
+  fill_pattern(block.memory, kStagedBlock, 2);
   backend_->flush(block.memory + 8192 + 64, 64);  // of which the whole page goes
   ASSERT_TRUE(backend_->fence());
   open();
   const Block again = *backend_->claim(0);
-  ASSERT_TRUE(backend_->load(again.memory, kBlock));
-  for (size_t at = 0; at < kBlock; ++at) {
+  ASSERT_TRUE(backend_->load(again.memory, kStagedBlock));
+  for (size_t at = 0; at < kStagedBlock; ++at) {
     ASSERT_EQ(again.memory[at], pattern_at(at / 4096 == 2 ? 2 : 1, at)) << at;
   }
 }
@@ -87,10 +87,10 @@ TEST_F(StagedBackendTest, GranulesAreLoadedOnceAndWhenAskedFor) {
     ASSERT_EQ(block.memory[at], pattern_at(1, at));
   }
   block.memory[Granules::kBytes] = 99;
-  ASSERT_TRUE(backend_->load(block.memory, kBlock));
+  ASSERT_TRUE(backend_->load(block.memory, kStagedBlock));
   EXPECT_EQ(block.memory[Granules::kBytes], 99);
   EXPECT_EQ(block.memory[0], pattern_at(1, 0));
-  EXPECT_EQ(block.memory[kBlock - 1], pattern_at(1, kBlock - 1));
+  EXPECT_EQ(block.memory[kStagedBlock - 1], pattern_at(1, kStagedBlock - 1));
 }
 
 TEST_F(StagedBackendTest, AFreshBlockIsNeverLoaded) {
@@ -98,7 +98,7 @@ TEST_F(StagedBackendTest, AFreshBlockIsNeverLoaded) {
   const Block block = *backend_->allocate();
   ASSERT_EQ(block.position, 0U);
   fill_pattern(block.memory, 4096, 5);
-  ASSERT_TRUE(backend_->load(block.memory, kBlock));
+  ASSERT_TRUE(backend_->load(block.memory, kStagedBlock));
   EXPECT_TRUE(has_pattern(block.memory, 4096, 5));
 }
 
@@ -106,18 +106,18 @@ TEST_F(StagedBackendTest, ReleasedBeforeTheFenceIsNotWritten) {
   make(1);
   const Block block = *backend_->claim(0);
   const Block other = *backend_->allocate();
-  ASSERT_TRUE(backend_->load(block.memory, kBlock));
-  fill_pattern(block.memory, kBlock, 2);
-  fill_pattern(other.memory, kBlock, 3);
-  backend_->flush(block.memory, kBlock);
-  backend_->flush(other.memory, kBlock);
+  ASSERT_TRUE(backend_->load(block.memory, kStagedBlock));
+  fill_pattern(block.memory, kStagedBlock, 2);
+  fill_pattern(other.memory, kStagedBlock, 3);
+  backend_->flush(block.memory, kStagedBlock);
+  backend_->flush(other.memory, kStagedBlock);
   backend_->release(block);
   ASSERT_TRUE(backend_->fence());
-  std::vector<uint8_t> out(kBlock);
+  std::vector<uint8_t> out(kStagedBlock);
   ASSERT_TRUE(backend_->read_medium(0, 0, out));
-  EXPECT_TRUE(has_pattern(out.data(), kBlock, 1));
+  EXPECT_TRUE(has_pattern(out.data(), kStagedBlock, 1));
   ASSERT_TRUE(backend_->read_medium(other.position, 0, out));
-  EXPECT_TRUE(has_pattern(out.data(), kBlock, 3));
+  EXPECT_TRUE(has_pattern(out.data(), kStagedBlock, 3));
 }
 
 TEST_F(StagedBackendTest, ThreadsLoadTheSameBlockWhileOthersWriteIntoIt) {
@@ -129,7 +129,7 @@ TEST_F(StagedBackendTest, ThreadsLoadTheSameBlockWhileOthersWriteIntoIt) {
   for (size_t thread = 0; thread < kThreads; ++thread) {
     threads.emplace_back([&, thread] {
       // Each has its own chunks of every granule.
-      for (size_t at = thread * 4096; at < kBlock; at += kThreads * 4096) {
+      for (size_t at = thread * 4096; at < kStagedBlock; at += kThreads * 4096) {
         if (!backend_->load(block.memory + at, 4096)) ++wrong;
         for (size_t i = at; i < at + 4096; ++i) {
           if (block.memory[i] != pattern_at(1, i)) ++wrong;
@@ -140,17 +140,17 @@ TEST_F(StagedBackendTest, ThreadsLoadTheSameBlockWhileOthersWriteIntoIt) {
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(wrong, 0U);
-  EXPECT_TRUE(has_pattern(block.memory, kBlock, 2));
+  EXPECT_TRUE(has_pattern(block.memory, kStagedBlock, 2));
 }
 
 TEST_F(StagedBackendTest, MemoryIsRegistered) {
   CountingRegistrar registrar;
   StagedOptions how = options();
   how.memory.registrar = &registrar;
-  how.memory.group_bytes = 2 * kBlock;
+  how.memory.group_bytes = 2 * kStagedBlock;
   open(how);
   const Block block = *backend_->allocate();
-  EXPECT_TRUE(registrar.covers(block.memory, kBlock));
+  EXPECT_TRUE(registrar.covers(block.memory, kStagedBlock));
   EXPECT_EQ(registrar.mappings.size(), 1U);
   backend_.reset();
   EXPECT_TRUE(registrar.mappings.empty());
@@ -163,15 +163,15 @@ TEST_F(StagedBackendTest, ReadOnly) {
   open(how);
   EXPECT_EQ(backend_->allocate().error().code, Code::kBad);
   const Block block = *backend_->claim(0);
-  ASSERT_TRUE(backend_->load(block.memory, kBlock));
-  EXPECT_TRUE(has_pattern(block.memory, kBlock, 4));
+  ASSERT_TRUE(backend_->load(block.memory, kStagedBlock));
+  EXPECT_TRUE(has_pattern(block.memory, kStagedBlock, 4));
   ASSERT_TRUE(backend_->fence());
 }
 
 TEST_F(StagedBackendTest, AFenceThatFailedFailsEverAfter) {
   const Block block = *backend_->allocate();
-  fill_pattern(block.memory, kBlock, 1);
-  backend_->flush(block.memory, kBlock);
+  fill_pattern(block.memory, kStagedBlock, 1);
+  backend_->flush(block.memory, kStagedBlock);
   const auto old = std::signal(SIGXFSZ, SIG_IGN);
   rlimit limit{};
   ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &limit), 0);
@@ -195,16 +195,16 @@ TEST_F(StagedBackendTest, WithoutIoUringItWritesPlainly) {
     if (!backend_ || backend_->properties().name != "staged (pwrite)") return 1;
     const auto block = backend_->allocate();
     if (!block) return 2;
-    fill_pattern(block->memory, kBlock, 6);
-    backend_->flush(block->memory, kBlock);
+    fill_pattern(block->memory, kStagedBlock, 6);
+    backend_->flush(block->memory, kStagedBlock);
     return backend_->fence() ? 0 : 3;
   });
   if (result == kCannotRefuse) GTEST_SKIP() << "no seccomp here";
   ASSERT_EQ(result, 0);
   open();
   const Block block = *backend_->claim(0);
-  ASSERT_TRUE(backend_->load(block.memory, kBlock));
-  EXPECT_TRUE(has_pattern(block.memory, kBlock, 6));
+  ASSERT_TRUE(backend_->load(block.memory, kStagedBlock));
+  EXPECT_TRUE(has_pattern(block.memory, kStagedBlock, 6));
 }
 
 TEST_F(StagedBackendTest, AFailedSyncIsTold) {
@@ -214,7 +214,7 @@ TEST_F(StagedBackendTest, AFailedSyncIsTold) {
     const auto block = backend_->allocate();
     if (!block) return 1;
     if (!refuse_call(SYS_fdatasync, EIO)) return kCannotRefuse;
-    backend_->flush(block->memory, kBlock);
+    backend_->flush(block->memory, kStagedBlock);
     const auto failed = backend_->fence();
     return !failed && failed.error().code == Code::kIo && !backend_->fence() ? 0 : 2;
   });

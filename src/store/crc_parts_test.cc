@@ -15,7 +15,7 @@ namespace {
 
 using Bytes = std::vector<uint8_t>;
 
-uint32_t reference(std::span<const uint8_t> bytes) {
+uint32_t by_definition(std::span<const uint8_t> bytes) {
   return ~bitwise_crc_msb<uint32_t>(0x04c11db7, 0xffffffff, bytes);
 }
 
@@ -55,8 +55,8 @@ TEST(CrcParts, CopyingGivesTheSame) {
   for (int round = 0; round < 200; ++round) {
     const Bytes from = random_bytes(random, random_length(random));
     Bytes to(from.size());
-    EXPECT_EQ(crc_copy(to.data(), from), reference(from));
-    EXPECT_EQ(crc_of(from), reference(from));
+    EXPECT_EQ(crc_copy(to.data(), from), by_definition(from));
+    EXPECT_EQ(crc_of(from), by_definition(from));
     EXPECT_EQ(to, from);
   }
 }
@@ -69,16 +69,16 @@ TEST(CrcParts, AgreeWithTheWhole) {
     const Bytes b = random_bytes(random, random_length(random));
     const Bytes c = random_bytes(random, random_length(random));
     const Bytes b_new = random_bytes(random, b.size());
-    const uint32_t crc_a = reference(a);
-    const uint32_t crc_b = reference(b);
-    const uint32_t crc_ab = reference(a + b);
+    const uint32_t crc_a = by_definition(a);
+    const uint32_t crc_b = by_definition(b);
+    const uint32_t crc_ab = by_definition(a + b);
     EXPECT_EQ(crc_join(crc_a, crc_b, b.size()), crc_ab);
     EXPECT_EQ(crc_without_tail(crc_ab, crc_b, b.size()), crc_a);
     EXPECT_EQ(crc_without_head(crc_ab, crc_a, b.size()), crc_b);
-    EXPECT_EQ(crc_patch(reference(a + b + c), crc_b, reference(b_new), c.size()),
-              reference(a + b_new + c));
-    EXPECT_EQ(crc_zeros_after(crc_a, c.size()), reference(a + Bytes(c.size())));
-    EXPECT_EQ(crc_of_zeros(c.size()), reference(Bytes(c.size())));
+    EXPECT_EQ(crc_patch(by_definition(a + b + c), crc_b, by_definition(b_new), c.size()),
+              by_definition(a + b_new + c));
+    EXPECT_EQ(crc_zeros_after(crc_a, c.size()), by_definition(a + Bytes(c.size())));
+    EXPECT_EQ(crc_of_zeros(c.size()), by_definition(Bytes(c.size())));
   }
 }
 
@@ -86,10 +86,10 @@ TEST(CrcParts, AgreeWithTheWhole) {
 TEST(CrcParts, EveryLengthOfTheTable) {
   const Bytes a = {'a', 'b', 'c'};
   const uint8_t zero[1] = {};
-  uint32_t state = ~reference(a);
+  uint32_t state = ~by_definition(a);
   for (uint64_t zeros = 0; zeros <= 4200; ++zeros) {
-    ASSERT_EQ(crc_zeros_after(reference(a), zeros), ~state) << zeros;
-    ASSERT_EQ(crc_without_tail(~state, crc_of_zeros(zeros), zeros), reference(a)) << zeros;
+    ASSERT_EQ(crc_zeros_after(by_definition(a), zeros), ~state) << zeros;
+    ASSERT_EQ(crc_without_tail(~state, crc_of_zeros(zeros), zeros), by_definition(a)) << zeros;
     state = bitwise_crc_msb<uint32_t>(0x04c11db7, state, zero);
   }
 }

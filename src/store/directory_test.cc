@@ -13,21 +13,12 @@
 #include "store/crc_parts.h"
 #include "store/folder_shape.h"
 #include "store/record.h"
+#include "store/store_testing.h"
 
 namespace verbena::store {
 namespace {
 
 namespace fs = std::filesystem;
-using Bytes = std::vector<uint8_t>;
-constexpr ObjectId kOne{1, 1};
-constexpr ObjectId kTwo{1, 2};
-
-Bytes pattern(size_t size, uint64_t seed) {
-  SeededRandom random(seed);
-  Bytes bytes(size);
-  for (uint8_t& byte : bytes) byte = static_cast<uint8_t>(random.next());
-  return bytes;
-}
 
 class DirectoryTest : public ::testing::Test {
  protected:

@@ -16,7 +16,7 @@ namespace verbena::store {
 namespace {
 
 constexpr const char* kFile = "tests/golden/store/v1/whole-store.chunks";
-constexpr uint32_t kPerBlock = 16;
+constexpr uint32_t kGoldenPerBlock = 16;
 constexpr uint32_t kBlocks = 8;
 constexpr uint64_t kBorn = 1'700'000'000'000'000'000;  // 14 November 2023, 22:13:20
 
@@ -26,7 +26,7 @@ struct Content {
 };
 using Contents = std::map<ObjectId, Content>;
 
-std::vector<uint8_t> pattern(size_t length, uint8_t seed) {
+std::vector<uint8_t> golden_bytes(size_t length, uint8_t seed) {
   std::vector<uint8_t> bytes(length);
   for (size_t i = 0; i < length; ++i) {
     bytes[i] = static_cast<uint8_t>(seed * 131 + i + (i >> 8) * 7);
@@ -34,7 +34,7 @@ std::vector<uint8_t> pattern(size_t length, uint8_t seed) {
   return bytes;
 }
 
-void put(std::vector<uint8_t>& bytes, size_t offset, const std::vector<uint8_t>& part) {
+void put_at(std::vector<uint8_t>& bytes, size_t offset, const std::vector<uint8_t>& part) {
   if (bytes.size() < offset + part.size()) bytes.resize(offset + part.size());
   std::ranges::copy(part, bytes.begin() + static_cast<ptrdiff_t>(offset));
 }
@@ -42,17 +42,17 @@ void put(std::vector<uint8_t>& bytes, size_t offset, const std::vector<uint8_t>&
 // What is in it, said without the store.
 Contents expected() {
   Contents all;
-  all[{0, 1}] = {"first", pattern(3 * kDataBytes + 100, 1)};
-  all[{0, 2}] = {"", pattern(10, 2)};
+  all[{0, 1}] = {"first", golden_bytes(3 * kDataBytes + 100, 1)};
+  all[{0, 2}] = {"", golden_bytes(10, 2)};
   all[{7, 3}] = {"clone of the first", all[{0, 1}].bytes};
-  put(all[{7, 3}].bytes, kDataBytes + 10, pattern(20, 3));  // one chunk is its own
+  put_at(all[{7, 3}].bytes, kDataBytes + 10, golden_bytes(20, 3));  // one chunk is its own
   all[{0, 4}] = {"sparse, renamed \xc3\xbc", {}};
-  put(all[{0, 4}].bytes, 9 * kDataBytes + 5, pattern(kDataBytes, 4));
-  all[{0, 5}] = {"cut", pattern(kDataBytes + 1, 5)};
+  put_at(all[{0, 4}].bytes, 9 * kDataBytes + 5, golden_bytes(kDataBytes, 4));
+  all[{0, 5}] = {"cut", golden_bytes(kDataBytes + 1, 5)};
   all[{0, 8}] = {"empty", {}};
-  put(all[{0, 9}].bytes, 0, pattern(2 * kDataBytes, 9));  // behind the checkpoint
+  put_at(all[{0, 9}].bytes, 0, golden_bytes(2 * kDataBytes, 9));  // behind the checkpoint
   all[{0, 9}].name = "late";
-  all[{0, 10}] = {"part of the late", pattern(2 * kDataBytes, 9)};
+  all[{0, 10}] = {"part of the late", golden_bytes(2 * kDataBytes, 9)};
   all[{0, 10}].bytes.erase(all[{0, 10}].bytes.begin(), all[{0, 10}].bytes.begin() + kDataBytes);
   return all;
 }
@@ -82,19 +82,19 @@ void live(MemoryMedium& medium) {
   for (const uint64_t i : {1, 2, 4, 5, 6, 8}) ASSERT_TRUE(store.create_object({0, i}));
   ASSERT_TRUE(store.rename({0, 1}, "first") && store.rename({0, 5}, "cut") &&
               store.rename({0, 8}, "empty") && store.rename({0, 4}, "sparse"));
-  ASSERT_TRUE(store.write({0, 1}, 0, pattern(3 * kDataBytes + 100, 1)));
-  ASSERT_TRUE(store.write({0, 2}, 0, pattern(10, 2)));
-  ASSERT_TRUE(store.write({0, 4}, 9 * kDataBytes + 5, pattern(kDataBytes, 4)));
-  ASSERT_TRUE(store.write({0, 5}, 0, pattern(3 * kDataBytes, 5)));
-  ASSERT_TRUE(store.write({0, 6}, 0, pattern(100, 6)));
+  ASSERT_TRUE(store.write({0, 1}, 0, golden_bytes(3 * kDataBytes + 100, 1)));
+  ASSERT_TRUE(store.write({0, 2}, 0, golden_bytes(10, 2)));
+  ASSERT_TRUE(store.write({0, 4}, 9 * kDataBytes + 5, golden_bytes(kDataBytes, 4)));
+  ASSERT_TRUE(store.write({0, 5}, 0, golden_bytes(3 * kDataBytes, 5)));
+  ASSERT_TRUE(store.write({0, 6}, 0, golden_bytes(100, 6)));
   clone(store, {0, 1}, {7, 3}, 0, "clone of the first");
   ASSERT_TRUE(store.checkpoint());
-  ASSERT_TRUE(store.write({7, 3}, kDataBytes + 10, pattern(20, 3)) && store.flush());
+  ASSERT_TRUE(store.write({7, 3}, kDataBytes + 10, golden_bytes(20, 3)) && store.flush());
   ASSERT_TRUE(store.truncate({0, 5}, kDataBytes + 1) && store.flush());
   ASSERT_TRUE(store.remove({0, 6}));
   ASSERT_TRUE(store.rename({0, 4}, "sparse, renamed \xc3\xbc"));
   ASSERT_TRUE(store.create_object({0, 9}, "late"));
-  ASSERT_TRUE(store.write({0, 9}, 0, pattern(2 * kDataBytes, 9)) && store.flush());
+  ASSERT_TRUE(store.write({0, 9}, 0, golden_bytes(2 * kDataBytes, 9)) && store.flush());
   clone(store, {0, 9}, {0, 10}, kDataBytes, "part of the late");
   ASSERT_TRUE(store.close());
 }
@@ -105,7 +105,7 @@ void read_file(MemoryMedium& medium) {
   std::array<char, 8 + kChunkBytes> entry{};
   while (file.read(entry.data(), entry.size())) {
     const uint64_t number = load_be64(reinterpret_cast<const uint8_t*>(entry.data()));
-    ASSERT_LT(number, kPerBlock * kBlocks);
+    ASSERT_LT(number, kGoldenPerBlock * kBlocks);
     std::memcpy(medium.chunk(number).data(), entry.data() + 8, kChunkBytes);
   }
   EXPECT_EQ(file.gcount(), 0);
@@ -132,7 +132,7 @@ void expect_contents(Store& store, const Contents& contents) {
 }
 
 TEST(GoldenWholeStore, IsReadAndWrittenTo) {
-  MemoryMedium medium(kPerBlock, kBlocks);
+  MemoryMedium medium(kGoldenPerBlock, kBlocks);
   ASSERT_NO_FATAL_FAILURE(read_file(medium));
   Contents contents = expected();
   {
@@ -151,8 +151,8 @@ TEST(GoldenWholeStore, IsReadAndWrittenTo) {
   {
     const auto store = Store::open(medium.open(), options(false));
     ASSERT_TRUE(store) << store.error().what;
-    ASSERT_TRUE((*store)->write({0, 8}, 0, pattern(5000, 8)) && (*store)->remove({0, 2}));
-    put(contents[{0, 8}].bytes, 0, pattern(5000, 8));
+    ASSERT_TRUE((*store)->write({0, 8}, 0, golden_bytes(5000, 8)) && (*store)->remove({0, 2}));
+    put_at(contents[{0, 8}].bytes, 0, golden_bytes(5000, 8));
     contents.erase({0, 2});
     ASSERT_TRUE((*store)->close());
   }
@@ -163,7 +163,7 @@ TEST(GoldenWholeStore, IsReadAndWrittenTo) {
 
 // The same history now: what it says is in it, is.
 TEST(GoldenWholeStore, IsMadeAgain) {
-  MemoryMedium medium(kPerBlock, kBlocks);
+  MemoryMedium medium(kGoldenPerBlock, kBlocks);
   ASSERT_NO_FATAL_FAILURE(live(medium));
   const auto store = Store::open(medium.open(), options(true));
   ASSERT_TRUE(store);
@@ -172,10 +172,10 @@ TEST(GoldenWholeStore, IsMadeAgain) {
 
 // Writes the file of a new version; not for one that there is.
 TEST(GoldenWholeStore, DISABLED_Write) {
-  MemoryMedium medium(kPerBlock, kBlocks);
+  MemoryMedium medium(kGoldenPerBlock, kBlocks);
   ASSERT_NO_FATAL_FAILURE(live(medium));
   std::ofstream file(kFile, std::ios::binary);
-  for (uint64_t number = 0; number < kPerBlock * kBlocks; ++number) {
+  for (uint64_t number = 0; number < kGoldenPerBlock * kBlocks; ++number) {
     const auto chunk = medium.chunk(number);
     if (std::ranges::all_of(chunk, [](uint8_t byte) { return byte == 0; })) continue;
     std::array<uint8_t, 8> where{};

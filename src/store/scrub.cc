@@ -19,19 +19,18 @@ constexpr uint32_t kWindow = 256;  // chunks that are read at once
 constexpr uint32_t kGap = 16;      // chunks in between that are read along rather than passed over
 constexpr size_t kBatch = 16'384;  // runs that are pinned at once
 
-struct FreeAligned {
-  void operator()(uint8_t* memory) const { std::free(memory); }
-};
-using Buffer = std::unique_ptr<uint8_t, FreeAligned>;
-
-Buffer make_buffer() {
-  return Buffer(
-      static_cast<uint8_t*>(std::aligned_alloc(kChunkBytes, size_t{kWindow} * kChunkBytes)));
-}
-
 }  // namespace
 
 class StoreImpl::Scrub {
+  struct FreeAligned {
+    void operator()(uint8_t* memory) const { std::free(memory); }
+  };
+  using Buffer = std::unique_ptr<uint8_t, FreeAligned>;
+  static Buffer make_buffer() {
+    return Buffer(
+        static_cast<uint8_t*>(std::aligned_alloc(kChunkBytes, size_t{kWindow} * kChunkBytes)));
+  }
+
  public:
   Scrub(StoreImpl& store, const Progress& progress)
       : store_(store), progress_(progress), buffer_(make_buffer()), other_(make_buffer()) {

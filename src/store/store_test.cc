@@ -13,21 +13,11 @@
 #include "medium/staged_backend.h"
 #include "store/crc_parts.h"
 #include "store/record.h"
+#include "store/store_testing.h"
 
 namespace verbena::store {
 namespace {
 
-using Bytes = std::vector<uint8_t>;
-
-Bytes pattern(size_t size, uint64_t seed) {
-  SeededRandom random(seed);
-  Bytes bytes(size);
-  for (uint8_t& byte : bytes) byte = static_cast<uint8_t>(random.next());
-  return bytes;
-}
-
-constexpr ObjectId kOne{1, 1};
-constexpr ObjectId kTwo{1, 2};
 constexpr uint32_t kPerBlock = 64;
 
 // On files, in a folder that is gone afterwards.

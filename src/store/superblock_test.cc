@@ -51,10 +51,10 @@ Chunk encoded(const Superblock& superblock, uint64_t id = 0) {
 }
 
 // Right CRCs over whatever is there.
-void seal_again(Chunk& chunk, ChunkHead head) {
+void seal_root(Chunk& chunk, ChunkHead head) {
   seal(chunk.data(), head, crc_of(std::span(chunk).first<kDataBytes>()));
 }
-void seal_again(Chunk& chunk) { seal_again(chunk, head_of(chunk.data())); }
+void seal_root(Chunk& chunk) { seal_root(chunk, head_of(chunk.data())); }
 
 SuperblockFault fault(const Chunk& chunk) {
   const auto superblock = decode_superblock(chunk);
@@ -65,7 +65,7 @@ SuperblockFault fault(const Chunk& chunk) {
 template <typename T>
 Chunk with(size_t at, T value, Chunk chunk = encoded(sample())) {
   store_be<T>(chunk.data() + at, value);
-  seal_again(chunk);
+  seal_root(chunk);
   return chunk;
 }
 
@@ -153,7 +153,7 @@ TEST(Superblock, NoChunkOfOurs) {
   Chunk flags = encoded(sample());
   ChunkHead head = head_of(flags.data());
   head.flags |= kFlagLog;
-  seal_again(flags, head);
+  seal_root(flags, head);
   EXPECT_EQ(fault(flags), SuperblockFault::kChunk);
 
   Chunk data_crc = encoded(sample());
@@ -163,7 +163,7 @@ TEST(Superblock, NoChunkOfOurs) {
 
   Chunk behind = encoded(sample());
   behind[4047] = 1;
-  seal_again(behind);
+  seal_root(behind);
   EXPECT_EQ(fault(behind), SuperblockFault::kChunk) << "bytes behind the length";
 }
 
@@ -183,7 +183,7 @@ TEST(Superblock, Version) {
     ChunkHead head = head_of(chunk.data());
     head.flags = 0x8000;
     head.length = 60000;
-    seal_again(chunk, head);
+    seal_root(chunk, head);
     EXPECT_EQ(fault(chunk), SuperblockFault::kVersion);
     chunk[2000] ^= 1;
     EXPECT_EQ(fault(chunk), SuperblockFault::kChunk) << "damaged: nothing in it can be believed";
@@ -210,7 +210,7 @@ TEST(Superblock, AgreesWithItsChunk) {
     Chunk chunk = encoded(sample());
     ChunkHead head = head_of(chunk.data());
     change(head);
-    seal_again(chunk, head);
+    seal_root(chunk, head);
     return chunk;
   };
   EXPECT_TRUE(decode_superblock(with_head([](ChunkHead& head) { head.id = 2048; })));
@@ -239,7 +239,7 @@ TEST(Superblock, Extents) {
     store_be16(p + 10, extent.count);
     store_be64(p + 12, extent.sequence);
     store_be32(p + 20, extent.epoch);
-    seal_again(chunk);
+    seal_root(chunk);
     return chunk;
   };
   EXPECT_TRUE(decode_superblock(with_extent([](Extent&) {})));

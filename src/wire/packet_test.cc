@@ -24,32 +24,32 @@ std::vector<uint8_t> raw(uint8_t opcode, size_t body, uint8_t pad = 0) {
   return bytes;
 }
 
-ParseError reason(const std::vector<uint8_t>& bytes) {
+ParseError parse_reason(const std::vector<uint8_t>& bytes) {
   const auto packet = parse(bytes);
   return packet ? ParseError::kCount : packet.error();
 }
 
 TEST(Parse, TooShort) {
   const auto whole = raw(kSendOnly, 0);
-  EXPECT_EQ(reason(whole), ParseError::kCount);
+  EXPECT_EQ(parse_reason(whole), ParseError::kCount);
   for (size_t length = 0; length < whole.size(); ++length) {
-    EXPECT_EQ(reason({whole.begin(), whole.begin() + static_cast<ptrdiff_t>(length)}),
+    EXPECT_EQ(parse_reason({whole.begin(), whole.begin() + static_cast<ptrdiff_t>(length)}),
               ParseError::kTooShort);
   }
 }
 
 TEST(Parse, TooLong) {
-  EXPECT_EQ(reason(raw(kSendOnly, 4096)), ParseError::kCount);
-  EXPECT_EQ(reason(raw(kSendOnly, 4100, 3)), ParseError::kTooLong);  // 4097 of payload
-  EXPECT_EQ(reason(raw(kSendOnly, 70'000)), ParseError::kTooLong);
-  EXPECT_EQ(reason(raw(opcode_byte(Service::kRd, Op::kSendOnly), 4096)), ParseError::kCount);
+  EXPECT_EQ(parse_reason(raw(kSendOnly, 4096)), ParseError::kCount);
+  EXPECT_EQ(parse_reason(raw(kSendOnly, 4100, 3)), ParseError::kTooLong);  // 4097 of payload
+  EXPECT_EQ(parse_reason(raw(kSendOnly, 70'000)), ParseError::kTooLong);
+  EXPECT_EQ(parse_reason(raw(opcode_byte(Service::kRd, Op::kSendOnly), 4096)), ParseError::kCount);
 }
 
 TEST(Parse, UnknownOpcode) {
   for (int opcode = 0; opcode < 256; ++opcode) {
     auto bytes = raw(kSendOnly, 64);
     bytes[0] = static_cast<uint8_t>(opcode);
-    EXPECT_EQ(reason(bytes) == ParseError::kUnknownOpcode,
+    EXPECT_EQ(parse_reason(bytes) == ParseError::kUnknownOpcode,
               !opcode_info(static_cast<uint8_t>(opcode)).exists())
         << opcode;
   }
@@ -59,7 +59,7 @@ TEST(Parse, BadVersion) {
   for (uint8_t version = 1; version < 16; ++version) {
     auto bytes = raw(kSendOnly, 0);
     bytes[1] |= version;
-    EXPECT_EQ(reason(bytes), ParseError::kBadVersion);
+    EXPECT_EQ(parse_reason(bytes), ParseError::kBadVersion);
   }
 }
 
@@ -67,12 +67,12 @@ TEST(Parse, BadPkey) {
   auto bytes = raw(kSendOnly, 0);
   for (const uint16_t pkey : std::to_array<uint16_t>({0xffff, 0x7fff})) {
     store_be16(bytes.data() + 2, pkey);
-    EXPECT_EQ(reason(bytes), ParseError::kCount);
+    EXPECT_EQ(parse_reason(bytes), ParseError::kCount);
   }
   for (const uint16_t pkey :
        std::to_array<uint16_t>({0x0000, 0x8000, 0x8001, 0xfffe, 0x7ffe, 0x3fff})) {
     store_be16(bytes.data() + 2, pkey);
-    EXPECT_EQ(reason(bytes), ParseError::kBadPkey) << pkey;
+    EXPECT_EQ(parse_reason(bytes), ParseError::kBadPkey) << pkey;
   }
 }
 
@@ -83,27 +83,28 @@ TEST(Parse, HeadersCut) {
     auto bytes = raw(static_cast<uint8_t>(opcode), 0);
     while (bytes.size() > Bth::kBytes + kIcrcBytes) {
       bytes.pop_back();
-      EXPECT_EQ(reason(bytes), ParseError::kHeadersCut) << info.name << " " << bytes.size();
+      EXPECT_EQ(parse_reason(bytes), ParseError::kHeadersCut) << info.name << " " << bytes.size();
     }
   }
 }
 
 TEST(Parse, BadPad) {
   for (const size_t body : {1, 2, 3, 5, 6, 7}) {
-    EXPECT_EQ(reason(raw(kSendOnly, body)), ParseError::kBadPad) << body;
+    EXPECT_EQ(parse_reason(raw(kSendOnly, body)), ParseError::kBadPad) << body;
   }
   for (const uint8_t pad : std::to_array<uint8_t>({1, 2, 3})) {
-    EXPECT_EQ(reason(raw(kSendOnly, 0, pad)), ParseError::kBadPad);
-    EXPECT_EQ(reason(raw(kSendOnly, 4, pad)), ParseError::kCount);
+    EXPECT_EQ(parse_reason(raw(kSendOnly, 0, pad)), ParseError::kBadPad);
+    EXPECT_EQ(parse_reason(raw(kSendOnly, 4, pad)), ParseError::kCount);
   }
 }
 
 TEST(Parse, PayloadForbidden) {
   for (const Op op : {Op::kReadRequest, Op::kAcknowledge, Op::kAtomicAcknowledge, Op::kCompareSwap,
                       Op::kFetchAdd, Op::kFlush}) {
-    EXPECT_EQ(reason(raw(opcode_byte(Service::kRc, op), 0)), ParseError::kCount);
-    EXPECT_EQ(reason(raw(opcode_byte(Service::kRc, op), 4)), ParseError::kPayloadForbidden);
-    EXPECT_EQ(reason(raw(opcode_byte(Service::kXrc, op), 4, 3)), ParseError::kPayloadForbidden);
+    EXPECT_EQ(parse_reason(raw(opcode_byte(Service::kRc, op), 0)), ParseError::kCount);
+    EXPECT_EQ(parse_reason(raw(opcode_byte(Service::kRc, op), 4)), ParseError::kPayloadForbidden);
+    EXPECT_EQ(parse_reason(raw(opcode_byte(Service::kXrc, op), 4, 3)),
+              ParseError::kPayloadForbidden);
   }
 }
 
@@ -112,18 +113,18 @@ TEST(Parse, PayloadMissing) {
        {Op::kSendFirst, Op::kSendMiddle, Op::kSendLast, Op::kSendLastImm, Op::kSendLastInvalidate,
         Op::kWriteFirst, Op::kWriteMiddle, Op::kWriteLast, Op::kWriteLastImm,
         Op::kReadResponseFirst, Op::kReadResponseMiddle, Op::kReadResponseLast}) {
-    EXPECT_EQ(reason(raw(opcode_byte(Service::kRc, op), 0)), ParseError::kPayloadMissing);
-    EXPECT_EQ(reason(raw(opcode_byte(Service::kRc, op), 4, 3)), ParseError::kCount);
+    EXPECT_EQ(parse_reason(raw(opcode_byte(Service::kRc, op), 0)), ParseError::kPayloadMissing);
+    EXPECT_EQ(parse_reason(raw(opcode_byte(Service::kRc, op), 4, 3)), ParseError::kCount);
   }
 }
 
 TEST(Parse, PayloadLength) {
   const uint8_t opcode = opcode_byte(Service::kRc, Op::kAtomicWrite);
-  EXPECT_EQ(reason(raw(opcode, 8)), ParseError::kCount);
-  EXPECT_EQ(reason(raw(opcode, 0)), ParseError::kPayloadLength);
-  EXPECT_EQ(reason(raw(opcode, 4)), ParseError::kPayloadLength);
-  EXPECT_EQ(reason(raw(opcode, 8, 1)), ParseError::kPayloadLength);
-  EXPECT_EQ(reason(raw(opcode, 12)), ParseError::kPayloadLength);
+  EXPECT_EQ(parse_reason(raw(opcode, 8)), ParseError::kCount);
+  EXPECT_EQ(parse_reason(raw(opcode, 0)), ParseError::kPayloadLength);
+  EXPECT_EQ(parse_reason(raw(opcode, 4)), ParseError::kPayloadLength);
+  EXPECT_EQ(parse_reason(raw(opcode, 8, 1)), ParseError::kPayloadLength);
+  EXPECT_EQ(parse_reason(raw(opcode, 12)), ParseError::kPayloadLength);
 }
 
 TEST(Parse, EveryReasonHasItsOwnWords) {

@@ -15,7 +15,7 @@ import unittest
 import support
 from store import EXISTS, StoreTest, content
 
-KILLS = 8  # of each command
+KILLS = 5  # of each command
 
 
 class Interrupted(StoreTest):

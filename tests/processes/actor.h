@@ -6,6 +6,7 @@
 #include <array>
 #include <atomic>
 #include <functional>
+#include <stdexcept>
 #include <string>
 
 #include <sys/types.h>
@@ -24,6 +25,11 @@ struct Stage {
 
 [[nodiscard]] Stage* make_stage();
 void drop_stage(Stage* stage);
+
+// For what an actor does: throws std::runtime_error if it did not go well.
+inline void need(bool condition, const std::string& what) {
+  if (!condition) throw std::runtime_error(what);
+}
 
 class Actor {
  public:

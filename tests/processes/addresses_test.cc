@@ -17,10 +17,6 @@
 namespace verbena::processes {
 namespace {
 
-void need(bool condition, const char* what) {
-  if (!condition) throw std::runtime_error(what);
-}
-
 // Whether a GID_CHANGE comes in time, and the change with it. Others may come before: a kernel
 // gives interfaces addresses of their own.
 [[nodiscard]] bool told(device::Context& context, const std::function<bool()>& changed) {

@@ -21,14 +21,9 @@
 namespace verbena::processes {
 namespace {
 
-const wire::Gid kLoopback = wire::Gid::from_ipv4(127, 0, 0, 1);
 constexpr uint16_t kPort = 7471;
 constexpr uint64_t kService = cm::service_id(cm::PortSpace::kTcp, kPort);
 constexpr uint32_t kConnections = 200;
-
-void need(bool condition, const std::string& what) {
-  if (!condition) throw std::runtime_error(what);
-}
 
 struct Told {
   cm::EventKind kind{};

@@ -17,10 +17,6 @@ constexpr uint32_t kBytes = 200;
 constexpr uint32_t kGrh = 40;
 constexpr uint32_t kCount = 20;
 
-void need(bool condition, const std::string& what) {
-  if (!condition) throw std::runtime_error(what);
-}
-
 [[nodiscard]] Card group_card() {
   Card card;
   card.qpns[0] = kMulticastQpn.value;

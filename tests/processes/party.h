@@ -15,6 +15,7 @@ namespace verbena::processes {
 
 inline constexpr uint32_t kMaxQps = 64;
 inline constexpr uint32_t kQkey = 0x11111111;
+inline constexpr wire::Gid kLoopback = wire::Gid::from_ipv4(127, 0, 0, 1);
 
 struct Card {
   uint64_t memory = 0;
@@ -24,7 +25,7 @@ struct Card {
 
 struct PartyOptions {
   device::EngineOptions engine;
-  wire::Gid address = wire::Gid::from_ipv4(127, 0, 0, 1);
+  wire::Gid address = kLoopback;
   transport::QpType type = transport::QpType::kRc;
   transport::Mtu mtu = transport::Mtu::k1024;
   uint32_t qps = 1;

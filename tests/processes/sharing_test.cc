@@ -24,11 +24,6 @@ namespace verbena::processes {
 namespace {
 
 constexpr uid_t kNobody = 65534;
-const wire::Gid kLoopback = wire::Gid::from_ipv4(127, 0, 0, 1);
-
-void need(bool condition, const std::string& what) {
-  if (!condition) throw std::runtime_error(what);
-}
 
 [[nodiscard]] bool become_nobody() {
   return ::setgroups(0, nullptr) == 0 && ::setgid(kNobody) == 0 && ::setuid(kNobody) == 0;
