@@ -104,8 +104,8 @@ const Extent& Log::extent_of(uint64_t sequence) const {
 Result<void> Log::extend() {
   const Error full{Code::kLogFull, "the log has no room left", {}};
   if (root_.log.size() + root_.checkpoint.size() >= kMaxExtents) return fail(full);
-  const uint64_t spare =
-      log_space_.free_chunks() > reserve_ ? log_space_.free_chunks() - reserve_ : 0;
+  const uint64_t kept = kept_for(reserve_);
+  const uint64_t spare = log_space_.free_chunks() > kept ? log_space_.free_chunks() - kept : 0;
   const uint64_t want = std::min<uint64_t>(
       {spare, std::max<uint64_t>(kFirstExtent, length() / 2), log_space_.chunks_per_pair()});
   Superblock root = root_;
@@ -126,12 +126,21 @@ Result<void> Log::provide(uint64_t checkpoint_bytes) {
   return provide_locked(checkpoint_bytes);
 }
 
+// The next checkpoint, and what the one after it takes beyond that which the next one sets free. (A
+// record may be short and what it says long: a clone's.)
+uint64_t Log::kept_for(uint64_t reserve) const {
+  uint64_t freed = length();
+  for (const Extent& extent : root_.checkpoint) freed += extent.count;
+  return reserve + (reserve > freed ? reserve - freed : 0);
+}
+
+// Holds from here on: there are kept_for(reserve_) free chunks.
 Result<void> Log::provide_locked(uint64_t checkpoint_bytes) {
   const uint64_t reserve = chunks_for(checkpoint_bytes);
   if (reserve <= reserve_) return {};
   // And a little for the log itself, between checkpoints.
   while (log_space_.free_chunks() <
-         reserve + std::min<uint64_t>(8, log_space_.chunks_per_pair() / 4)) {
+         kept_for(reserve) + std::min<uint64_t>(8, log_space_.chunks_per_pair() / 4)) {
     const auto more = log_space_.grow();
     if (more) continue;
     // What the log has so far is room, after a checkpoint.

@@ -89,6 +89,8 @@ class Log final : private RecordStream {
   void flush_sealed(uint64_t first, uint64_t end);
   [[nodiscard]] Result<void> flush_locked(std::unique_lock<std::mutex>& lock);
   [[nodiscard]] uint64_t length() const { return next_ - root_.replay_from; }
+  // Free chunks that must stay so, if a checkpoint takes `reserve`.
+  [[nodiscard]] uint64_t kept_for(uint64_t reserve) const;
 
   Space& space_;
   Persist& persist_;
@@ -99,7 +101,7 @@ class Log final : private RecordStream {
   uint64_t next_;                              // sequence of the open chunk
   uint64_t durable_;                           // of the last durable chunk
   uint64_t watermark_ = 0;                     // highest in the records so far
-  uint64_t reserve_ = 0;                       // chunks kept for the next checkpoint
+  uint64_t reserve_ = 0;                       // chunks of the next checkpoint, at most
   std::atomic<bool> wants_checkpoint_{false};  // a hint; pairs with nothing
 };
 

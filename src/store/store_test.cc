@@ -256,6 +256,33 @@ TEST_F(StoreTest, ReadsAtTheEdgesOfWhatCanBe) {
   EXPECT_EQ(sum, kMaxSize);
 }
 
+// Clones make the index grow much faster than the log.
+TEST_F(StoreTest, ThereIsRoomForEveryCheckpoint) {
+  ASSERT_TRUE(store_->create_object(kOne));
+  constexpr uint64_t kRuns = 200;
+  for (const uint64_t first : {0, 1}) {
+    for (uint64_t i = first; i < kRuns; i += 2) write(kOne, i * kDataBytes, pattern(kDataBytes, i));
+  }
+  uint64_t clones = 0;
+  for (int round = 0; round < 3; ++round) {
+    for (int i = 0; i < 30; ++i) {
+      const auto cloned = store_->clone({.from = kOne, .to = {2, ++clones}});
+      ASSERT_TRUE(cloned.has_value()) << cloned.error().what;
+    }
+    ASSERT_GE(store_->space().mappings, kRuns * clones);
+    for (int i = 0; i < 3; ++i) {
+      const auto done = store_->checkpoint();
+      ASSERT_TRUE(done.has_value()) << done.error().what;
+    }
+    for (uint64_t i = 0; i < 3000; ++i) {
+      write(kOne, i % kRuns * kDataBytes, pattern(10, i));
+      ASSERT_FALSE(HasFatalFailure());
+    }
+  }
+  reopen();
+  EXPECT_EQ(store_->list({}, 1000).size(), 1 + clones);
+}
+
 TEST_F(StoreTest, ObjectsAreBounded) {
   Options options;
   options.max_objects = 3;
