@@ -3,6 +3,7 @@
 // objects are what they were, and it can be written to. tests/golden/store/v1/whole-store.chunks
 // has its chunks that are not zeros, each behind its number (u64, big-endian). Run from the
 // repository's root.
+#include <algorithm>
 #include <fstream>
 #include <map>
 

@@ -308,14 +308,14 @@ Result<void> Log::checkpoint(uint64_t checkpoint_bytes,
   try {
     emit(stream);
     stream.finish();
+    if (stream.failed()) return undo({Code::kFull, "there is no room for a checkpoint", {}});
+    for (const Extent& extent : root.checkpoint) {
+      const size_t bytes = size_t{extent.count} * kChunkBytes;
+      persist_.flush(PersistPoint::kCheckpointA, log_space_.slot_a(extent, 0).memory, bytes);
+      persist_.flush(PersistPoint::kCheckpointB, log_space_.slot_b(extent, 0).memory, bytes);
+    }
   } catch (const std::bad_alloc&) {
     return undo({Code::kNoMemory, "out of memory", {}});
-  }
-  if (stream.failed()) return undo({Code::kFull, "there is no room for a checkpoint", {}});
-  for (const Extent& extent : root.checkpoint) {
-    const size_t bytes = size_t{extent.count} * kChunkBytes;
-    persist_.flush(PersistPoint::kCheckpointA, log_space_.slot_a(extent, 0).memory, bytes);
-    persist_.flush(PersistPoint::kCheckpointB, log_space_.slot_b(extent, 0).memory, bytes);
   }
   if (const auto done = persist_.fence(PersistPoint::kCheckpointFence); !done) {
     return undo(done.error());

@@ -102,7 +102,7 @@ Result<Roots> read_roots(std::span<const uint8_t, kChunkBytes> a,
   roots.a = first.has_value();
   roots.b = second.has_value();
   if (roots.a && roots.b && vouch && contradict(*first, *second)) {
-    const bool take_b = !vouch(*first) && vouch(*second);
+    const bool take_b = vouch(*second) > vouch(*first);
     (take_b ? roots.a : roots.b) = false;
   }
   if (roots.a && (!roots.b || first->generation >= second->generation)) {

@@ -36,9 +36,9 @@ struct LogChunk {
 // What to say of a copy that is not good.
 [[nodiscard]] Damage log_damage(const char* which, uint64_t chunk, uint64_t sequence);
 
-// Whether chunks that a superblock names are its own: which of two that contradict each other (one
-// came from another store) is right.
-using Vouch = std::function<bool(const Superblock& root)>;
+// How many chunks that a superblock names are its own: which of two that contradict each other (one
+// came from another store, maybe with some of its chunks) is right.
+using Vouch = std::function<uint64_t(const Superblock& root)>;
 
 // The better of two superblocks; which of them were good.
 struct Roots {

@@ -74,7 +74,7 @@ class StoreImpl::Recovery {
     if (const auto done = load_all(1); !done) return done;
     const auto roots =
         read_roots(as_chunk(log_space_.superblock_a()), as_chunk(log_space_.superblock_b()),
-                   [this](const Superblock& root) { return has_own_chunks(root); });
+                   [this](const Superblock& root) { return own_chunks(root); });
     if (!roots) return fail(roots.error());
     roots_ = *roots;
     root_ = roots->root;
@@ -97,10 +97,11 @@ class StoreImpl::Recovery {
     return {};
   }
 
-  // Whether one of the chunks that it names says so itself.
-  bool has_own_chunks(const Superblock& root) {
+  // How many of the chunks that it names say so themselves; enough of them to know.
+  uint64_t own_chunks(const Superblock& root) {
+    constexpr uint16_t kEnough = 64;  // of an extent
     const uint32_t per_block = space().chunks_per_block();
-    if (root.chunks_per_block != per_block) return false;
+    if (root.chunks_per_block != per_block) return 0;
     std::vector<uint8_t> bytes(kChunkBytes);
     const auto memory = [&](uint64_t chunk) -> const uint8_t* {
       const uint64_t block = chunk / per_block;
@@ -109,15 +110,17 @@ class StoreImpl::Recovery {
                                                       chunk % per_block * kChunkBytes, bytes);
       return there ? bytes.data() : nullptr;
     };
+    uint64_t own = 0;
     for (const auto* extents : {&root.checkpoint, &root.log}) {
       const uint16_t flag = extents == &root.log ? kFlagLog : kFlagCheckpoint;
       for (Extent extent : *extents) {
-        extent.count = 1;
-        const LogChunk first = read_extents(root, {&extent, 1}, flag, memory).front();
-        if (first.a || first.b) return true;
+        extent.count = std::min(extent.count, kEnough);
+        for (const LogChunk& chunk : read_extents(root, {&extent, 1}, flag, memory)) {
+          own += uint64_t{chunk.a} + uint64_t{chunk.b};
+        }
       }
     }
-    return false;
+    return own;
   }
 
   // What cannot be read is like what is damaged, and there is a second copy; but a store is not
