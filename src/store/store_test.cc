@@ -2,6 +2,7 @@
 // The store's operations one by one. Long random sequences, crashes and damage: tests/store.
 #include "store/store.h"
 
+#include <cstring>
 #include <filesystem>
 #include <numeric>
 
