@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <optional>
 #include <string>
 #include <utility>
@@ -51,13 +52,19 @@ void FileBackend::release(Block block) {
   positions_.give(block.position);
 }
 
-// One at a time: a second one must not return before the first has written what it took.
+// One at a time: a second one must not return before the first has written what it took. Nor may a
+// later one say that all is durable if this one ran out of memory with what it had taken.
 Result<void> FileBackend::fence() {
   const std::lock_guard lock(fence_mutex_);
   if (failure_) return fail(*failure_);
-  auto done = write_out(files_->split(queue_.take()));
-  if (!done) failure_ = done.error();
-  return done;
+  try {
+    auto done = write_out(files_->split(queue_.take()));
+    if (!done) failure_ = done.error();
+    return done;
+  } catch (const std::bad_alloc&) {
+    failure_ = Error{Code::kNoMemory, "out of memory"};  // short: needs no memory itself
+    return fail(*failure_);
+  }
 }
 
 Result<Block> FileBackend::take(uint32_t position, bool claimed) {

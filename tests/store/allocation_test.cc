@@ -284,5 +284,41 @@ TEST(StoreFailureTest, AFailedFenceMakesItReadOnly) {
   }
 }
 
+// A medium on files that runs out of memory in a fence may not say later that all is durable.
+TEST(StoreFailureTest, AFenceWithoutMemoryLosesNothingSilently) {
+  for (const std::string kind : {"nvdimm", "staged"}) {
+    bool failed = true;
+    for (uint64_t n = 1; failed; ++n) {
+      auto place = make_place(kind, {.chunks_per_block = 64, .blocks = 16});
+      SeededRandom random(7);
+      const std::vector<uint8_t> bytes(100'000, 0x5a);
+      bool durable = false;
+      {
+        auto backend = place->backend();
+        ASSERT_TRUE(backend.has_value());
+        auto made = Store::create(std::move(*backend), {}, random);
+        ASSERT_TRUE(made.has_value());
+        ASSERT_TRUE((*made)->create_object(kA).has_value());
+        ASSERT_TRUE((*made)->flush().has_value());
+        ASSERT_TRUE((*made)->write(kA, 0, bytes).has_value());
+        fail_allocation(n, false);
+        static_cast<void>((*made)->flush());
+        failed = stop_failing();
+        durable = (*made)->flush().has_value();
+        static_cast<void>((*made)->close());
+      }
+      auto backend = place->backend();
+      ASSERT_TRUE(backend.has_value());
+      auto again = Store::open(std::move(*backend), {});
+      ASSERT_TRUE(again.has_value()) << again.error().what;
+      std::vector<uint8_t> there(bytes.size());
+      if (!durable) continue;
+      const auto read = (*again)->read(kA, 0, there);
+      ASSERT_TRUE(read.has_value()) << kind << " " << n << ": " << read.error().what;
+      EXPECT_EQ(there, bytes);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace verbena::store::trial
