@@ -34,7 +34,7 @@ class StoreImpl::Recovery {
         report_(report),
         log_space_(store.space_),
         replay_([this](const Run& run) { return possible(run); },
-                most_runs(store.options_.max_mappings)) {}
+                most_runs(store.options_.max_mappings), store.options_.max_objects) {}
 
   Result<void> run() {
     if (const auto done = read_root(); !done) return done;
@@ -49,9 +49,9 @@ class StoreImpl::Recovery {
  private:
   [[nodiscard]] Space& space() { return store_.space_; }
 
-  // Threads that write at once may have gone a little beyond the bound, a transaction that is
-  // replayed piece by piece as well.
-  static uint64_t most_runs(uint64_t bound) { return bound + bound / 8 + 1024; }
+  // Threads that write at once may have gone a little beyond the bound. And a transaction is
+  // replayed piece by piece: what replaces an object is there twice before it goes.
+  static uint64_t most_runs(uint64_t bound) { return 2 * (bound + bound / 8 + 1024); }
 
   // The chunks lie within one block that the medium has. It may have lost that (a file is missing,
   // or was cut off), if the store is only read: then they are damaged, and the others are not.

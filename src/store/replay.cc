@@ -62,6 +62,10 @@ Replay::Outcome Replay::grow(Object& object, const char* what, uint64_t end, uin
 }
 
 Replay::Outcome Replay::on(const CreateRecord& record) {
+  if (objects_.size() >= max_objects_) {
+    too_many_ = true;
+    return fail(fmt::format("that there are more than {} objects", max_objects_));
+  }
   if (objects_.contains(record.number) || record.number >= kMaxNumber) {
     return fail(fmt::format("CREATE of object number {}, which cannot be", record.number));
   }

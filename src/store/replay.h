@@ -18,9 +18,9 @@ namespace verbena::store {
 class Replay {
  public:
   // possible: whether a run may be: within a block of the medium. max_runs: that objects may
-  // consist of, all together; a few bytes of log can ask for very many.
-  Replay(std::function<bool(const Run&)> possible, uint64_t max_runs)
-      : possible_(std::move(possible)), max_runs_(max_runs) {}
+  // consist of, all together; a few bytes of log can ask for very many. max_objects: of those.
+  Replay(std::function<bool(const Run&)> possible, uint64_t max_runs, uint64_t max_objects)
+      : possible_(std::move(possible)), max_runs_(max_runs), max_objects_(max_objects) {}
 
   // One record; the reason it cannot be, if so.
   [[nodiscard]] verbena::Result<void, std::string> apply(const Record& record);
@@ -52,6 +52,7 @@ class Replay {
 
   std::function<bool(const Run&)> possible_;
   const uint64_t max_runs_;
+  const uint64_t max_objects_;
   uint64_t runs_ = 0;
   bool too_many_ = false;
   std::unordered_map<uint64_t, ObjectRef> objects_;  // by number

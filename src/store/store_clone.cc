@@ -173,6 +173,7 @@ Result<void> StoreImpl::clone_into(const CloneRequest& request, const Object& fr
   }
   apply(*to, change);
   fresh.keep();
+  note_dirty(pieces);
   to->size = size;
   to->modified_ns = time;
   return {};

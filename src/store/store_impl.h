@@ -187,6 +187,8 @@ class StoreImpl {
   [[nodiscard]] Result<void> install(Object& object, const Extents& range,
                                      std::span<const Piece> pieces, uint64_t txn);
   void persist_pieces(std::span<const Piece> pieces);
+  // What an operation that does not know so before has left to be flushed.
+  void note_dirty(std::span<const Piece> pieces);
   static void append_runs(const Object& object, uint64_t first, std::span<const Piece> pieces,
                           uint64_t txn, std::vector<Run>& runs);
   [[nodiscard]] Result<void> room_for_runs(uint64_t more) const;

@@ -253,6 +253,7 @@ Result<void> StoreImpl::cut(Object& object, uint64_t size) {
   }
   if (shrink) apply(object, scratch.change);
   fresh.keep();
+  note_dirty(scratch.pieces);
   object.size = size;
   object.modified_ns = time;
   return {};

@@ -294,6 +294,61 @@ TEST_F(StoreTest, ObjectsAreBounded) {
   EXPECT_TRUE(store_->create_object({0, 4}));
 }
 
+TEST_F(StoreTest, ObjectsAreBoundedWhenOpened) {
+  for (uint64_t i = 1; i <= 3; ++i) ASSERT_TRUE(store_->create_object({0, i}));
+  ASSERT_TRUE(store_->close());
+  store_.reset();
+  Options options;
+  options.max_objects = 2;
+  EXPECT_EQ(Store::open(backend(), options).error().code, Code::kFull);
+  options.max_objects = 3;
+  EXPECT_TRUE(Store::open(backend(), options).has_value());
+}
+
+// While the log is replayed, what replaces an object is there twice.
+TEST_F(StoreTest, AReplacementOfAllSegmentsIsOpenedAgain) {
+  Options options;
+  options.max_mappings = 10'000;
+  make(options);
+  ASSERT_TRUE(store_->create_object(kOne));
+  ASSERT_TRUE(store_->create_object(kTwo));
+  // Chunks that lie apart, shared so that they take no room.
+  const Bytes chunk = pattern(kDataBytes, 1);
+  write(kTwo, 0, chunk);
+  for (uint64_t runs = 1; runs < 8192; runs *= 2) {
+    ASSERT_TRUE(store_->clone({.from = kTwo,
+                               .to = kTwo,
+                               .length = (2 * runs - 1) * kDataBytes,
+                               .to_offset = 2 * runs * kDataBytes,
+                               .allow_existing = true}));
+  }
+  ASSERT_EQ(store_->stat(kTwo)->segments, 8192u);
+  ASSERT_TRUE(store_->replace(kOne, kTwo));
+  ASSERT_TRUE(store_->close());
+  store_.reset();
+  const auto again = Store::open(backend(), options);
+  ASSERT_TRUE(again.has_value()) << again.error().what;
+  EXPECT_EQ((*again)->stat(kOne)->segments, 8192u);
+}
+
+// What opening has to verify is bounded, whatever wrote it.
+TEST_F(StoreTest, CopiesOfClonesAreFlushedInTime) {
+  Options options;
+  options.flush_bytes = 50 * kDataBytes;
+  make(options);
+  ASSERT_TRUE(store_->create_object(kOne));
+  write(kOne, 0, pattern(10 * kDataBytes, 1));
+  for (uint64_t i = 0; i < 30; ++i) {
+    ASSERT_TRUE(store_->clone({.from = kOne, .to = kTwo, .to_offset = 1, .allow_existing = true}));
+  }
+  // The store is left as a process that was killed would leave it.
+  OpenReport report;
+  Options reading;
+  reading.read_only = true;
+  ASSERT_TRUE(Store::open(backend(), reading, &report).has_value());
+  EXPECT_LE(report.verified_chunks, 110u);
+}
+
 TEST_F(StoreTest, ScrubFindsWhatIsSpoilt) {
   ASSERT_TRUE(store_->create_object(kOne));
   write(kOne, 0, pattern(100'000, 1));

@@ -77,6 +77,12 @@ void StoreImpl::persist_pieces(std::span<const Piece> pieces) {
   }
 }
 
+void StoreImpl::note_dirty(std::span<const Piece> pieces) {
+  uint64_t chunks = 0;
+  for (const Piece& piece : pieces) chunks += piece.count;
+  dirty_.fetch_add(chunks * kDataBytes, std::memory_order_relaxed);
+}
+
 void StoreImpl::append_runs(const Object& object, uint64_t first, std::span<const Piece> pieces,
                             uint64_t txn, std::vector<Run>& runs) {
   runs.reserve(runs.size() + pieces.size());
