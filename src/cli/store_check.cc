@@ -147,8 +147,10 @@ void show(const store::SalvageReport& found, Report& report) {
     if (!report.speech().quiet) {
       fmt::print("brought over {} in {}, {}\n", plural(found.objects, "object"),
                  plural(found.chunks, "chunk"),
-                 found.by_log ? "by the log: names, sizes and contents are certain"
-                              : "from bare chunks: see what was guessed");
+                 !found.by_log           ? "from bare chunks: see what was guessed"
+                 : found.bad_chunks == 0 ? "by the log: names, sizes and contents are certain"
+                                         : "by the log: names, sizes and what is not damaged of "
+                                           "the contents are certain");
     }
   }
   if (found.bad_chunks > 0) {

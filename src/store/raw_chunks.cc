@@ -38,14 +38,18 @@ Result<RawChunks> RawChunks::open(const std::vector<std::string>& folders) {
     if (error) {
       const bool none =
           error == std::errc::no_such_file_or_directory || error == std::errc::not_a_directory;
-      return fail(Error{none ? Code::kNoStore : Code::kIo, folder + ": " + error.message(), {}});
+      if (!none) return fail(Error{Code::kIo, folder + ": " + error.message(), {}});
     }
+    if (names.empty()) raw.without_files_.push_back(folder);
     std::ranges::sort(names);
     for (const std::string& name : names) {
-      File file{UniqueFd(::open(name.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW)), 0};
+      File file{UniqueFd(::open(name.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)), 0};
       struct stat status{};
-      if (!file.fd.valid() || fstat(file.fd.get(), &status) != 0 || !S_ISREG(status.st_mode)) {
+      if (!file.fd.valid() || fstat(file.fd.get(), &status) != 0) {
         return fail(Error{Code::kIo, name + ": " + std::strerror(errno), {}});
+      }
+      if (!S_ISREG(status.st_mode)) {
+        return fail(Error{Code::kIo, name + " is not a file of blocks", {}});
       }
       file.chunks = static_cast<uint64_t>(status.st_size) / kChunkBytes;
       raw.files_.push_back(std::move(file));
@@ -103,7 +107,9 @@ Result<RawFindings> RawChunks::scan(const Progress& progress) {
   RawFindings findings;
   if (most != stores_.end()) {
     findings = std::move(most->second.findings);
-    findings.objects = most->second.history.objects();
+    auto outcome = most->second.history.objects();
+    findings.objects = std::move(outcome.objects);
+    findings.all_shared = outcome.all;
     std::erase_if(findings.objects, [](const auto& object) { return object.second.empty(); });
   }
   findings.all = total;

@@ -29,13 +29,16 @@ struct RawFindings {
   std::map<uint64_t, RawHistory::Object> objects;  // by number
   std::unordered_map<uint64_t, Name> names;
   std::set<uint64_t> deleted;
-  uint64_t all = 0;  // chunks looked at
-  uint64_t bad = 0;  // that are neither whole nor empty
+  bool all_shared = true;  // otherwise clones lack chunks: there were too many
+  uint64_t all = 0;        // chunks looked at
+  uint64_t bad = 0;        // that are neither whole nor empty
 };
 
 class RawChunks {
  public:
   [[nodiscard]] static Result<RawChunks> open(const std::vector<std::string>& folders);
+  // Folders of those that are lost.
+  [[nodiscard]] const std::vector<std::string>& without_files() const { return without_files_; }
   [[nodiscard]] Result<RawFindings> scan(const Progress& progress);
   // The data of a chunk, verified again; until the next call.
   [[nodiscard]] Result<std::span<const uint8_t, kDataBytes>> data(uint64_t number);
@@ -55,6 +58,7 @@ class RawChunks {
   };
   static void note_log(const uint8_t* chunk, OfStore& store);
 
+  std::vector<std::string> without_files_;
   std::vector<File> files_;  // numbers count through all of them
   std::vector<uint8_t> buffer_;
   // By the tag of the store: files may have been another's before.

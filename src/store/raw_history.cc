@@ -38,16 +38,22 @@ void RawHistory::said(const ChunkHead& head, std::span<const Record> records) {
   }
 }
 
-// The transaction that is open at the end of a log chunk.
-std::optional<uint64_t> RawHistory::end_of(Place place) const {
-  for (++place.second;; ++place.second) {
-    const auto next = log_.find(place);
-    if (next == log_.end()) return std::nullopt;  // it was not finished, or its end is lost
-    if (next->second.first_commit) return next->second.first_commit;
+// For each log chunk the transaction that is open at its end; none if that was not finished, or its
+// end is lost. Backwards, so that each chunk is looked at once.
+template <typename Found>
+void RawHistory::for_each_end(const Found& found) const {
+  Place next{};
+  std::optional<uint64_t> commit;
+  for (auto at = log_.rbegin(); at != log_.rend(); ++at) {
+    const auto& [place, chunk] = *at;
+    if (next != Place{place.first, place.second + 1}) commit.reset();
+    found(chunk, commit);
+    if (chunk.first_commit) commit = chunk.first_commit;
+    next = place;
   }
 }
 
-std::map<uint64_t, RawHistory::Object> RawHistory::objects() const {
+RawHistory::Outcome RawHistory::objects() const {
   // In a transaction what goes away does so first, then what comes from elsewhere comes.
   struct Event {
     uint64_t txn = 0;
@@ -60,52 +66,67 @@ std::map<uint64_t, RawHistory::Object> RawHistory::objects() const {
     std::visit([&](const auto& record) { events.push_back({txn, record, 0}); }, change);
   };
   for (const auto& [txn, change] : changes_) add(txn, change);
-  for (const auto& [place, chunk] : log_) {
-    const auto txn = chunk.open.empty() ? std::nullopt : end_of(place);
-    if (!txn) continue;
+  for_each_end([&](const LogChunk& chunk, const std::optional<uint64_t>& txn) {
+    if (!txn) return;
     for (const Change& change : chunk.open) add(*txn, change);
-  }
+  });
   for (const Shared& shared : shared_) events.push_back({shared.txn, &shared, 0});
   for (const auto& [id, write] : writes_) events.push_back({write.birth.txn, &write, 0});
   for (size_t i = 0; i < events.size(); ++i) events[i].found = i;
   std::ranges::sort(events, {}, &Event::order);
 
-  // Clones of clones of clones: what a log that was made for it may ask for is bounded.
+  // Clones of clones of clones: what a log that was made for it may ask for is bounded, in memory
+  // (chunks that objects have of others, at one time) and in time (all that are passed on).
   uint64_t room = 16 * writes_.size() + 1'000'000;
-  std::map<uint64_t, Object> objects;
+  uint64_t steps = 64 * room;
+  Outcome outcome;
+  auto& objects = outcome.objects;
+  const auto may = [&](uint64_t& left) {
+    if (left == 0) outcome.all = false;
+    return left > 0;
+  };
+  const auto erase = [&](Object& object, Object::iterator from, Object::iterator to) {
+    const size_t before = object.size();
+    object.erase(from, to);
+    room += before - object.size();
+  };
+  const auto share = [&](Object& object, uint64_t index, const Chunk& chunk) {
+    if (may(room) && object.insert_or_assign(index, chunk).second) --room;
+  };
   const auto happen = [&](const auto& what) {
     using What = std::decay_t<decltype(what)>;
     if constexpr (std::is_same_v<What, TruncateRecord>) {
       Object& object = objects[what.number];
-      object.erase(object.lower_bound((what.size + kDataBytes - 1) / kDataBytes), object.end());
+      erase(object, object.lower_bound((what.size + kDataBytes - 1) / kDataBytes), object.end());
     } else if constexpr (std::is_same_v<What, CloneRecord>) {
       std::vector<std::pair<uint64_t, Chunk>> copies;
       const Object& from = objects[what.from];
       for (auto at = from.lower_bound(what.from_index);
-           at != from.end() && at->first - what.from_index < what.count && room > 0; ++at) {
-        --room;
+           at != from.end() && at->first - what.from_index < what.count && may(steps); ++at) {
+        --steps;
         copies.emplace_back(at->first - what.from_index + what.to_index, at->second);
       }
       Object& to = objects[what.to];
-      to.erase(to.lower_bound(what.to_index), to.lower_bound(what.to_index + what.count));
-      for (const auto& [index, chunk] : copies) to[index] = chunk;
+      erase(to, to.lower_bound(what.to_index), to.lower_bound(what.to_index + what.count));
+      for (const auto& [index, chunk] : copies) share(to, index, chunk);
     } else if constexpr (std::is_same_v<What, const Shared*>) {
-      for (uint32_t i = 0; i < what->run.count; ++i) {
+      for (uint32_t i = 0; i < what->run.count && may(steps); ++i) {
+        --steps;
         const auto write = writes_.find(what->run.chunk + i);
         const Birth& birth = what->run.birth;
         if (write == writes_.end() ||
             write->second.birth != Birth{birth.owner, birth.index + i, birth.txn}) {
           continue;
         }
-        objects[what->number][what->run.index + i] = {write->second.number, birth.txn,
-                                                      write->second.length};
+        share(objects[what->number], what->run.index + i,
+              {write->second.number, birth.txn, write->second.length});
       }
     } else {
       objects[what->birth.owner][what->birth.index] = {what->number, what->birth.txn, what->length};
     }
   };
   for (const Event& event : events) std::visit(happen, event.what);
-  return objects;
+  return outcome;
 }
 
 }  // namespace verbena::store

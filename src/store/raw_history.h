@@ -31,7 +31,11 @@ class RawHistory {
   // The records of a log chunk, or of a checkpoint's, in their order.
   void said(const ChunkHead& head, std::span<const Record> records);
   // Objects by number as all of it leaves them, those that were deleted, too.
-  [[nodiscard]] std::map<uint64_t, Object> objects() const;
+  struct Outcome {
+    std::map<uint64_t, Object> objects;
+    bool all = true;  // otherwise objects share so much that some of it was left out
+  };
+  [[nodiscard]] Outcome objects() const;
 
  private:
   using Change = std::variant<TruncateRecord, CloneRecord>;
@@ -51,7 +55,8 @@ class RawHistory {
     std::optional<uint64_t> first_commit;
     std::vector<Change> open;  // of a transaction that ends in a later chunk
   };
-  [[nodiscard]] std::optional<uint64_t> end_of(Place place) const;
+  template <typename Found>
+  void for_each_end(const Found& found) const;
 
   std::unordered_map<uint64_t, Write> writes_;  // by the chunk's id
   std::vector<Shared> shared_;

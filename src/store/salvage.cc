@@ -56,9 +56,23 @@ class Salvage {
         "the log cannot be read as a whole: objects are put together from what is left of it and "
         "of "
         "data; what a lost part of the log took away may be there again");
+    for (const std::string& folder : raw.without_files()) {
+      guess(fmt::format("nothing is left in {}: what objects had there is zeros, or gone", folder));
+    }
+    if (!found->all_shared) {
+      guess(
+          "objects share more chunks than can be followed without the log: clones lack some, and "
+          "have zeros there");
+    }
     for (const auto& [number, object] : found->objects) {
       if (found->deleted.contains(number)) continue;  // what others have of it is theirs
       if (const auto done = rebuild(raw, *found, number, object); !done) return done;
+    }
+    for (const auto& [number, known] : found->names) {
+      if (found->objects.contains(number) || found->deleted.contains(number) || !known.id) continue;
+      guess(fmt::format("object {}{}{}{} is not there: it was empty, or nothing of it is left",
+                        text_of(*known.id), known.name.empty() ? "" : " '", known.name,
+                        known.name.empty() ? "" : "'"));
     }
     return {};
   }
@@ -139,6 +153,13 @@ class Salvage {
       name.clear();
     }
     if (const auto made = to_.create_object(id, name); !made) return made;
+    const uint64_t before_end = object.rbegin()->first + 1;
+    if (before_end > object.size()) {
+      guess(fmt::format(
+          "object {}: {} of its first {} chunks were not found, and are zeros now; they "
+          "were holes, or are lost",
+          text_of(id), before_end - object.size(), before_end));
+    }
     for (const auto& [index, chunk] : object) {
       const auto bytes = raw.data(chunk.number);
       if (!bytes) {
