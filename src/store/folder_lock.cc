@@ -35,7 +35,7 @@ Result<FolderLock> FolderLock::take(const std::string& folder, Mode mode) {
   UniqueFd file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
   // Somebody who may not write can still read, and so can all on a file system that is read-only.
   if (!file.valid() && mode == Mode::kRead && (errno == EACCES || errno == EROFS)) {
-    file = UniqueFd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+    file = UniqueFd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
     if (!file.valid() && errno == ENOENT) return FolderLock(UniqueFd());
   }
   if (!file.valid()) {

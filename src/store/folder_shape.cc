@@ -68,7 +68,7 @@ std::string path_of(const std::string& folder, uint32_t medium, uint32_t media) 
 Chunk read_chunk(const std::string& folder, uint32_t medium, uint32_t media, uint64_t chunk) {
   Chunk bytes{};
   const std::string path = path_of(folder, medium, media);
-  const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   if (file.valid()) {
     static_cast<void>(
         !pread(file.get(), bytes.data(), bytes.size(), static_cast<off_t>(chunk * kChunkBytes)));
@@ -98,7 +98,8 @@ bool holds_no_data(const std::string& folder) {
   for (const auto& entry : fs::directory_iterator(folder, error)) {
     const std::string name = entry.path().filename().string();
     if (!name.starts_with("blocks.") || name.ends_with(".new")) continue;
-    const UniqueFd file(::open(entry.path().c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+    const UniqueFd file(
+        ::open(entry.path().c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
     if (!file.valid()) return false;
     Chunk bytes;
     for (off_t at = 0; pread(file.get(), bytes.data(), bytes.size(), at) == kChunkBytes;
