@@ -71,6 +71,8 @@ class Backend {
   // How many the medium has now: positions below it can be claimed after opening. (Over several
   // media, some of them may have to be made.)
   [[nodiscard]] virtual uint32_t existing() const = 0;
+  // Whether it has this one now: those below existing(), but for what one of several media lacks.
+  [[nodiscard]] virtual bool has(uint32_t position) const { return position < existing(); }
 
   // A block that nobody holds. Its content is anything.
   [[nodiscard]] virtual Result<Block> allocate() = 0;
@@ -95,7 +97,7 @@ class Backend {
   [[nodiscard]] virtual Result<void> fence() = 0;
 
   // What the medium itself holds, past memory and page cache where the system can: for scrubbing.
-  // Of a block that is held, or of one below existing(); offset and length are multiples of 4096.
+  // Of a block that is held, or of one that it has(); offset and length are multiples of 4096.
   [[nodiscard]] virtual Result<void> read_medium(uint32_t position, size_t offset,
                                                  std::span<uint8_t> out) = 0;
   // Whether read_medium() does read past the page cache.

@@ -58,6 +58,10 @@ class BalanceBackend final : public Backend {
   [[nodiscard]] uint32_t existing() const override {
     return behind_highest([](const Backend& medium) { return medium.existing(); });
   }
+  [[nodiscard]] bool has(uint32_t position) const override {
+    const auto media = static_cast<uint32_t>(media_.size());
+    return media_[position % media]->has(position / media);
+  }
   [[nodiscard]] bool reads_past_cache() const override {
     return std::ranges::all_of(media_,
                                [](const auto& medium) { return medium->reads_past_cache(); });

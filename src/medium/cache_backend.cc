@@ -36,6 +36,7 @@ class CacheBackend final : public Backend {
   [[nodiscard]] uint32_t capacity() const override { return below_->capacity(); }
   [[nodiscard]] uint32_t positions() const override { return below_->positions(); }
   [[nodiscard]] uint32_t existing() const override { return below_->existing(); }
+  [[nodiscard]] bool has(uint32_t position) const override { return below_->has(position); }
   [[nodiscard]] bool reads_past_cache() const override { return below_->reads_past_cache(); }
 
   [[nodiscard]] Result<Block> allocate() override {

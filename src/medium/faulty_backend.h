@@ -55,6 +55,7 @@ class FaultyBackend final : public Backend {
   [[nodiscard]] uint32_t capacity() const override { return below_->capacity(); }
   [[nodiscard]] uint32_t positions() const override { return below_->positions(); }
   [[nodiscard]] uint32_t existing() const override { return below_->existing(); }
+  [[nodiscard]] bool has(uint32_t position) const override { return below_->has(position); }
   [[nodiscard]] bool reads_past_cache() const override { return below_->reads_past_cache(); }
   [[nodiscard]] Result<Block> allocate() override {
     if (faults_.allocate.strikes()) return fail(Error{Code::kFull, "full, says the test"});

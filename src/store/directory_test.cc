@@ -177,6 +177,56 @@ TEST_F(DirectoryTest, SalvagesByTheLogOrWithoutIt) {
   }
 }
 
+// Of several folders one has lost its last file: what was elsewhere can be read as before.
+TEST_F(DirectoryTest, IsReadWithoutAFileOfOneFolder) {
+  const std::vector<std::string> folders{at("a"), at("b")};
+  const Bytes one = pattern(100'000, 1);
+  {
+    auto store = make(folders);
+    ASSERT_TRUE(store->create_object(kOne, "one") && store->write(kOne, 0, one));
+    ASSERT_TRUE(store->create_object(kTwo) && store->write(kTwo, 0, pattern(5'000'000, 2)));
+    ASSERT_TRUE(store->close());
+  }
+  ASSERT_TRUE(fs::remove(at("b/blocks.1of2.001")));
+  EXPECT_EQ(DirectoryStore::open(folders, options_).error().code, Code::kDamaged);
+  EXPECT_FALSE(fs::exists(at("b/blocks.1of2.001")));
+  options_.store.read_only = true;
+  {
+    auto store = open(folders);
+    EXPECT_EQ(read(store.store(), kOne), one);
+    Bytes two(5'000'000);
+    EXPECT_EQ(store->read(kTwo, 0, two).error().code, Code::kDamaged);
+  }
+  const auto found = scrub(folders);
+  ASSERT_TRUE(found.has_value()) << found.error().what;
+  EXPECT_GT(found->damaged, 0u);
+  const auto report = salvage(folders, {at("new")});
+  ASSERT_TRUE(report.has_value()) << report.error().what;
+  EXPECT_TRUE(report->by_log);
+  EXPECT_EQ(report->bad_chunks, found->damaged);
+}
+
+// One that is gone altogether is named all the same, and what was there is said to be lost.
+TEST_F(DirectoryTest, IsSalvagedWithoutOneOfItsFolders) {
+  const std::vector<std::string> folders{at("a"), at("b")};
+  {
+    auto store = make(folders);
+    ASSERT_TRUE(store->create_object(kOne, "one") && store->write(kOne, 0, pattern(900'000, 1)));
+    ASSERT_TRUE(store->create_object(kTwo, "empty") && store->close());
+  }
+  fs::remove_all(at("b"));
+  const auto report = salvage(folders, {at("new")});
+  ASSERT_TRUE(report.has_value()) << report.error().what;
+  EXPECT_EQ(report->objects, 1u);
+  const auto says = [&](const std::string& what) {
+    return std::ranges::any_of(report->guesses,
+                               [&](const std::string& guess) { return guess.contains(what); });
+  };
+  EXPECT_TRUE(says("nothing is left in " + at("b")));
+  EXPECT_TRUE(says("chunks were not found"));
+  EXPECT_TRUE(says("'empty' is not there"));
+}
+
 // What has lost its superblocks is not one that was being made, which may be made anew.
 TEST_F(DirectoryTest, IsNotSalvagedIntoItself) {
   { auto store = make({at("a")}); }

@@ -59,7 +59,9 @@ class StoreImpl::Recovery {
     const uint32_t per_block = store_.space_.chunks_per_block();
     return run.chunk % per_block + run.count <= per_block && may_name(run.chunk / per_block);
   }
-  [[nodiscard]] bool is_there(uint64_t block) const { return block < store_.backend_->existing(); }
+  [[nodiscard]] bool is_there(uint64_t block) const {
+    return block < Space::kMaxBlocks && store_.backend_->has(static_cast<uint32_t>(block));
+  }
   [[nodiscard]] bool may_name(uint64_t block) const {
     return is_there(block) || (store_.options_.read_only && block < Space::kMaxBlocks);
   }
@@ -105,9 +107,9 @@ class StoreImpl::Recovery {
     std::vector<uint8_t> bytes(kChunkBytes);
     const auto memory = [&](uint64_t chunk) -> const uint8_t* {
       const uint64_t block = chunk / per_block;
-      const bool there = block < store_.backend_->existing() &&
-                         store_.backend_->read_medium(static_cast<uint32_t>(block),
-                                                      chunk % per_block * kChunkBytes, bytes);
+      const bool there =
+          is_there(block) && store_.backend_->read_medium(static_cast<uint32_t>(block),
+                                                          chunk % per_block * kChunkBytes, bytes);
       return there ? bytes.data() : nullptr;
     };
     uint64_t own = 0;
@@ -145,13 +147,13 @@ class StoreImpl::Recovery {
     }
     for (const auto* extents : {&root_.checkpoint, &root_.log}) {
       for (const Extent& extent : *extents) {
-        const uint32_t last = std::max(extent.block_a, extent.block_b);
-        if (may_name(last)) {
-          if (!is_there(last)) space().lack();
+        const bool may = may_name(extent.block_a) && may_name(extent.block_b);
+        if (may) {
+          if (!is_there(extent.block_a) || !is_there(extent.block_b)) space().lack();
           if (const auto done = log_space_.claim(extent.block_a, extent.block_b); !done)
             return done;
         }
-        if (!may_name(last) || !log_space_.take(extent)) {
+        if (!may || !log_space_.take(extent)) {
           return fail(damaged_log("the superblock names chunks that there are not",
                                   {{}, 0, 0, "superblock", "chunks of the log", "none"}));
         }

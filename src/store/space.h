@@ -100,7 +100,7 @@ class Space {
   [[nodiscard]] Block* block(uint64_t position) const;
   [[nodiscard]] Block* held_block(uint64_t position) const;
   [[nodiscard]] bool is_lost(uint32_t position) const {
-    return lost_ != nullptr && position >= backend_.existing();
+    return lost_ != nullptr && !backend_.has(position);
   }
   [[nodiscard]] Block& block_of(uint64_t chunk) const { return *block(chunk >> shift_); }
   [[nodiscard]] uint32_t inside(uint64_t chunk) const {
