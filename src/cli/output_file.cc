@@ -116,6 +116,7 @@ Result<void, std::string> OutputFile::write(std::span<const uint8_t> bytes) {
     if (wrote < 0 && errno == EINTR && interrupted() == 0) continue;
     if (wrote < 0) return fail(because("cannot be written"));
     bytes = bytes.subspan(static_cast<size_t>(wrote));
+    written_ += static_cast<uint64_t>(wrote);
   }
   return {};
 }

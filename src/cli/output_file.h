@@ -22,6 +22,8 @@ class OutputFile {
   ~OutputFile();  // without finish(): nothing was there
 
   [[nodiscard]] Result<void, std::string> write(std::span<const uint8_t> bytes);
+  // How many went there, of a write that failed, too.
+  [[nodiscard]] uint64_t written() const { return written_; }
   // All of it is on the disk, and in its place.
   [[nodiscard]] Result<void, std::string> finish();
   // What was written is seen already, and cannot be taken back.
@@ -38,6 +40,7 @@ class OutputFile {
   std::string shown_;      // as the user calls it
   std::string temporary_;  // empty: it has no name yet, or needs none any more
   UniqueFd fd_;
+  uint64_t written_ = 0;
   bool direct_ = false;
 };
 

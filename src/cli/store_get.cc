@@ -111,7 +111,8 @@ bool Get::read(uint64_t at, std::span<uint8_t> piece, ProgressBar& progress) {
 
 void Get::say_how_much(const OutputFile& file) {
   if (!file.seen_at_once()) return;
-  report_.note(fmt::format("{} of {} bytes were written; they are right", done_, end_ - begin_));
+  report_.note(
+      fmt::format("{} of {} bytes were written; they are right", file.written(), end_ - begin_));
 }
 
 void Get::transfer(OutputFile& file, ProgressBar& progress) {

@@ -7,6 +7,7 @@ store.py VERBENA
 import json
 import os
 import random
+import re
 import shutil
 import subprocess
 import tempfile
@@ -330,6 +331,8 @@ class Refusals(StoreTest):
             self.assertEqual(process.wait(support.SECONDS), NOT_DONE)
             self.assertIn(b"Broken pipe", said)
             self.assertIn(b"bytes were written; they are right", said)
+            # Those that were read, and what the pipe held.
+            self.assertGreaterEqual(int(re.search(rb"(\d+) of 3000000 bytes", said).group(1)), 4096)
 
     def test_where_somebody_may_not_write(self):
         words = support.as_nobody()
