@@ -119,9 +119,7 @@ class StoreImpl::Scrub {
     if (seen_.size() < end) seen_.resize(std::max<size_t>(end, seen_.size() * 2));
     for (; first < end; first += kWindow) {
       const uint64_t stop = std::min<uint64_t>(end, first + kWindow);
-      if (const auto read = fetch(first, static_cast<uint32_t>(stop - first), buffer_); !read) {
-        return read;
-      }
+      fetch(first, static_cast<uint32_t>(stop - first), buffer_);
       for (const Pinned& each : pinned) {
         const uint64_t from = std::max(first, each.run.chunk);
         const uint64_t to = std::min(stop, each.run.chunk + each.run.count);
@@ -147,18 +145,25 @@ class StoreImpl::Scrub {
     return {};
   }
 
-  Result<void> fetch(uint64_t chunk, uint32_t count, const Buffer& to) {
+  void fetch(uint64_t chunk, uint32_t count, const Buffer& to) {
     if (store_.space_.lacks(chunk)) {
       std::memset(to.get(), 0, size_t{count} * kChunkBytes);
-      return {};
+      return;
     }
     const uint32_t per_block = store_.space_.chunks_per_block();
-    const auto read = store_.backend_->read_medium(static_cast<uint32_t>(chunk / per_block),
-                                                   chunk % per_block * kChunkBytes,
-                                                   {to.get(), size_t{count} * kChunkBytes});
+    const auto read = [&](uint32_t first, uint32_t chunks) {
+      return store_.backend_
+          ->read_medium(static_cast<uint32_t>(chunk / per_block),
+                        (chunk % per_block + first) * kChunkBytes,
+                        {to.get() + size_t{first} * kChunkBytes, size_t{chunks} * kChunkBytes})
+          .has_value();
+    };
     report_.bytes += size_t{count} * kChunkBytes;
-    if (!read) return fail(Error{Code::kIo, read.error().what, {}});
-    return {};
+    if (read(0, count)) return;
+    // What the medium does not give is as good as damaged, and the rest is to be looked at.
+    for (uint32_t i = 0; i < count; ++i) {
+      if (!read(i, 1)) std::memset(to.get() + size_t{i} * kChunkBytes, 0, kChunkBytes);
+    }
   }
 
   // Superblocks, checkpoint and log. The log goes on between one window and the next; in one it
@@ -174,7 +179,7 @@ class StoreImpl::Scrub {
       root = held.root;
       for (const uint32_t block : {0, 1}) {
         const uint64_t chunk = uint64_t{block} * root.chunks_per_block;
-        if (const auto read = fetch(chunk, 1, buffer_); !read) return read;
+        fetch(chunk, 1, buffer_);
         ++report_.log_chunks;
         const auto there =
             read_root(std::span<const uint8_t, kChunkBytes>(buffer_.get(), kChunkBytes), block);
@@ -233,8 +238,8 @@ class StoreImpl::Scrub {
       if (!names(held.root, part, flag)) continue;
       const uint64_t a = uint64_t{part.block_a} * held.root.chunks_per_block + part.first;
       const uint64_t b = uint64_t{part.block_b} * held.root.chunks_per_block + part.first;
-      if (const auto read = fetch(a, part.count, buffer_); !read) return read;
-      if (const auto read = fetch(b, part.count, other_); !read) return read;
+      fetch(a, part.count, buffer_);
+      fetch(b, part.count, other_);
       const auto memory = [&](uint64_t chunk) -> const uint8_t* {
         return chunk - a < part.count ? buffer_.get() + (chunk - a) * kChunkBytes
                                       : other_.get() + (chunk - b) * kChunkBytes;

@@ -349,6 +349,26 @@ TEST_F(StoreTest, CopiesOfClonesAreFlushedInTime) {
   EXPECT_LE(report.verified_chunks, 110u);
 }
 
+TEST_F(StoreTest, ScrubGoesOnWhereTheMediumCannotBeRead) {
+  ASSERT_TRUE(store_->create_object(kOne));
+  write(kOne, 0, pattern(100'000, 1));
+  ASSERT_TRUE(store_->close());
+  store_.reset();
+  medium::Faults faults;
+  auto made = Store::open(std::make_unique<medium::FaultyBackend>(backend(), faults), {});
+  ASSERT_TRUE(made.has_value()) << made.error().what;
+  // Once is no damage: it is read again, chunk by chunk.
+  faults.read.arm(1);
+  auto report = (*made)->scrub();
+  ASSERT_TRUE(report.has_value()) << report.error().what;
+  EXPECT_EQ(report->damaged, 0u);
+  faults.read.arm(1, true);
+  report = (*made)->scrub();
+  ASSERT_TRUE(report.has_value()) << report.error().what;
+  EXPECT_EQ(report->chunks, 25u);
+  EXPECT_EQ(report->damaged, report->chunks + report->log_chunks);
+}
+
 TEST_F(StoreTest, ScrubFindsWhatIsSpoilt) {
   ASSERT_TRUE(store_->create_object(kOne));
   write(kOne, 0, pattern(100'000, 1));
