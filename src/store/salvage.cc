@@ -144,7 +144,8 @@ class Salvage {
       guess(fmt::format("object number {} has lost its id: it is {} now", number, text_of(id)));
     }
     if (to_.stat(id)) {
-      const ObjectId instead{kInstead, number};
+      ObjectId instead{kInstead, number};
+      while (to_.stat(instead)) ++instead.high;
       guess(fmt::format("a second object {} is {} now", text_of(id), text_of(instead)));
       id = instead;
     }
