@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "store/superblock.h"
+
 namespace verbena::store {
 namespace {
 
