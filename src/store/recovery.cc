@@ -57,7 +57,9 @@ class StoreImpl::Recovery {
   // or was cut off), if the store is only read: then they are damaged, and the others are not.
   [[nodiscard]] bool possible(const Run& run) const {
     const uint32_t per_block = store_.space_.chunks_per_block();
-    return run.chunk % per_block + run.count <= per_block && may_name(run.chunk / per_block);
+    const uint64_t block = run.chunk / per_block;
+    if (!is_there(block) && block < Space::kMaxBlocks) lacking_ = true;
+    return run.chunk % per_block + run.count <= per_block && may_name(block);
   }
   [[nodiscard]] bool is_there(uint64_t block) const {
     return block < Space::kMaxBlocks && store_.backend_->has(static_cast<uint32_t>(block));
@@ -179,6 +181,14 @@ class StoreImpl::Recovery {
   Result<void> apply(const Record& record, const LogChunk& chunk) {
     const auto applied = replay_.apply(record);
     if (applied) return {};
+    if (lacking_) {
+      return fail(Error{Code::kDamaged,
+                        fmt::format("a file of the store is missing or was cut off: chunk {} of "
+                                    "the log says {}; what is left can be read, and `verbena "
+                                    "salvage` makes a new store of it",
+                                    chunk.sequence, applied.error()),
+                        {{}, 0, chunk.chunk_a, "file", "blocks", "none"}});
+    }
     if (replay_.too_many()) {
       return fail(
           Error{Code::kFull,
@@ -427,7 +437,8 @@ class StoreImpl::Recovery {
   uint64_t watermark_ = 0;
   uint64_t next_ = 0;
   uint64_t seen_ = 0;
-  bool irregular_ = false;  // the log does not end where a chunk does, or a copy is not good
+  mutable bool lacking_ = false;  // blocks that there could be
+  bool irregular_ = false;        // the log does not end where a chunk does, or a copy is not good
 };
 
 Result<void> StoreImpl::recover(OpenReport& report) {
