@@ -149,7 +149,8 @@ void lifetimes(Report& report, const Settings& settings) {
         fmt::format("A store of {:.3g} GiB written {} at a time, its process killed; files (msync)",
                     static_cast<double>(size.bytes) / (1 << 30), size.name));
     Row open{"open", "ms", 1e-3, "ms reading the files (cached)", {size.aim, 0, true}, {}, {}};
-    Row scrub{"scrub", "s", 1, "s reading the files (O_DIRECT)", {1.25, 0, true}, {}, {}};
+    const Goal well = size.aim > 0 ? Goal{1.25, 0, true} : Goal{};
+    Row scrub{"scrub", "s", 1, "s reading the files (O_DIRECT)", well, {}, {}};
     Opened opened;
     for (uint32_t round = 0; round < (settings.rounds + 1) / 2; ++round) {
       const Folder folder(settings.folder);
