@@ -55,7 +55,7 @@ class StoreImpl::Recovery {
 
   // The chunks lie within one block that the medium has. It may have lost that (a file is missing,
   // or was cut off), if the store is only read: then they are damaged, and the others are not.
-  [[nodiscard]] bool possible(const Run& run) const {
+  [[nodiscard]] bool possible(const Run& run) {
     const uint32_t per_block = store_.space_.chunks_per_block();
     const uint64_t block = run.chunk / per_block;
     if (!is_there(block) && block < Space::kMaxBlocks) lacking_ = true;
@@ -437,8 +437,8 @@ class StoreImpl::Recovery {
   uint64_t watermark_ = 0;
   uint64_t next_ = 0;
   uint64_t seen_ = 0;
-  mutable bool lacking_ = false;  // blocks that there could be
-  bool irregular_ = false;        // the log does not end where a chunk does, or a copy is not good
+  bool lacking_ = false;    // blocks that there could be
+  bool irregular_ = false;  // the log does not end where a chunk does, or a copy is not good
 };
 
 Result<void> StoreImpl::recover(OpenReport& report) {
