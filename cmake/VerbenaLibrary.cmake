@@ -133,7 +133,7 @@ endfunction()
 
 # verbena_add_test(<name> [THREADS] [LEAKS] COMMAND ...): a ctest entry run from the repository's root.
 # LEAKS: AddressSanitizer looks for them. On arm64 that takes GCC's four seconds for each process, whatever
-# it did: the unit tests have it, what runs whole pieces has not.
+# it did: all unit tests have it, and of the programs that run whole pieces one of each kind.
 function(verbena_add_test name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "THREADS;LEAKS" "" "COMMAND")
   add_test(NAME ${name} COMMAND ${arg_COMMAND} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
