@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include "base/unique_fd.h"
 #include "common/ends.h"
@@ -66,6 +67,41 @@ double read_files(const std::string& folder, bool past_cache) {
   const double took = now_s() - begin;
   std::free(buffer);
   return took;
+}
+
+double checkpoint_store(const std::string& folder, uint64_t mappings) {
+  constexpr uint64_t kRuns = 25'000;  // of one object; in two passes, so that no two lie together
+  auto store = taken(store::DirectoryStore::create({folder}, {}));
+  must(store->create_object(kObject));
+  const std::vector<uint8_t> chunk(store::kDataBytes, 0x5a);
+  for (const uint64_t first : {0, 1}) {
+    for (uint64_t i = first; i < kRuns; i += 2) {
+      must(store->write(kObject, i * store::kDataBytes, chunk));
+    }
+  }
+  for (uint64_t i = 1; i < mappings / kRuns; ++i) {
+    must(store->clone({.from = kObject, .to = {4, i}}));
+  }
+  must(store->flush());
+  const double begin = now_s();
+  must(store->checkpoint());
+  return now_s() - begin;
+}
+
+double write_file(const std::string& path, uint64_t bytes) {
+  const std::vector<uint8_t> piece(uint64_t{1} << 20, 0x5a);
+  const double begin = now_s();
+  const UniqueFd file(::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+  bool well = file.valid();
+  for (uint64_t at = 0; well && at < bytes; at += piece.size()) {
+    const uint64_t n = std::min<uint64_t>(piece.size(), bytes - at);
+    well = write(file.get(), piece.data(), n) == static_cast<ssize_t>(n);
+  }
+  if (!well || fdatasync(file.get()) != 0) {
+    fmt::print(stderr, "{} cannot be written\n", path);
+    std::exit(1);
+  }
+  return now_s() - begin;
 }
 
 Cloned clone_and_copy(uint64_t bytes) {

@@ -22,6 +22,11 @@ struct Opened {
 // All the files of the store, one after the other: past the page cache or from it.
 [[nodiscard]] double read_files(const std::string& folder, bool past_cache);
 
+// A checkpoint of a store with so many mappings, most of them of clones.
+[[nodiscard]] double checkpoint_store(const std::string& folder, uint64_t mappings);
+// So many bytes into a new file, until they are on the disk.
+[[nodiscard]] double write_file(const std::string& path, uint64_t bytes);
+
 // An object of so many bytes, cloned and copied.
 struct Cloned {
   double clone = 0;
