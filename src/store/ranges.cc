@@ -19,8 +19,10 @@ constexpr uint64_t kLastByte = std::numeric_limits<uint64_t>::max();
 
 void RangeRegistry::Ranges::insert(const Range& range) {
   const auto at = std::ranges::upper_bound(all_, range.offset, {}, &Range::offset);
-  const auto first = all_.insert(at, range) - all_.begin();
-  refresh(static_cast<size_t>(first));
+  // Before the insertion, which may move the ranges.
+  const auto index = static_cast<size_t>(at - all_.begin());
+  all_.insert(at, range);
+  refresh(index);
 }
 
 void RangeRegistry::Ranges::refresh(size_t first) {
