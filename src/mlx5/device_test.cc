@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What can be asked of the device, and the smaller calls. The identity is our own.
+#include <array>
 #include <ctime>
 #include <set>
 
@@ -10,14 +11,49 @@ namespace {
 
 class Mlx5Device : public KeyPair {};
 
-TEST_F(Mlx5Device, IsOneWithoutDevx) {
+TEST_F(Mlx5Device, OpensWithDevxAndRefusesItsCommands) {
   EXPECT_TRUE(mlx5dv_is_supported(devices_[0]));
   EXPECT_FALSE(mlx5dv_is_supported(nullptr));
   mlx5dv_context_attr attr{};
   ibv_context* const context = mlx5dv_open_device(devices_[0], &attr);
   ASSERT_NE(context, nullptr);
   EXPECT_EQ(ibv_close_device(context), 0);
+  // As mlx5dv_mkey_check(3) has programs open it.
   attr.flags = MLX5DV_CONTEXT_FLAGS_DEVX;
+  ibv_context* const devx = mlx5dv_open_device(devices_[0], &attr);
+  ASSERT_NE(devx, nullptr);
+  // The questions by which UCX and others find out whether DEVX works.
+  std::array<uint8_t, 16> in{};
+  std::array<uint8_t, 16> out{};
+  EXPECT_EQ(mlx5dv_devx_general_cmd(devx, in.data(), in.size(), out.data(), out.size()),
+            EOPNOTSUPP);
+  errno = 0;
+  EXPECT_EQ(mlx5dv_devx_create_event_channel(devx, {}), nullptr);
+  EXPECT_EQ(errno, EOPNOTSUPP);
+  errno = 0;
+  EXPECT_EQ(mlx5dv_devx_obj_create(devx, in.data(), in.size(), out.data(), out.size()), nullptr);
+  EXPECT_EQ(errno, EOPNOTSUPP);
+  ibv_pd* const pd = ibv_alloc_pd(devx);
+  ASSERT_NE(pd, nullptr);
+  mlx5dv_mkey_init_attr key{};
+  key.pd = pd;
+  key.create_flags =
+      MLX5DV_MKEY_INIT_ATTR_FLAGS_INDIRECT | MLX5DV_MKEY_INIT_ATTR_FLAGS_BLOCK_SIGNATURE;
+  key.max_entries = 4;
+  mlx5dv_mkey* const mkey = mlx5dv_create_mkey(&key);
+  ASSERT_NE(mkey, nullptr);
+  mlx5dv_mkey_err error{};
+  EXPECT_EQ(mlx5dv_mkey_check(mkey, &error), 0);
+  EXPECT_EQ(error.err_type, MLX5DV_MKEY_NO_ERR);
+  EXPECT_EQ(mlx5dv_destroy_mkey(mkey), 0);
+  EXPECT_EQ(ibv_dealloc_pd(pd), 0);
+  EXPECT_EQ(ibv_close_device(devx), 0);
+  // What this version knows nothing of.
+  attr.flags = 1u << 31;
+  errno = 0;
+  EXPECT_EQ(mlx5dv_open_device(devices_[0], &attr), nullptr);
+  EXPECT_EQ(errno, EOPNOTSUPP);
+  attr = {.flags = 0, .comp_mask = 1};
   errno = 0;
   EXPECT_EQ(mlx5dv_open_device(devices_[0], &attr), nullptr);
   EXPECT_EQ(errno, EOPNOTSUPP);

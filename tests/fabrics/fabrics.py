@@ -22,6 +22,7 @@ from pairs import Pair, SECONDS, arguments, run_cases  # noqa: E402
 NEEDED = ("fi_info", "fi_pingpong", "ucx_info", "ucx_perftest", "mpirun", "mpicc")
 # RC alone does not connect: UCX finds the way by datagrams.
 UCX = {"rc": "rc_verbs,ud_verbs:aux", "ud": "ud_verbs"}
+PORT = {"verbena": "verbena0:1", "connectx": "mlx5_0:1"}
 
 
 class Counted:
@@ -43,13 +44,14 @@ class Counted:
         return f"of {payload} bytes of payload the device sent only {self.sent()}"
 
 
-def alone(verbena, command, wanted, **variables):
+def alone(verbena, command, wanted, unwanted=(), **variables):
     counted = Counted(verbena, **variables)
     done = subprocess.run(counted.prefix + command, env=counted.env, stdin=subprocess.DEVNULL, capture_output=True,
                           text=True, timeout=SECONDS)
     missing = [word for word in wanted if word not in done.stdout]
-    if done.returncode or missing:
-        return f"exit status {done.returncode}, without {missing}:\n{done.stdout}{done.stderr}"
+    surplus = [word for word in unwanted if word in done.stdout]
+    if done.returncode or missing or surplus:
+        return f"exit status {done.returncode}, without {missing}, with {surplus}:\n{done.stdout}{done.stderr}"
     return None
 
 
@@ -74,12 +76,13 @@ def fi_pingpong(verbena, provider, endpoint):
     return pair(verbena, common + ["-B", "PORT"], common + ["-P", "PORT", "127.0.0.1"], payload)
 
 
-def ucx_perftest(verbena, transport, test, size, count):
+def ucx_perftest(verbena, transport, test, size, count, identity="verbena"):
     common = ["ucx_perftest", "-p", "PORT"]
     client = ["ucx_perftest", "127.0.0.1", "-p", "PORT", "-t", test, "-s", str(size), "-n", str(count)]
     if not test.startswith(("tag", "ucp")):  # one transport, without UCX's protocols
-        client += ["-d", "verbena0:1", "-x", f"{transport}_verbs"]
-    return pair(verbena, common, client, size * count, "Final:", UCX_TLS=UCX[transport], UCX_NET_DEVICES="verbena0:1")
+        client += ["-d", PORT[identity], "-x", f"{transport}_verbs"]
+    return pair(verbena, common, client, size * count, "Final:", UCX_TLS=UCX[transport],
+                UCX_NET_DEVICES=PORT[identity], VERBENA_IDENTITY=identity)
 
 
 def mpi(verbena, program, ranks):
@@ -109,7 +112,14 @@ def cases(verbena, program):
             yield f"fi_pingpong {endpoint}", lambda p=provider, e=endpoint: fi_pingpong(verbena, p, e)
     else:
         print("libfabric is left out: there is no network interface but loopback, which its verbs provider does not use")
-    yield "ucx_info", lambda: alone(verbena, ["ucx_info", "-d"], ["rc_verbs", "ud_verbs", "verbena0:1"])
+    # UCX opens the device with DEVX and asks by commands of it; refused, it takes the transports over verbs.
+    for identity, port in PORT.items():
+        yield f"ucx_info {identity}", lambda i=identity, p=port: alone(
+            verbena, ["ucx_info", "-d"], ["rc_verbs", "ud_verbs", p], unwanted=["rc_mlx5", "ud_mlx5", "dc_mlx5"],
+            VERBENA_IDENTITY=i)
+    for transport in UCX:
+        yield (f"ucx_perftest connectx {transport} tag_bw",
+               lambda t=transport: ucx_perftest(verbena, t, "tag_bw", 65536, 100, "connectx"))
     for transport in UCX:
         for test, size, count in (("tag_lat", 8, 500), ("tag_bw", 65536, 300), ("ucp_put_bw", 65536, 300),
                                   ("ucp_get", 65536, 100), ("ucp_am_bw", 4096, 500), ("am_lat", 8, 500)):

@@ -4,8 +4,9 @@
 
 pyverbs.py DIRECTORY-OF-THE-LIBRARIES [--identity verbena|connectx] [--part PREFIX] [WORDS...]
 
-No case may fail. Those in pyverbs-must-pass.txt and pyverbs-must-pass-IDENTITY.txt must pass: a skip is a
-failure. Every other skip must have its reason in pyverbs-may-skip.txt or pyverbs-may-skip-IDENTITY.txt.
+No case may fail, but for those in pyverbs-refused.txt, and those by EOPNOTSUPP alone. Those in
+pyverbs-must-pass.txt and pyverbs-must-pass-IDENTITY.txt must pass: a skip is a failure. Every other skip must
+have its reason in pyverbs-may-skip.txt or pyverbs-may-skip-IDENTITY.txt.
 With a part: only cases whose names begin so. With words: only cases whose names have one of them, and no lists.
 
 Not `/usr/bin/env python3`: the distribution's pyverbs belongs to the distribution's Python.
@@ -131,6 +132,14 @@ def lines_of(name, identity):
     return lines
 
 
+def mark_refused(outcomes, patterns):
+    """Turns a failure of a case that may be refused into that, if EOPNOTSUPP is what it ended with."""
+    for case, (outcome, text) in outcomes.items():
+        if (outcome == "failed" and any(fnmatch.fnmatch(case, pattern) for pattern, _ in patterns)
+                and "Errno: 95," in text.rstrip().splitlines()[-1]):
+            outcomes[case] = ["refused", text]
+
+
 def judge(outcomes, must_pass, may_skip):
     """What is wrong, a text each; and what is only worth a note."""
     wrong, notes = [], []
@@ -140,11 +149,11 @@ def judge(outcomes, must_pass, may_skip):
         if outcome == "passed":
             if case not in must_pass:
                 notes.append(f"{case} passes and is in no list of those that must")
-        elif outcome != "skipped":
+        elif outcome not in ("skipped", "refused"):
             wrong.append(f"{case} {outcome}:\n{text}")
         elif case in must_pass:
-            wrong.append(f"{case} must pass and was skipped: {text}")
-        elif not any(fnmatch.fnmatch(case, pattern) for pattern, _ in may_skip):
+            wrong.append(f"{case} must pass and was {outcome}: {text}")
+        elif outcome == "skipped" and not any(fnmatch.fnmatch(case, pattern) for pattern, _ in may_skip):
             wrong.append(f"{case} was skipped, and no pyverbs-may-skip list has a reason why: {text}")
     return wrong, notes
 
@@ -175,6 +184,7 @@ def main():
     may_skip = [line.split(None, 1) for line in lines_of("pyverbs-may-skip", choice.identity)]
     if words:
         must_pass, may_skip = set(), [("*", "")]
+    mark_refused(outcomes, [line.split(None, 1) for line in lines_of("pyverbs-refused", choice.identity)])
     wrong, notes = judge(outcomes, must_pass, may_skip)
     if problem:
         wrong.append(problem)
