@@ -2,13 +2,11 @@
 #include "base/block_sums.h"
 
 #include <algorithm>
-#include <array>
-#include <bit>
 #include <cstring>
 
-#include <isa-l/crc.h>
-
 #include "base/checksum_arm64.h"
+#include "base/checksum_portable.h"
+#include "base/checksum_x86.h"
 #include "base/endian.h"
 
 namespace verbena {
@@ -30,18 +28,7 @@ State copy_and_sum(State state, uint8_t* to, Bytes bytes, Update update) {
   return state;
 }
 
-// kCrc64Tables[i][b]: what byte b, followed by i zero bytes, does to the state.
-constexpr auto kCrc64Tables = [] {
-  std::array<std::array<uint64_t, 256>, 8> tables{};
-  for (size_t byte = 0; byte < 256; ++byte) {
-    uint64_t state = byte;
-    for (auto& table : tables) {
-      for (int bit = 0; bit < 8; ++bit) state = CrcAlgebra<kCrc64Polynomial>::times_x(state);
-      table[byte] = state;
-    }
-  }
-  return tables;
-}();
+constexpr uint64_t kCrc16T10Polynomial = 0xedd1;  // 0x8bb7 reflected
 
 // In words of 32 bits, as good as of 16: the upper half is folded onto the lower in the end.
 uint64_t sum_words(Bytes bytes) {
@@ -71,13 +58,19 @@ uint32_t crc32_msb_update(uint32_t state, Bytes bytes) {
   if (kArm64 && has_crc32_arm64()) {
     return crc32_msb_update_arm64(state, bytes.data(), bytes.size());
   }
-  if (bytes.empty()) return state;  // ISA-L may be handed no null pointer
-  return ~crc32_ieee(~state, bytes.data(), bytes.size());
+  if (kX86 && has_clmul_x86()) {
+    return crc32_msb_update_x86(state, bytes.data(), bytes.size());
+  }
+  return reverse_bits(
+      static_cast<uint32_t>(CrcTables<kCrc32Polynomial>::msb_first(reverse_bits(state), bytes)));
 }
 
 uint32_t crc32_msb_copy(uint32_t state, uint8_t* to, Bytes bytes) {
   if (kArm64 && has_crc32_arm64()) {
     return crc32_msb_copy_arm64(state, to, bytes.data(), bytes.size());
+  }
+  if (kX86 && has_clmul_x86()) {
+    return crc32_msb_copy_x86(state, to, bytes.data(), bytes.size());
   }
   return copy_and_sum(state, to, bytes, crc32_msb_update);
 }
@@ -86,18 +79,18 @@ uint32_t crc32c_update(uint32_t state, Bytes bytes) {
   if (kArm64 && has_crc32_arm64()) {
     return crc32c_update_arm64(state, bytes.data(), bytes.size());
   }
-  constexpr size_t kMost = size_t{1} << 30;  // ISA-L takes an int
-  while (!bytes.empty()) {
-    const Bytes piece = bytes.first(std::min(bytes.size(), kMost));
-    state = crc32_iscsi(const_cast<uint8_t*>(piece.data()), static_cast<int>(piece.size()), state);
-    bytes = bytes.subspan(piece.size());
+  if (kX86 && has_clmul_x86()) {
+    return crc32c_update_x86(state, bytes.data(), bytes.size());
   }
-  return state;
+  return static_cast<uint32_t>(CrcTables<kCrc32cPolynomial>::lsb_first(state, bytes));
 }
 
 uint32_t crc32c_copy(uint32_t state, uint8_t* to, Bytes bytes) {
   if (kArm64 && has_crc32_arm64()) {
     return crc32c_copy_arm64(state, to, bytes.data(), bytes.size());
+  }
+  if (kX86 && has_clmul_x86()) {
+    return crc32c_copy_x86(state, to, bytes.data(), bytes.size());
   }
   return copy_and_sum(state, to, bytes, crc32c_update);
 }
@@ -106,20 +99,18 @@ uint64_t crc64_update(uint64_t state, Bytes bytes) {
   if (kArm64 && has_crc32_arm64()) {
     return crc64_update_arm64(state, bytes.data(), bytes.size());
   }
-  for (; bytes.size() >= 8; bytes = bytes.subspan(8)) {
-    const uint64_t word = std::byteswap(load_be64(bytes.data())) ^ state;  // little-endian
-    state = 0;
-    for (size_t i = 0; i < 8; ++i) state ^= kCrc64Tables[7 - i][(word >> (8 * i)) & 0xff];
+  if (kX86 && has_clmul_x86()) {
+    return crc64_update_x86(state, bytes.data(), bytes.size());
   }
-  for (const uint8_t byte : bytes) {
-    state = (state >> 8) ^ kCrc64Tables[0][(state ^ byte) & 0xff];
-  }
-  return state;
+  return CrcTables<kCrc64Polynomial>::lsb_first(state, bytes);
 }
 
 uint64_t crc64_copy(uint64_t state, uint8_t* to, Bytes bytes) {
   if (kArm64 && has_crc32_arm64()) {
     return crc64_copy_arm64(state, to, bytes.data(), bytes.size());
+  }
+  if (kX86 && has_clmul_x86()) {
+    return crc64_copy_x86(state, to, bytes.data(), bytes.size());
   }
   return copy_and_sum(state, to, bytes, crc64_update);
 }
@@ -128,13 +119,20 @@ uint16_t crc16_t10_update(uint16_t state, Bytes bytes) {
   if (kArm64 && has_crc32_arm64()) {
     return crc16_t10_update_arm64(state, bytes.data(), bytes.size());
   }
-  if (bytes.empty()) return state;
-  return crc16_t10dif(state, bytes.data(), bytes.size());
+  if (kX86 && has_clmul_x86()) {
+    return crc16_t10_update_x86(state, bytes.data(), bytes.size());
+  }
+  const uint32_t reversed = reverse_bits(state) >> 16;
+  const uint64_t after = CrcTables<kCrc16T10Polynomial>::msb_first(reversed, bytes);
+  return static_cast<uint16_t>(reverse_bits(static_cast<uint32_t>(after)) >> 16);
 }
 
 uint16_t crc16_t10_copy(uint16_t state, uint8_t* to, Bytes bytes) {
   if (kArm64 && has_crc32_arm64()) {
     return crc16_t10_copy_arm64(state, to, bytes.data(), bytes.size());
+  }
+  if (kX86 && has_clmul_x86()) {
+    return crc16_t10_copy_x86(state, to, bytes.data(), bytes.size());
   }
   return copy_and_sum(state, to, bytes, crc16_t10_update);
 }

@@ -5,8 +5,8 @@
 //   state   what the shift register holds: all ones at the start, not inverted; fed in pieces
 //   crc     the finished value: ~state
 //
-// ISA-L's crc32_gzip_refl takes and gives a crc (as zlib does, so its seed for a new message is 0);
-// crc32_update hides that.
+// It is made by carry-less multiplication where the processor has that (checksum_arm64.h,
+// checksum_x86.h), and by tables elsewhere (checksum_portable.h).
 //
 // Below it, the arithmetic that lets checksums be put together from parts without the bytes. A
 // reflected 32-bit value is a polynomial over GF(2) of degree < 32 whose bit 31 is the coefficient

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The CRCs of checksum.h and block_sums.h with the instructions of arm64, twice as quick as ISA-L's
-// on cores that have the units for both: most of the bytes are folded by carry-less multiplication
-// while, for the CRCs that it knows, the rest go through the CRC unit.
+// The CRCs of checksum.h and block_sums.h with the instructions of arm64, on cores that have the
+// units for both: most of the bytes are folded by carry-less multiplication while, for the CRCs
+// that it knows, the rest go through the CRC unit.
 #pragma once
 
 #include <cstddef>
