@@ -6,7 +6,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <nlohmann/json.hpp>
 #include <vector>
 
 #include <arpa/inet.h>
@@ -144,30 +143,65 @@ void print_text(const Library& library, const Device& device, const Reach& reach
   }
 }
 
-[[nodiscard]] nlohmann::ordered_json device_json(const Library& library, const Device& device,
-                                                 const Reach& reach) {
-  nlohmann::ordered_json gids = nlohmann::ordered_json::array();
-  for (const Gid& gid : device.gids) {
-    gids.push_back({{"index", gid.index},
-                    {"type", gid.type},
-                    {"interface", gid.interface},
-                    {"address", gid.address}});
+// As JSON has it. Names of interfaces are the system's, and may be any bytes.
+[[nodiscard]] std::string quoted(const std::string& text) {
+  std::string out = "\"";
+  for (const char letter : text) {
+    if (letter == '"' || letter == '\\') out += '\\';
+    out += static_cast<unsigned char>(letter) < 0x20 ? '?' : letter;
   }
-  return {{"name", device.name},
-          {"node_guid", device.guid},
-          {"vendor_id", device.attr.vendor_id},
-          {"vendor_part_id", device.attr.vendor_part_id},
-          {"firmware", device.attr.fw_ver},
-          {"ports",
-           {{{"port", kPort},
-             {"state", CALL(ibv_port_state_str)(device.port.state)},
-             {"link_layer", "Ethernet"},
-             {"udp_port", reach.udp_port},
-             {"this_host_only", !reach.notice.empty()},
-             {"notice", reach.notice},
-             {"active_mtu", mtu_bytes(device.port.active_mtu)},
-             {"max_mtu", mtu_bytes(device.port.max_mtu)},
-             {"gids", gids}}}}};
+  return out + '"';
+}
+
+void print_json(const Library& library, const Device& device, const Reach& reach) {
+  std::printf(
+      "    {\n"
+      "      \"name\": %s,\n"
+      "      \"node_guid\": %s,\n"
+      "      \"vendor_id\": %u,\n"
+      "      \"vendor_part_id\": %u,\n"
+      "      \"firmware\": %s,\n"
+      "      \"ports\": [\n"
+      "        {\n",
+      quoted(device.name).c_str(), quoted(device.guid).c_str(), device.attr.vendor_id,
+      device.attr.vendor_part_id, quoted(device.attr.fw_ver).c_str());
+  std::printf(
+      "          \"port\": %u,\n"
+      "          \"state\": %s,\n"
+      "          \"link_layer\": \"Ethernet\",\n"
+      "          \"udp_port\": %u,\n"
+      "          \"this_host_only\": %s,\n"
+      "          \"notice\": %s,\n"
+      "          \"active_mtu\": %d,\n"
+      "          \"max_mtu\": %d,\n"
+      "          \"gids\": [",
+      unsigned{kPort}, quoted(CALL(ibv_port_state_str)(device.port.state)).c_str(),
+      unsigned{reach.udp_port}, reach.notice.empty() ? "false" : "true",
+      quoted(reach.notice).c_str(), mtu_bytes(device.port.active_mtu),
+      mtu_bytes(device.port.max_mtu));
+  const char* between = "";
+  for (const Gid& gid : device.gids) {
+    std::printf("%s\n            {\"index\": %u, \"type\": %s, \"interface\": %s, \"address\": %s}",
+                between, gid.index, quoted(gid.type).c_str(), quoted(gid.interface).c_str(),
+                quoted(gid.address).c_str());
+    between = ",";
+  }
+  std::printf(
+      "\n          ]\n"
+      "        }\n"
+      "      ]\n"
+      "    }");
+}
+
+void print_json(const Library& library, const std::vector<Device>& devices, const Reach& reach) {
+  std::printf("{\n  \"devices\": [");
+  const char* between = "\n";
+  for (const Device& device : devices) {
+    std::fputs(between, stdout);
+    print_json(library, device, reach);
+    between = ",\n";
+  }
+  std::printf("\n  ]\n}\n");
 }
 
 int say(const std::string& what) {
@@ -198,9 +232,7 @@ int show_devices(const Environment& environment, bool json) {
   const auto devices = ask_all(library);
   if (!devices) return say(devices.error());
   if (json) {
-    auto list = nlohmann::ordered_json::array();
-    for (const Device& device : *devices) list.push_back(device_json(library, device, reach));
-    std::printf("%s\n", nlohmann::ordered_json{{"devices", list}}.dump(2).c_str());
+    print_json(library, *devices, reach);
   } else {
     for (const Device& device : *devices) print_text(library, device, reach);
   }

@@ -8,19 +8,26 @@ namespace verbena::cli {
 
 namespace fs = std::filesystem;
 
-Result<std::string, std::string> library_directory() {
+Result<std::string, std::string> own_directory() {
   std::error_code error;
   const fs::path self = fs::read_symlink("/proc/self/exe", error);
   if (error) return fail("/proc/self/exe cannot be read: " + error.message());
-  const fs::path directory = (self.parent_path() / "../lib/verbena").lexically_normal();
+  return (self.parent_path() / "../lib/verbena").lexically_normal().string();
+}
+
+Result<std::string, std::string> library_directory() {
+  auto directory = own_directory();
+  if (!directory) return directory;
   for (const std::string_view name : {kVerbsLibrary, kPathsLibrary}) {
-    if (!fs::exists(directory / name, error)) {
-      return fail((directory / name).string() +
+    std::error_code error;
+    const fs::path library = fs::path(*directory) / name;
+    if (!fs::exists(library, error)) {
+      return fail(library.string() +
                   " is missing. The libraries belong into lib/verbena beside the bin folder of "
                   "this command; build or install Verbena again.");
     }
   }
-  return directory.string();
+  return directory;
 }
 
 }  // namespace verbena::cli

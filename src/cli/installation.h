@@ -11,7 +11,9 @@ namespace verbena::cli {
 inline constexpr const char* kVerbsLibrary = "libibverbs.so.1";
 inline constexpr const char* kPathsLibrary = "libverbena-paths.so";
 
-// bin/verbena's ../lib/verbena, or what is missing there.
+// bin/verbena's ../lib/verbena.
+[[nodiscard]] Result<std::string, std::string> own_directory();
+// The same, if what programs need is there; or what is missing.
 [[nodiscard]] Result<std::string, std::string> library_directory();
 
 }  // namespace verbena::cli

@@ -1,18 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/store_commands.h"
 
+#include <cstdio>
+#include <string>
+
+#include <dlfcn.h>
+
+#include "cli/installation.h"
+
 namespace verbena::cli {
 
-void add_store_commands(CLI::App& to, std::vector<Command>& commands) {
-  for (const auto add : {add_put, add_get, add_ls, add_stat, add_rm, add_cp, add_mv, add_inspect,
-                         add_scrub, add_salvage}) {
-    commands.push_back(add(to));
-    commands.back().app->group("Objects in a folder");
-    commands.back().app->footer(
-        "\nExit status: 0 done, 1 not done, 2 usage, 3 no such object, 4 damaged, 5 full, 6 in "
-        "use,\n"
-        "7 no store, 8 exists already, 9 unknown format. See verbena-store(1).");
+int run_store_command(int count, char** arguments) {
+  const auto say = [&](const std::string& what) {
+    std::fprintf(stderr, "verbena %s: %s\n", arguments[1], what.c_str());
+    return 1;
+  };
+  const auto directory = own_directory();
+  if (!directory) return say(directory.error());
+  const std::string path = *directory + '/' + kStoreLibrary;
+  void* const library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) {
+    return say("the store's commands need a library that cannot be loaded: " +
+               std::string(::dlerror()));
   }
+  // It is in the library's map.
+  return reinterpret_cast<StoreMain*>(::dlsym(library, kStoreMain))(count, arguments);
 }
 
 }  // namespace verbena::cli

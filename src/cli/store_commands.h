@@ -1,20 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0
-// The commands on a store in a folder: one function each adds it to the command line.
+// The commands on a store in a folder. They live in a library of their own, which is loaded when
+// one of them is used: it needs more of the system than what runs programs does.
 #pragma once
 
-#include "cli/command.h"
+#include <array>
+#include <string_view>
 
 namespace verbena::cli {
 
-[[nodiscard]] Command add_put(CLI::App& to);
-[[nodiscard]] Command add_get(CLI::App& to);
-[[nodiscard]] Command add_ls(CLI::App& to);
-[[nodiscard]] Command add_stat(CLI::App& to);
-[[nodiscard]] Command add_rm(CLI::App& to);
-[[nodiscard]] Command add_cp(CLI::App& to);
-[[nodiscard]] Command add_mv(CLI::App& to);
-[[nodiscard]] Command add_inspect(CLI::App& to);
-[[nodiscard]] Command add_scrub(CLI::App& to);
-[[nodiscard]] Command add_salvage(CLI::App& to);
+struct StoreCommand {
+  std::string_view name;
+  std::string_view summary;
+};
+
+inline constexpr std::array<StoreCommand, 10> kStoreCommands{{
+    {"put", "Keeps a file, or what comes through a pipe, as an object."},
+    {"get", "Writes an object, or a part of it, to a file or a pipe."},
+    {"ls", "Lists objects, in order of their names."},
+    {"stat", "Shows what is known about objects."},
+    {"rm", "Removes objects."},
+    {"cp", "Clones an object, or a part of it, within a store."},
+    {"mv", "Gives an object another name, or one that has none its first."},
+    {"inspect", "Shows a store as a whole: objects, space, log, and damage found at opening."},
+    {"scrub", "Verifies everything that a store holds."},
+    {"salvage", "Builds a new store from what is left of a damaged one."},
+}};
+
+// The library's one function: as main(), with the command's name in arguments[1].
+inline constexpr const char* kStoreLibrary = "libverbena-store.so";
+inline constexpr const char* kStoreMain = "verbena_store_main";
+using StoreMain = int(int count, char** arguments);
+
+// Loads the library and calls it; answers the exit status, also if it cannot be loaded.
+[[nodiscard]] int run_store_command(int count, char** arguments);
 
 }  // namespace verbena::cli

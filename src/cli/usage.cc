@@ -11,4 +11,9 @@ int usage(const std::string& command, const std::string& what, int status) {
   return status;
 }
 
+int print_help(const std::string& text) {
+  std::fputs(text.c_str(), stdout);
+  return std::fflush(stdout) == 0 ? 0 : 1;
+}
+
 }  // namespace verbena::cli

@@ -7,6 +7,7 @@ commands.py VERBENA
 import json
 import os
 import pty
+import re
 import shutil
 import signal
 import stat
@@ -182,6 +183,11 @@ class Options(unittest.TestCase):
             self.assertEqual((done.returncode, done.stderr), (0, ""))
             self.assertIn("verbena", done.stdout)
         self.assertIn("Exit status", verbena("run", "--help").stdout)
+        # Each command, the store's too, with the first line of its own help.
+        listed = re.findall(r"\n  (\w+) +(\w.*\.)(?=\n)", verbena("--help").stdout)
+        self.assertEqual(len(listed), 13)
+        for command, summary in listed:
+            self.assertTrue(verbena(command, "--help").stdout.startswith(summary + "\n\n"), command)
 
 
 class Devices(unittest.TestCase):
@@ -254,6 +260,7 @@ class Installed(unittest.TestCase):
             command = os.path.join(place, "bin", "verbena")
             self.assertIn("verbena0", call([command, "run", "--", "ibv_devices"]).stdout)
             self.assertIn("verbena0", call([command, "devices"]).stdout)
+            self.assertEqual(call([command, "put", "--quiet", "--data", f"{place}/store", command, "a"]).returncode, 0)
             link = os.path.join(place, "link")
             os.symlink(command, link)
             self.assertEqual(call([link, "run", "--", "ls", "/sys/class/infiniband"]).stdout, "verbena0\n")

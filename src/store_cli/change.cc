@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+// `verbena rm`, `cp` and `mv`: what changes objects without moving their bytes.
+#include <memory>
+
+#include <fmt/format.h>
+
+#include "store_cli/commands.h"
+#include "store_cli/draft.h"
+#include "store_cli/interrupts.h"
+#include "store_cli/object_view.h"
+#include "store_cli/options.h"
+#include "store_cli/sizes.h"
+
+namespace verbena::store_cli {
+namespace {
+
+constexpr const char* kAboutRm = R"text(Clones of an object stay whole.
+
+  verbena rm --data /srv/store photos/1.jpg 7:42
+)text";
+
+constexpr const char* kAboutCp =
+    R"text(The two share what they have in common: a clone takes no time and no space, until one of them is
+written.
+
+  verbena cp --data /srv/store image snapshot
+  verbena cp --data /srv/store --replace snapshot image            back again, in one step
+  verbena cp --data /srv/store --range 1M:4M image piece
+  verbena cp --data /srv/store --range 1M:4M --into --to 8M image other
+)text";
+
+constexpr const char* kAboutMv =
+    R"text(  verbena mv --data /srv/store photos/1.jpg photos/one.jpg
+  verbena mv --data /srv/store 7:42 image
+  verbena mv --data /srv/store --no-name image                     its id is left to call it by
+)text";
+
+struct ChangeOptions {
+  StoreChoice store;
+  Speech speech;
+  std::vector<std::string> objects;
+  bool force = false;
+  std::string from;
+  std::string to;
+  std::string name;
+  std::string range;
+  std::string at;
+  bool into = false;
+  bool replace = false;
+  bool no_name = false;
+};
+
+[[nodiscard]] int wrong_usage(Report& report, std::string_view what) {
+  report.error(kUsage, "invalid", what);
+  return report.finish();
+}
+
+int rm(const ChangeOptions& options) {
+  catch_interrupts();
+  Report report("rm", options.speech);
+  auto removed = nlohmann::ordered_json::array();
+  // All or nothing where the command line is wrong.
+  for (const std::string& text : options.objects) {
+    if (const auto object = parse_object(text); !object) return wrong_usage(report, object.error());
+  }
+  auto opened = open_store(options.store, Need::kWrite, report);
+  if (!opened) return report.finish();
+  store::Store& store = opened->directory.store();
+  for (const std::string& text : options.objects) {
+    if (const int signal = interrupted(); signal != 0) {
+      report.interrupted(signal, "interrupted");
+      break;
+    }
+    if (options.force) {
+      const auto there = look_up(store, *parse_object(text));
+      if (there && !there->has_value()) continue;
+    }
+    const auto object = find_object(store, text, report);
+    if (!object) continue;
+    if (const auto gone = store.remove(object->id); !gone) {
+      report.error(gone.error(), text);
+    } else {
+      removed.push_back(json_of(*object));
+    }
+  }
+  report.fields["removed"] = std::move(removed);
+  close_store(*opened, report);
+  return report.finish();
+}
+
+// What is wrong with the command line alone.
+[[nodiscard]] Result<store::CloneRequest, std::string> clone_request(const ChangeOptions& options) {
+  store::CloneRequest request;
+  if (!options.range.empty()) {
+    const auto range = parse_range(options.range);
+    if (!range) return fail("--range: " + range.error());
+    request.from_offset = range->offset;
+    request.length = range->length;
+  }
+  if (!options.at.empty()) {
+    const auto offset = parse_size(options.at);
+    if (!offset) return fail("--to: " + offset.error());
+    request.to_offset = *offset;
+  }
+  for (const std::string& text : {options.from, options.to}) {
+    if (const auto object = parse_object(text); !object) return fail(object.error());
+  }
+  if (!options.name.empty()) {
+    if (const auto name = parse_name(options.name); !name) return fail("--name: " + name.error());
+    if (std::holds_alternative<std::string>(*parse_object(options.to))) {
+      return fail(std::string("--name is for clones that are made by id"));
+    }
+  }
+  request.allow_existing = options.into;
+  return request;
+}
+
+void clone(const ChangeOptions& options, store::CloneRequest request, store::Store& store,
+           Report& report) {
+  const auto from = find_object(store, options.from, report);
+  if (!from) return;
+  request.from = from->id;
+  if (request.from_offset > from->size ||
+      (request.length > 0 && request.length > from->size - request.from_offset)) {
+    return report.error(
+        {store::Code::kInvalid,
+         fmt::format("--range {} is not within its {} bytes", options.range, from->size),
+         {}},
+        options.from);
+  }
+  const ObjectName to = *parse_object(options.to);
+  const auto before = look_up(store, to);
+  if (!before) return report.error(before.error(), options.to);
+  const bool exists = before->has_value();
+  if (exists && !options.into && !options.replace) {
+    return report.error(
+        {store::Code::kExists, "exists already; --replace replaces it, --into writes into it", {}},
+        options.to);
+  }
+  std::string name = options.name;
+  if (exists) {
+    request.to = (*before)->id;
+  } else if (const auto* const id = std::get_if<store::ObjectId>(&to)) {
+    request.to = *id;
+  } else {
+    request.to = random_id();
+    name = std::get<std::string>(to);
+  }
+  request.to_name = name;
+  store::Result<void> done;
+  if (exists && options.replace) {
+    auto draft = Draft::clone(store, request);
+    done = draft ? draft->become(request.to, exists, {}) : fail(draft.error());
+  } else {
+    done = store.clone(request);
+  }
+  if (!done) return report.error(done.error(), options.from);
+  if (const auto now = store.stat(request.to)) report.fields["object"] = json_of(*now);
+  report.fields["existed"] = exists;
+}
+
+int cp(const ChangeOptions& options) {
+  catch_interrupts();
+  Report report("cp", options.speech);
+  const auto request = clone_request(options);
+  if (!request) return wrong_usage(report, request.error());
+  auto opened = open_store(options.store, Need::kWrite, report);
+  if (!opened) return report.finish();
+  clone(options, *request, opened->directory.store(), report);
+  close_store(*opened, report);
+  return report.finish();
+}
+
+int mv(const ChangeOptions& options) {
+  catch_interrupts();
+  Report report("mv", options.speech);
+  if (options.no_name == !options.name.empty()) {
+    return wrong_usage(report, "what is its new name to be? NAME, or --no-name");
+  }
+  if (!options.no_name) {
+    if (const auto name = parse_name(options.name); !name) return wrong_usage(report, name.error());
+  }
+  auto opened = open_store(options.store, Need::kWrite, report);
+  if (!opened) return report.finish();
+  store::Store& store = opened->directory.store();
+  if (const auto object = find_object(store, options.from, report)) {
+    if (const auto renamed = store.rename(object->id, options.name); !renamed) {
+      report.error(renamed.error(), options.from);
+    } else if (const auto now = store.stat(object->id)) {
+      report.fields["object"] = json_of(*now);
+    }
+  }
+  close_store(*opened, report);
+  return report.finish();
+}
+
+}  // namespace
+
+cli::Command rm_command() {
+  const auto options = std::make_shared<ChangeOptions>();
+  cli::Command command = describe("rm", kAboutRm);
+  command.words("OBJECT", "OBJECT...", options->objects, "names, or high:low");
+  add_data_option(command, options->store);
+  command.flag("-f,--force", options->force, "one that is not there is no error");
+  add_speech_options(command, options->speech, Shows::kNothing);
+  return command.action([options] { return rm(*options); });
+}
+
+cli::Command cp_command() {
+  const auto options = std::make_shared<ChangeOptions>();
+  cli::Command command = describe("cp", kAboutCp);
+  command.word("FROM", options->from, "a name, or high:low")
+      .word("TO", options->to, "the clone: a name, or high:low");
+  add_data_option(command, options->store);
+  command.option("--name", options->name, "NAME", "a name as well, for a clone made by id")
+      .option("--range", options->range, "OFFSET:LENGTH",
+              "only these bytes; \"OFFSET:\" goes to the end")
+      .option("--to", options->at, "OFFSET", "where they go in the clone (0)")
+      .flag("--into", options->into, "TO may exist: only the bytes that are copied are replaced")
+      .flag("--replace", options->replace, "TO may exist: all of it is replaced, in one step")
+      .exclude("--replace", "--into");
+  add_speech_options(command, options->speech, Shows::kNothing);
+  return command.action([options] { return cp(*options); });
+}
+
+cli::Command mv_command() {
+  const auto options = std::make_shared<ChangeOptions>();
+  cli::Command command = describe("mv", kAboutMv);
+  command.word("OBJECT", options->from, "a name, or high:low")
+      .optional_word("NAME", options->name, "what it is to be called");
+  add_data_option(command, options->store);
+  command.flag("--no-name", options->no_name, "take the name away");
+  add_speech_options(command, options->speech, Shows::kNothing);
+  return command.action([options] { return mv(*options); });
+}
+
+}  // namespace verbena::store_cli

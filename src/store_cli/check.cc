@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+// `verbena scrub` and `verbena salvage`: whether a store is well, and what to do if it is not.
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <unistd.h>
+
+#include "base/unique_fd.h"
+#include "store_cli/commands.h"
+#include "store_cli/interrupts.h"
+#include "store_cli/options.h"
+#include "store_cli/progress.h"
+
+namespace verbena::store_cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kAboutScrub =
+    R"text(Every live chunk and both copies of the log are read from the medium itself, past the system's
+cache where that can be done, and checked. Nothing is changed; the store may be in use. Exits with 4
+if something is damaged.
+
+  verbena scrub /srv/store
+  verbena scrub --json /mnt/node0/store /mnt/node1/store    one store in two folders
+)text";
+
+constexpr const char* kAboutSalvage =
+    R"text(The old one is not changed. By its log, if that can be read, objects come over with names, sizes and
+contents; without it they are put together from bare chunks, and what had to be guessed is said.
+Parts that are damaged are left behind, and the exit status is then 4.
+
+  verbena salvage /srv/store /srv/new
+  verbena salvage /mnt/node0/store /mnt/node1/store /srv/new    an old one in two folders
+)text";
+
+struct CheckOptions {
+  std::vector<std::string> folders;
+  Speech speech;
+};
+
+[[nodiscard]] std::string plural(uint64_t count, const char* what) {
+  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
+}
+
+void show(const store::ScrubReport& found, Report& report) {
+  auto list = nlohmann::ordered_json::array();
+  report.fields["chunks"] = found.chunks;
+  report.fields["log_chunks"] = found.log_chunks;
+  report.fields["bytes"] = found.bytes;
+  report.fields["past_cache"] = found.past_cache;
+  report.fields["damaged"] = found.damaged;
+  for (const store::Damage& damage : found.damage) {
+    list.push_back(json_of(damage));
+    if (!report.json()) fmt::print("{}\n", printable(sentence_of(damage)));
+  }
+  report.fields["damage"] = std::move(list);
+  if (!report.json() && found.damaged > found.damage.size()) {
+    fmt::print("... and {} more\n", found.damaged - found.damage.size());
+  }
+  if (!report.json() && !report.speech().quiet) {
+    fmt::print("verified {} of data ({}) and {} of the log, {}: {}\n",
+               plural(found.chunks, "chunk"), report.size(found.bytes), found.log_chunks,
+               found.past_cache ? "from the medium itself" : "as the system caches it",
+               found.damaged == 0 ? "all is well" : fmt::format("{} damaged", found.damaged));
+  }
+  if (found.damaged > 0) {
+    report.error(kDamaged, "damaged", fmt::format("{} damaged", plural(found.damaged, "chunk")));
+  }
+}
+
+int scrub(const CheckOptions& options) {
+  catch_interrupts();
+  Report report("scrub", options.speech);
+  ProgressBar progress(report.shows_progress(), "scrub", 0);
+  const auto found = store::scrub(options.folders, [&](uint64_t done, uint64_t all) {
+    progress.update(done * store::kChunkBytes, all * store::kChunkBytes);
+    return interrupted() == 0;
+  });
+  progress.clear();
+  if (const int signal = interrupted(); signal != 0) {
+    report.interrupted(signal, "interrupted");
+  } else if (!found) {
+    report.error(found.error());
+  } else {
+    show(*found, report);
+  }
+  return report.finish();
+}
+
+// A folder that is on its way to be a store: under another name until it is one.
+class NewFolder {
+ public:
+  explicit NewFolder(std::string place) : place_(std::move(place)) {
+    while (place_.size() > 1 && place_.ends_with('/')) place_.pop_back();
+    part_ = place_ + ".part";
+  }
+  [[nodiscard]] const std::string& part() const { return part_; }
+  [[nodiscard]] Result<void, std::string> check() const {
+    std::error_code error;
+    if (fs::exists(place_, error) &&
+        !(fs::is_directory(place_, error) && fs::is_empty(place_, error))) {
+      return fail(place_ + " exists already, and is not an empty folder");
+    }
+    if (fs::exists(part_, error)) {
+      return fail(part_ + " is there, left by a salvage that was killed: remove it first");
+    }
+    return {};
+  }
+  void discard() const {
+    std::error_code error;
+    fs::remove_all(part_, error);
+  }
+  [[nodiscard]] Result<void, std::string> finish() const {
+    if (::rename(part_.c_str(), place_.c_str()) != 0) {
+      return fail(
+          fmt::format("{} cannot be renamed to {}: {}", part_, place_, std::strerror(errno)));
+    }
+    // The name is to outlive a power cut, for the old store may be removed next.
+    const std::string above = fs::absolute(place_).parent_path();
+    const UniqueFd folder(::open(above.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (folder.valid() && ::fsync(folder.get()) == 0) return {};
+    return fail(fmt::format("{} cannot be made durable: {}", above, std::strerror(errno)));
+  }
+
+ private:
+  std::string place_;
+  std::string part_;
+};
+
+void show(const store::SalvageReport& found, Report& report) {
+  report.fields["by_log"] = found.by_log;
+  report.fields["objects"] = found.objects;
+  report.fields["chunks"] = found.chunks;
+  report.fields["bad_chunks"] = found.bad_chunks;
+  report.fields["guesses"] = found.guesses;
+  if (!report.json()) {
+    for (const std::string& guess : found.guesses) fmt::print("guessed: {}\n", printable(guess));
+    if (!report.speech().quiet) {
+      fmt::print("brought over {} in {}, {}\n", plural(found.objects, "object"),
+                 plural(found.chunks, "chunk"),
+                 !found.by_log           ? "from bare chunks: see what was guessed"
+                 : found.bad_chunks == 0 ? "by the log: names, sizes and contents are certain"
+                                         : "by the log: names, sizes and what is not damaged of "
+                                           "the contents are certain");
+    }
+  }
+  if (found.bad_chunks > 0) {
+    report.error(kDamaged, "damaged",
+                 fmt::format("{} left behind: damaged", plural(found.bad_chunks, "chunk")));
+  }
+}
+
+int salvage(const CheckOptions& options) {
+  catch_interrupts();
+  Report report("salvage", options.speech);
+  const std::vector<std::string> from(options.folders.begin(), options.folders.end() - 1);
+  const NewFolder to(options.folders.back());
+  if (from.empty()) {
+    report.error(kUsage, "invalid", "which folder is the new store's? salvage DIR... NEW");
+    return report.finish();
+  }
+  if (const auto free = to.check(); !free) {
+    report.error(kExists, "exists", free.error());
+    return report.finish();
+  }
+  ProgressBar progress(report.shows_progress(), "salvage", 0);
+  const auto found = store::salvage(from, {to.part()}, [&](uint64_t done, uint64_t all) {
+    progress.update(done * store::kChunkBytes, all * store::kChunkBytes);
+    return interrupted() == 0;
+  });
+  progress.clear();
+  if (!found || interrupted() != 0) {
+    to.discard();
+    if (const int signal = interrupted(); signal != 0) {
+      report.interrupted(signal, "interrupted; there is no new store");
+    } else {
+      report.error(found.error());
+    }
+    return report.finish();
+  }
+  if (const auto placed = to.finish(); !placed) {
+    report.error(kNotDone, "io", placed.error());
+    return report.finish();
+  }
+  show(*found, report);
+  return report.finish();
+}
+
+}  // namespace
+
+cli::Command scrub_command() {
+  const auto options = std::make_shared<CheckOptions>();
+  cli::Command command = describe("scrub", kAboutScrub);
+  command.words("DIR", "DIR...", options->folders, "the folders of one store");
+  add_speech_options(command, options->speech, Shows::kSizes);
+  add_progress_option(command, options->speech);
+  return command.action([options] { return scrub(*options); });
+}
+
+cli::Command salvage_command() {
+  const auto options = std::make_shared<CheckOptions>();
+  cli::Command command = describe("salvage", kAboutSalvage);
+  command.words("DIR", "DIR... NEW", options->folders,
+                "the folders of the old store, and at last the new one's");
+  add_speech_options(command, options->speech, Shows::kNothing);
+  add_progress_option(command, options->speech);
+  return command.action([options] { return salvage(*options); });
+}
+
+}  // namespace verbena::store_cli

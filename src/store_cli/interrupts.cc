@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "store_cli/interrupts.h"
+
+#include <csignal>
+#include <initializer_list>
+
+namespace verbena::store_cli {
+namespace {
+
+volatile std::sig_atomic_t which = 0;
+
+void note(int signal) { which = signal; }
+
+}  // namespace
+
+void catch_interrupts() {
+  struct sigaction action{};
+  action.sa_handler = note;
+  action.sa_flags = static_cast<int>(SA_RESETHAND);  // and no SA_RESTART
+  sigemptyset(&action.sa_mask);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    struct sigaction before{};
+    // What nohup and shells' background jobs ignore stays ignored.
+    if (::sigaction(signal, nullptr, &before) == 0 && before.sa_handler == SIG_IGN) continue;
+    ::sigaction(signal, &action, nullptr);
+  }
+  std::signal(SIGPIPE, SIG_IGN);
+}
+
+int interrupted() { return which; }
+
+}  // namespace verbena::store_cli

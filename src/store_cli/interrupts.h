@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ctrl-C, and its like: a command that changes something is told and goes home by itself, leaving
+// the store well and no temporary file. Asked for a second time, it dies at once.
+#pragma once
+
+namespace verbena::store_cli {
+
+// From here on SIGINT, SIGTERM and SIGHUP are noted, system calls they meet end with EINTR, and a
+// pipe that nobody reads is an error of writing.
+void catch_interrupts();
+// Which one came; 0: none.
+[[nodiscard]] int interrupted();
+// With what a command exits that was interrupted so.
+[[nodiscard]] inline int exit_status_of_signal(int signal) { return 128 + signal; }
+
+}  // namespace verbena::store_cli

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "store_cli/object_name.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include <fmt/format.h>
+
+#include "store/record.h"
+
+namespace verbena::store_cli {
+namespace {
+
+enum class NumberKind : uint8_t { kNone, kTooLarge, kNumber };
+struct Number {
+  NumberKind kind = NumberKind::kNone;
+  uint64_t value = 0;
+};
+
+[[nodiscard]] Number number_in(std::string_view text) {
+  const bool hexadecimal = text.starts_with("0x") || text.starts_with("0X");
+  if (hexadecimal) text.remove_prefix(2);
+  Number number;
+  const auto [after, error] =
+      std::from_chars(text.data(), text.data() + text.size(), number.value, hexadecimal ? 16 : 10);
+  if (after != text.data() + text.size() || text.empty() || text.front() == '-') return {};
+  number.kind = error == std::errc{} ? NumberKind::kNumber : NumberKind::kTooLarge;
+  return number;
+}
+
+}  // namespace
+
+std::string printable(std::string_view text) {
+  constexpr size_t kLongest = 4;  // bytes of a character
+  std::string out;
+  while (!text.empty()) {
+    size_t bytes = 1;
+    while (bytes <= kLongest && !store::good_name(text.substr(0, bytes))) ++bytes;
+    if (bytes <= kLongest) {
+      out += text.substr(0, bytes);
+      text.remove_prefix(std::min(bytes, text.size()));
+    } else {
+      out += fmt::format("\\x{:02x}", static_cast<unsigned char>(text.front()));
+      text.remove_prefix(1);
+    }
+  }
+  return out;
+}
+
+Result<std::string, std::string> parse_name(std::string_view text) {
+  const auto object = parse_object(text);
+  if (!object) return fail(object.error());
+  if (std::holds_alternative<store::ObjectId>(*object)) {
+    return fail(fmt::format("'{}' is an object's id and cannot be a name", text));
+  }
+  return std::string(text);
+}
+
+Result<ObjectName, std::string> parse_object(std::string_view text) {
+  if (text.empty()) return fail(std::string("an object's name is not empty"));
+  const size_t colon = text.find(':');
+  if (colon != std::string_view::npos) {
+    const Number high = number_in(text.substr(0, colon));
+    const Number low = number_in(text.substr(colon + 1));
+    if (high.kind != NumberKind::kNone && low.kind != NumberKind::kNone) {
+      if (high.kind == NumberKind::kTooLarge || low.kind == NumberKind::kTooLarge) {
+        return fail(fmt::format("'{}' is no id: each number has 64 bits at most", text));
+      }
+      const store::ObjectId id{high.value, low.value};
+      if (id == store::ObjectId{}) return fail(std::string("0:0 is not an object's id"));
+      if (id.high == kDraftHigh) {
+        return fail(fmt::format("'{}' is reserved: such ids are of puts under way", text));
+      }
+      return id;
+    }
+  }
+  if (text.size() > store::kMaxNameBytes) {
+    return fail(fmt::format("a name has at most {} bytes; this one has {}", store::kMaxNameBytes,
+                            text.size()));
+  }
+  if (!store::good_name(text)) {
+    return fail(fmt::format("'{}' is no name: it is not UTF-8, or has control characters",
+                            printable(text)));
+  }
+  return std::string(text);
+}
+
+}  // namespace verbena::store_cli

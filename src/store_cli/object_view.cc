@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "store_cli/object_view.h"
+
+#include <cstdio>
+
+#include <fmt/format.h>
+
+#include "store_cli/object_name.h"
+
+namespace verbena::store_cli {
+namespace {
+
+using nlohmann::ordered_json;
+
+constexpr const char* kRow = "{:>10}  {:<19}  {}\n";
+
+// Calls take(segment) for all of an object's, however many there are.
+template <typename Take>
+[[nodiscard]] store::Result<void> each_segment(const store::Store& store, store::ObjectId object,
+                                               const Take& take) {
+  constexpr size_t kAtOnce = 1000;
+  for (uint64_t offset = 0;;) {
+    const auto segments = store.segments(object, offset, kAtOnce);
+    if (!segments) return fail(segments.error());
+    for (const store::SegmentInfo& segment : *segments) {
+      take(segment);
+      offset = segment.offset + segment.size;
+    }
+    if (segments->size() < kAtOnce) return {};
+  }
+}
+
+}  // namespace
+
+ordered_json json_of(const store::ObjectInfo& object) {
+  return {{"id", text_of(object.id)},
+          {"name", object.name.empty() ? ordered_json(nullptr) : ordered_json(object.name)},
+          {"size", object.size},
+          {"chunks", object.chunks},
+          {"segments", object.segments},
+          {"created", utc_time(object.created_ns)},
+          {"modified", utc_time(object.modified_ns)}};
+}
+
+ordered_json json_of(const store::SegmentInfo& segment) {
+  return {{"offset", segment.offset}, {"size", segment.size},     {"chunk", segment.chunk},
+          {"count", segment.count},   {"txn", segment.birth.txn}, {"shared", segment.shared}};
+}
+
+store::Result<ordered_json> json_of_segments(const store::Store& store, store::ObjectId object) {
+  ordered_json all = ordered_json::array();
+  const auto done = each_segment(
+      store, object, [&](const store::SegmentInfo& segment) { all.push_back(json_of(segment)); });
+  if (!done) return fail(done.error());
+  return all;
+}
+
+std::string table_head() { return fmt::format(kRow, "SIZE", "MODIFIED", "OBJECT"); }
+
+std::string table_line(const store::ObjectInfo& object, const Report& report) {
+  return fmt::format(kRow, report.size(object.size), local_time(object.modified_ns),
+                     object.name.empty() ? text_of(object.id) : printable(object.name));
+}
+
+std::string paragraph(const store::ObjectInfo& object, const Report& report) {
+  return fmt::format(
+      "{}\n"
+      "  id        {}\n"
+      "  size      {}\n"
+      "  chunks    {} in {} segment{}\n"
+      "  created   {}\n"
+      "  modified  {}\n",
+      object.name.empty() ? "(no name)" : printable(object.name), text_of(object.id),
+      report.size(object.size), object.chunks, object.segments, object.segments == 1 ? "" : "s",
+      local_time(object.created_ns), local_time(object.modified_ns));
+}
+
+store::Result<void> print_segments(const store::Store& store, store::ObjectId object,
+                                   const Report& report) {
+  fmt::print("    {:>12}  {:>10}  {:>12}  {:>6}  {}\n", "OFFSET", "SIZE", "CHUNK", "CHUNKS",
+             "TRANSACTION");
+  return each_segment(store, object, [&](const store::SegmentInfo& segment) {
+    fmt::print("    {:>12}  {:>10}  {:>12}  {:>6}  {}.{}{}\n", segment.offset,
+               report.size(segment.size), segment.chunk, segment.count, segment.birth.txn >> 40,
+               segment.birth.txn & ((uint64_t{1} << 40) - 1), segment.shared ? "  shared" : "");
+  });
+}
+
+}  // namespace verbena::store_cli

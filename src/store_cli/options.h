@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the store's commands have in common on the command line: which store, how it is opened, how
+// results are shown; and opening it so.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/command.h"
+#include "store/directory.h"
+#include "store_cli/object_name.h"
+#include "store_cli/report.h"
+
+namespace verbena::store_cli {
+
+// As given; checked when the store is opened.
+struct StoreChoice {
+  std::vector<std::string> folders;
+  std::string kind = "mapped";
+  std::string sync = "end";
+  std::string capacity;
+  double wait_seconds = 1;  // for a store that is in use
+};
+
+void add_data_option(cli::Command& to, StoreChoice& choice);  // --data, --wait
+void add_wait_option(cli::Command& to, StoreChoice& choice);
+void add_writing_options(cli::Command& to, StoreChoice& choice);  // --capacity, --kind, --sync
+enum class Shows : uint8_t { kNothing, kSizes };
+void add_speech_options(cli::Command& to, Speech& speech, Shows shows);
+void add_progress_option(cli::Command& to, Speech& speech);
+
+enum class Need : uint8_t {
+  kRead,
+  kWrite,
+  kCreate,  // to write; made if the folders are missing or empty
+};
+
+struct OpenedStore {
+  store::DirectoryStore directory;
+  bool created = false;
+  store::OpenReport report{};
+};
+// Without a value, the reason has been told to `report`. What killed puts left is removed if there
+// is the need to write.
+[[nodiscard]] std::optional<OpenedStore> open_store(const StoreChoice& choice, Need need,
+                                                    Report& report);
+// Everything durable; an error of that goes to `report`.
+void close_store(OpenedStore& opened, Report& report);
+
+// The object of this name or id; an error goes to `report`.
+[[nodiscard]] std::optional<store::ObjectInfo> find_object(const store::Store& store,
+                                                           const std::string& text, Report& report);
+// The same without one, for objects that may be missing; nothing and an error are apart.
+[[nodiscard]] store::Result<std::optional<store::ObjectInfo>> look_up(const store::Store& store,
+                                                                      const ObjectName& object);
+
+}  // namespace verbena::store_cli

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "store_cli/report.h"
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <ctime>
+
+#include <fmt/format.h>
+
+#include "store_cli/interrupts.h"
+#include "store_cli/object_name.h"
+#include "store_cli/sizes.h"
+
+namespace verbena::store_cli {
+
+using nlohmann::ordered_json;
+
+void Report::say(std::string_view what) const {
+  const std::string line = fmt::format("verbena {}: {}\n", command_, printable(what));
+  std::fwrite(line.data(), 1, line.size(), stderr);
+}
+
+void Report::note(std::string_view what) const {
+  if (!speech_.quiet) say(what);
+}
+
+void Report::error(const store::Error& error, std::string_view object) {
+  ordered_json entry{{"code", store::name_of(error.code)}, {"message", error.what}};
+  if (!object.empty()) entry["object"] = object;
+  say(object.empty() ? error.what : fmt::format("{}: {}", object, error.what));
+  if (error.code == store::Code::kDamaged && !error.damage.field.empty()) {
+    entry["damage"] = json_of(error.damage);
+  }
+  errors_.push_back(std::move(entry));
+  if (status_ == kDone) status_ = exit_status_of(error.code);
+}
+
+void Report::error(ExitStatus status, std::string_view code, std::string_view what) {
+  say(what);
+  errors_.push_back({{"code", code}, {"message", what}});
+  if (status_ == kDone) status_ = status;
+}
+
+void Report::interrupted(int signal, std::string_view what) {
+  say(what);
+  errors_.push_back({{"code", "interrupted"}, {"message", what}});
+  if (status_ == kDone) status_ = exit_status_of_signal(signal);
+}
+
+int Report::finish() {
+  if (speech_.json) {
+    fields["errors"] = errors_;
+    std::FILE* const to = document_to_stderr_ ? stderr : stdout;
+    const std::string text = dump(fields) + "\n";
+    std::fwrite(text.data(), 1, text.size(), to);
+  }
+  return finish_output();
+}
+
+int Report::finish_output() {
+  const bool wrote = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
+  if (wrote) return status_;
+  if (errno == EPIPE) {
+    // Who reads has seen enough, as in `| head`: the way of all commands.
+    std::signal(SIGPIPE, SIG_DFL);
+    std::raise(SIGPIPE);
+  }
+  say(fmt::format("the standard output cannot be written: {}", std::strerror(errno)));
+  return status_ == kDone ? kNotDone : status_;
+}
+
+std::string Report::size(uint64_t bytes) const {
+  return speech_.bytes ? std::to_string(bytes) : human_size(bytes);
+}
+
+ordered_json json_of(const store::Damage& damage) {
+  const bool of_object = damage.object != store::ObjectId{};
+  return {{"object", of_object ? ordered_json(text_of(damage.object)) : ordered_json(nullptr)},
+          {"offset", damage.offset},
+          {"chunk", damage.chunk},
+          {"field", damage.field},
+          {"expected", damage.expected},
+          {"actual", damage.actual}};
+}
+
+std::string sentence_of(const store::Damage& damage) {
+  const std::string where = damage.object == store::ObjectId{}
+                                ? fmt::format("chunk {} of the store's own", damage.chunk)
+                                : fmt::format("object {} at offset {} (chunk {})",
+                                              text_of(damage.object), damage.offset, damage.chunk);
+  return fmt::format("{}: {} is {}, expected {}", where, damage.field, damage.actual,
+                     damage.expected);
+}
+
+std::string dump(const ordered_json& json, int indent) {
+  return json.dump(indent, ' ', false, ordered_json::error_handler_t::replace);
+}
+
+namespace {
+
+[[nodiscard]] std::string time_text(const std::tm& time, const char* format) {
+  std::array<char, 64> text{};
+  return {text.data(), std::strftime(text.data(), text.size(), format, &time)};
+}
+
+constexpr uint64_t kSecondNs = 1'000'000'000;
+
+}  // namespace
+
+std::string utc_time(uint64_t ns) {
+  const auto seconds = static_cast<std::time_t>(ns / kSecondNs);
+  std::tm time{};
+  ::gmtime_r(&seconds, &time);
+  return fmt::format("{}.{:09}Z", time_text(time, "%Y-%m-%dT%H:%M:%S"), ns % kSecondNs);
+}
+
+std::string local_time(uint64_t ns) {
+  const auto seconds = static_cast<std::time_t>(ns / kSecondNs);
+  std::tm time{};
+  ::localtime_r(&seconds, &time);
+  return time_text(time, "%Y-%m-%d %H:%M:%S");
+}
+
+}  // namespace verbena::store_cli

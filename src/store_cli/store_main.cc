@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// libverbena-store.so, which bin/verbena loads for the commands on a store.
+#include <span>
+#include <string>
+#include <vector>
+
+#include "store_cli/commands.h"
+
+// What bin/verbena calls: cli::StoreMain.
+extern "C" __attribute__((visibility("default"))) int verbena_store_main(int count,
+                                                                         char** arguments);
+int verbena_store_main(int count, char** arguments) {
+  using namespace verbena::store_cli;
+  const std::vector<std::string> words(arguments + 1, arguments + count);
+  for (const auto make :
+       {put_command, get_command, ls_command, stat_command, rm_command, cp_command, mv_command,
+        inspect_command, scrub_command, salvage_command}) {
+    verbena::cli::Command command = make();
+    if (command.name() == words.front()) return command.run(std::span(words).subspan(1));
+  }
+  return 1;  // bin/verbena knows others than we do
+}
