@@ -2,10 +2,10 @@
 // Threads that sleep on a completion channel and receive meanwhile.
 #include <array>
 #include <cerrno>
-#include <csignal>
 
 #include <poll.h>
 
+#include "base/signals.h"
 #include "device/engine.h"
 
 namespace verbena::device {
@@ -13,19 +13,6 @@ namespace {
 
 // So long a waiter that left is expected back before the helper takes over.
 constexpr Duration kExpectedBack = kMillisecond;
-
-// A read() would go on after handlers installed with SA_RESTART, where poll() never does. Which
-// handler ran is not known: if one of those installed is without, that one.
-[[nodiscard]] bool signals_restart() {
-  for (int number = 1; number < NSIG; ++number) {
-    struct sigaction action{};
-    if (::sigaction(number, nullptr, &action) != 0) continue;
-    const bool handled = (action.sa_flags & SA_SIGINFO) != 0 ||
-                         (action.sa_handler != SIG_DFL && action.sa_handler != SIG_IGN);
-    if (handled && (action.sa_flags & SA_RESTART) == 0) return false;
-  }
-  return true;
-}
 
 }  // namespace
 

@@ -12,6 +12,7 @@
 #include <sys/eventfd.h>
 
 #include "base/c_interface.h"
+#include "base/signals.h"
 #include "rdmacm/failure.h"
 #include "rdmacm/id.h"
 
@@ -105,6 +106,7 @@ int Channel::take(std::unique_ptr<Event>& event) {
     }
     lock.lock();
     --waiting_;
+    if (error == EINTR && signals_restart()) continue;
     if (error != 0 && !closed_) return error;
   }
   end_if_unused();

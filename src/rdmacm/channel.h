@@ -67,7 +67,7 @@ class Channel : public rdma_event_channel, public ProcessOwned {
   void close();
 
   // 0 and an event, counted as reported; EAGAIN, EINTR, or EBADF after close(). Waits unless the
-  // program has said O_NONBLOCK.
+  // program has said O_NONBLOCK, and goes on waiting after a handler with SA_RESTART.
   [[nodiscard]] int take(std::unique_ptr<Event>& event);
 
   // ---- with the mailbox's mutex held

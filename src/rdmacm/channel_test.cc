@@ -65,6 +65,29 @@ TEST_F(RdmacmChannel, ASignalInterruptsTheWait) {
   ASSERT_EQ(::sigaction(SIGUSR1, &before, nullptr), 0);
 }
 
+TEST_F(RdmacmChannel, ASignalWhoseHandlerRestartsDoesNotEndTheWait) {
+  static std::atomic<int> handled;
+  handled = 0;
+  struct sigaction counting{};
+  counting.sa_handler = [](int) { ++handled; };
+  counting.sa_flags = SA_RESTART;
+  struct sigaction before{};
+  ASSERT_EQ(::sigaction(SIGUSR1, &counting, &before), 0);
+  rdma_cm_event* event = nullptr;
+  std::thread waiter([&] { EXPECT_EQ(rdma_get_cm_event(channel_, &event), 0); });
+  for (int sent = 0; sent < 20; ++sent) {
+    ::pthread_kill(waiter.native_handle(), SIGUSR1);
+    std::this_thread::sleep_for(1ms);
+  }
+  EXPECT_GT(handled, 0);
+  resolve_only(make_id());
+  waiter.join();
+  ASSERT_EQ(::sigaction(SIGUSR1, &before, nullptr), 0);
+  ASSERT_NE(event, nullptr);
+  EXPECT_EQ(event->event, RDMA_CM_EVENT_ADDR_RESOLVED);
+  EXPECT_EQ(rdma_ack_cm_event(event), 0);
+}
+
 TEST_F(RdmacmChannel, AnotherThreadWaitsForIt) {
   rdma_cm_event* event = nullptr;
   std::thread waiter([&] { EXPECT_EQ(rdma_get_cm_event(channel_, &event), 0); });
