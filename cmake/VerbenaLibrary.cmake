@@ -72,7 +72,7 @@ function(verbena_program name)
   install(TARGETS ${name} RUNTIME DESTINATION bin)
 endfunction()
 
-# verbena_shared_library(<name> [VERSION version] [FOLDER folder] [DEPS folder...] [LINK target...]):
+# verbena_shared_library(<name> [VERSION version] [FOLDERS folder...] [DEPS folder...] [LINK target...]):
 # lib<name>.so.1, which stands in for the distribution's of that version, or without one lib<name>.so, which
 # is preloaded; in lib/verbena/, installed. It is made of the folder's own sources, or of what
 # verbena_library(<folder>) has compiled.
@@ -81,11 +81,12 @@ endfunction()
 # library comes along inside, and it is never unloaded. Not for builds with sanitizers, which do not
 # go with programs that were built without.
 function(verbena_shared_library name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "VERSION;FOLDER" "DEPS;LINK")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "VERSION" "FOLDERS;DEPS;LINK")
   list(TRANSFORM arg_DEPS PREPEND verbena_)
-  if(arg_FOLDER)
-    set(sources $<TARGET_OBJECTS:verbena_${arg_FOLDER}>)
-    get_target_property(folder_link verbena_${arg_FOLDER} LINK_LIBRARIES)
+  if(arg_FOLDERS)
+    list(GET arg_FOLDERS 0 lowest)
+    list(TRANSFORM arg_FOLDERS REPLACE "(.+)" "$<TARGET_OBJECTS:verbena_\\1>" OUTPUT_VARIABLE sources)
+    get_target_property(folder_link verbena_${lowest} LINK_LIBRARIES)
     list(APPEND arg_LINK ${folder_link})
   else()
     file(GLOB sources CONFIGURE_DEPENDS *.cc)
