@@ -42,7 +42,7 @@ constexpr size_t kListColumn = 12;
   for (const Command& command : commands) {
     text += help_entry(command.name(), command.summary(), kListColumn);
   }
-  text += "\nObjects in a folder:\n";
+  text += "\nObject store in a directory:\n";
   for (const StoreCommand& command : kStoreCommands) {
     text += help_entry(std::string(command.name), std::string(command.summary), kListColumn);
   }

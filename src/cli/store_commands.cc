@@ -20,8 +20,7 @@ int run_store_command(int count, char** arguments) {
   const std::string path = *directory + '/' + kStoreLibrary;
   void* const library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
-    return say("the store's commands need a library that cannot be loaded: " +
-               std::string(::dlerror()));
+    return say("cannot load the library of the store commands: " + std::string(::dlerror()));
   }
   // It is in the library's map.
   return reinterpret_cast<StoreMain*>(::dlsym(library, kStoreMain))(count, arguments);

@@ -14,16 +14,16 @@ struct StoreCommand {
 };
 
 inline constexpr std::array<StoreCommand, 10> kStoreCommands{{
-    {"put", "Keeps a file, or what comes through a pipe, as an object."},
+    {"put", "Stores a file, or the data from a pipe, as an object."},
     {"get", "Writes an object, or a part of it, to a file or a pipe."},
-    {"ls", "Lists objects, in order of their names."},
-    {"stat", "Shows what is known about objects."},
+    {"ls", "Lists objects, sorted by name."},
+    {"stat", "Shows the id, size, segments and times of objects."},
     {"rm", "Removes objects."},
     {"cp", "Clones an object, or a part of it, within a store."},
-    {"mv", "Gives an object another name, or one that has none its first."},
-    {"inspect", "Shows a store as a whole: objects, space, log, and damage found at opening."},
+    {"mv", "Renames an object, or names one that has no name."},
+    {"inspect", "Shows a summary of a store: objects, space, log, and damage found on open."},
     {"scrub", "Verifies everything that a store holds."},
-    {"salvage", "Builds a new store from what is left of a damaged one."},
+    {"salvage", "Builds a new store from a damaged one."},
 }};
 
 // The library's one function: as main(), with the command's name in arguments[1].

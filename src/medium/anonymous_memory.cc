@@ -29,13 +29,14 @@ Result<void> prefer_node(uint8_t* memory, size_t bytes, int node) {
   constexpr size_t kBits = sizeof(unsigned long) * CHAR_BIT;
   const auto bit = static_cast<size_t>(node);
   if (bit >= mask.size() * kBits || ::numa_bitmask_isbitset(::numa_all_nodes_ptr, node) == 0) {
-    return fail(Error{Code::kBad, "there is no NUMA node " + std::to_string(node) +
-                                      " with memory that this process may use"});
+    return fail(
+        Error{Code::kBad, "NUMA node " + std::to_string(node) +
+                              " does not exist, or has no memory that this process may use"});
   }
   mask.at(bit / kBits) = 1UL << bit % kBits;
   if (::mbind(memory, bytes, MPOL_PREFERRED, mask.data(), mask.size() * kBits, 0) != 0 &&
       errno != ENOSYS && errno != EPERM) {  // containers refuse it: memory then is where it is
-    return system_error(Code::kNoMemory, "asking for memory of NUMA node " + std::to_string(node),
+    return system_error(Code::kNoMemory, "binding memory to NUMA node " + std::to_string(node),
                         errno);
   }
   return {};
@@ -44,7 +45,7 @@ Result<void> prefer_node(uint8_t* memory, size_t bytes, int node) {
 Result<void> populate(uint8_t* memory, size_t bytes) {
   if (::madvise(memory, bytes, MADV_POPULATE_WRITE) == 0) return {};
   if (errno != EINVAL) {
-    return system_error(Code::kNoMemory, "faulting in " + size_text(bytes) + " of memory", errno);
+    return system_error(Code::kNoMemory, "populating " + size_text(bytes) + " of memory", errno);
   }
   for (size_t at = 0; at < bytes; at += kPage) {  // before Linux 5.14
     *static_cast<volatile uint8_t*>(memory + at) = 0;
@@ -71,7 +72,7 @@ Result<std::unique_ptr<AnonymousMemory>> AnonymousMemory::reserve(size_t block_b
   void* reserved =
       ::mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (reserved == MAP_FAILED) {
-    return system_error(Code::kNoMemory, "reserving addresses for " + size_text(bytes), errno);
+    return system_error(Code::kNoMemory, "reserving address space of " + size_text(bytes), errno);
   }
   memory->reserved_ = static_cast<uint8_t*>(reserved);
   memory->reserved_bytes_ = bytes;

@@ -143,16 +143,16 @@ Result<void> BlockFiles::open_folder() {
       const std::string parent = path + "/..";
       const UniqueFd fd(::open(parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
       if (!fd.valid() || ::fsync(fd.get()) != 0) {
-        return system_error(Code::kIo, "syncing the folder that " + path + " is in", errno);
+        return system_error(Code::kIo, "syncing the parent directory of " + path, errno);
       }
     } else if (errno != EEXIST) {
-      return system_error(Code::kIo, "making the folder " + path, errno);
+      return system_error(Code::kIo, "creating directory " + path, errno);
     }
   }
   folder_.reset(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!folder_.valid()) {
     const bool not_ours = errno == ENOENT || errno == ENOTDIR;
-    return system_error(not_ours ? Code::kBad : Code::kIo, "opening the folder " + path, errno);
+    return system_error(not_ours ? Code::kBad : Code::kIo, "opening directory " + path, errno);
   }
   return {};
 }
@@ -164,7 +164,7 @@ Result<uint32_t> BlockFiles::scan() {
   };
   UniqueFd fd(::openat(folder_.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   const std::unique_ptr<DIR, Close> dir(fd.valid() ? ::fdopendir(fd.get()) : nullptr);
-  if (!dir) return system_error(Code::kIo, "reading the folder " + options_.folder, errno);
+  if (!dir) return system_error(Code::kIo, "reading directory " + options_.folder, errno);
   static_cast<void>(fd.release());
   std::set<uint32_t> found;
   std::vector<std::string> unfinished;
@@ -173,8 +173,8 @@ Result<uint32_t> BlockFiles::scan() {
     const std::optional<Name> name = parse(entry->d_name);
     if (!name) continue;
     if (name->media != options_.media) {
-      return fail(Error{Code::kBad, options_.folder + " has " + entry->d_name + ", of a store on " +
-                                        std::to_string(name->media) + " media, and here it is on " +
+      return fail(Error{Code::kBad, options_.folder + " has " + entry->d_name + ", of a store in " +
+                                        std::to_string(name->media) + " directories; opened with " +
                                         std::to_string(options_.media)});
     }
     if (name->medium != options_.medium) continue;
@@ -185,12 +185,12 @@ Result<uint32_t> BlockFiles::scan() {
     }
     errno = 0;
   }
-  if (errno != 0) return system_error(Code::kIo, "reading the folder " + options_.folder, errno);
+  if (errno != 0) return system_error(Code::kIo, "reading directory " + options_.folder, errno);
   if (!found.empty() && *found.rbegin() != found.size() - 1) {
     uint32_t missing = 0;
     while (found.contains(missing)) ++missing;
-    return fail(Error{Code::kBad, options_.folder + " has " + name_of(*found.rbegin()) +
-                                      " but not " + name_of(missing)});
+    return fail(Error{Code::kBad, options_.folder + " has " + name_of(*found.rbegin()) + "; " +
+                                      name_of(missing) + " is missing"});
   }
   // From a crash while they were being made: nobody has a block there.
   for (const std::string& name : unfinished) {
@@ -225,11 +225,12 @@ Result<void> BlockFiles::adopt(uint32_t index, bool last) {
   }
   struct stat facts{};
   if (::fstat(file->fd.get(), &facts) != 0)
-    return system_error(Code::kIo, "looking at " + path, errno);
-  if (!S_ISREG(facts.st_mode)) return fail(Error{Code::kBad, path + " is not a plain file"});
+    return system_error(Code::kIo, "reading the status of " + path, errno);
+  if (!S_ISREG(facts.st_mode)) return fail(Error{Code::kBad, path + " is not a regular file"});
   if (facts.st_nlink != 1 && !options_.read_only) {
-    return fail(Error{Code::kBad, path + " has a second name (a hard link), whose content would " +
-                                      "change too; open it read-only, or copy it"});
+    return fail(
+        Error{Code::kBad, path + " has more than one hard link, and a write would change all of " +
+                              "them; open the store read-only, or copy it"});
   }
   const auto bytes = static_cast<uint64_t>(facts.st_size);
   const uint64_t blocks = bytes / options_.block_bytes;
@@ -237,10 +238,10 @@ Result<void> BlockFiles::adopt(uint32_t index, bool last) {
   const bool usable =
       bytes % options_.block_bytes == 0 ? bytes > 0 : options_.read_only && last && blocks > 0;
   if (!usable || blocks > UINT32_MAX - existing()) {
-    return fail(Error{Code::kBad, path + " is of " + std::to_string(bytes) +
-                                      " bytes, not a number of blocks of " +
+    return fail(Error{Code::kBad, path + " has " + std::to_string(bytes) +
+                                      " bytes, which is not a multiple of the block size " +
                                       size_text(options_.block_bytes) +
-                                      ": it was cut off, or its blocks are of another size"});
+                                      ": it was cut off, or has another block size"});
   }
   file->first = existing();
   file->blocks = static_cast<uint32_t>(blocks);
@@ -252,12 +253,12 @@ Result<void> BlockFiles::adopt(uint32_t index, bool last) {
     if (held < bytes && ::fstatfs(file->fd.get(), &system) == 0 &&
         (bytes - held) / static_cast<uint64_t>(system.f_bsize) > system.f_bavail) {
       return fail(Error{Code::kBad, path + " has holes of " + size_text(bytes - held) +
-                                        ", and its file system has no room to fill them"});
+                                        ", and its file system has no space to fill them"});
     }
     const int error = allocate_all(file->fd.get(), bytes);
     if (error == EOPNOTSUPP ? held < bytes : error != 0) {
       return system_error(no_room(error) || error == EOPNOTSUPP ? Code::kBad : Code::kIo,
-                          "filling the holes of " + path, error);
+                          "filling holes of " + path, error);
     }
   }
   file->direct = open_direct(file->name);
@@ -325,30 +326,30 @@ Result<UniqueFd> BlockFiles::prepare(const std::string& name, uint32_t blocks) c
   UniqueFd fd(::openat(folder_.get(), name.c_str(),
                        O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
   if (!fd.valid())
-    return system_error(no_room(errno) ? Code::kFull : Code::kIo, "making " + path, errno);
+    return system_error(no_room(errno) ? Code::kFull : Code::kIo, "creating " + path, errno);
   int error = allocate_all(fd.get(), bytes);
   if (error == EOPNOTSUPP || error == ENOSYS) error = fill_with_zeros(fd.get(), bytes);
   if (error == 0 && ::fsync(fd.get()) != 0) error = errno;
   if (error == 0) return fd;
   ::unlinkat(folder_.get(), name.c_str(), 0);
   return system_error(no_room(error) ? Code::kFull : Code::kIo,
-                      "making " + path + " of " + size_text(bytes), error);
+                      "creating " + path + " with " + size_text(bytes), error);
 }
 
 Result<void> BlockFiles::grow() {
   if (options_.read_only) {
-    return fail(Error{Code::kBad, options_.folder + " is opened for reading only"});
+    return fail(Error{Code::kBad, options_.folder + " is open read-only"});
   }
   const uint32_t index = count();
   const uint32_t there = existing();
   if (there >= capacity_) {
-    return fail(Error{Code::kFull, options_.folder + " has all the " + std::to_string(capacity_) +
-                                       " blocks of " + size_text(options_.block_bytes) +
-                                       " that it may have"});
+    return fail(Error{Code::kFull, options_.folder + " has reached its capacity of " +
+                                       std::to_string(capacity_) + " blocks of " +
+                                       size_text(options_.block_bytes)});
   }
   if (index == kMaxFiles) {
     return fail(Error{Code::kFull, options_.folder + " has " + std::to_string(kMaxFiles) +
-                                       " files of blocks, and there can be no more"});
+                                       " block files, which is the maximum"});
   }
   uint64_t blocks = index == 0 ? kFirstBlocks : uint64_t{2} * file(index - 1).blocks;
   blocks = std::min(blocks, options_.max_file_bytes / options_.block_bytes);
@@ -370,7 +371,7 @@ Result<void> BlockFiles::grow() {
   file->name = name_of(index);
   if (::renameat(folder_.get(), unfinished.c_str(), folder_.get(), file->name.c_str()) != 0 ||
       ::fsync(folder_.get()) != 0) {
-    return system_error(Code::kIo, "giving " + path_of(*file) + " its name", errno);
+    return system_error(Code::kIo, "renaming a file to " + path_of(*file), errno);
   }
   file->fd = *std::move(fd);
   file->direct = open_direct(file->name);
@@ -400,7 +401,7 @@ Result<void> BlockFiles::read(uint32_t position, size_t offset, std::span<uint8_
   }
   if (got < 0) return system_error(Code::kIo, "reading " + path_of(from), errno);
   if (static_cast<size_t>(got) < out.size()) {
-    return fail(Error{Code::kIo, path_of(from) + " has become shorter than its blocks"});
+    return fail(Error{Code::kIo, path_of(from) + " is shorter than its blocks: it was cut off"});
   }
   return {};
 }

@@ -174,7 +174,7 @@ TEST_F(BlockFilesTest, OtherBlocksAreRefused) {
   make_two();
   FileOptions how = options();
   how.block_bytes = 3 * kFileBlock;
-  expect_bad(how, "another size");
+  expect_bad(how, "another block size");
 }
 
 TEST_F(BlockFilesTest, HolesAreFilledSoThatWritingCannotFail) {
@@ -191,14 +191,14 @@ TEST_F(BlockFilesTest, HolesThatCannotBeFilledAreRefused) {
   const fs::path file = path("blocks.0of1.001");
   fs::resize_file(file, 0);
   fs::resize_file(file, (uint64_t{1} << 43) / kFileBlock * kFileBlock);  // 8 TiB of nothing
-  expect_bad(options(), "no room to fill");
+  expect_bad(options(), "no space to fill");
   EXPECT_LT(allocated_bytes(file), kFileBlock);
 }
 
 TEST_F(BlockFilesTest, AMissingFileIsNoticed) {
   make_two();
   fs::remove(path("blocks.0of1.000"));
-  expect_bad(options(), "but not blocks.0of1.000");
+  expect_bad(options(), "blocks.0of1.000 is missing");
 }
 
 TEST_F(BlockFilesTest, OtherMediaOfOneFolderAreLeftAlone) {
@@ -207,7 +207,7 @@ TEST_F(BlockFilesTest, OtherMediaOfOneFolderAreLeftAlone) {
   ASSERT_TRUE(open(how)->grow());
   how.medium = 1;
   EXPECT_EQ(open(how)->existing(), 0U);
-  expect_bad(options(), "2 media");
+  expect_bad(options(), "2 directories");
 }
 
 TEST_F(BlockFilesTest, LinksAndWhatIsNoFileAreRefused) {
@@ -228,7 +228,7 @@ TEST_F(BlockFilesTest, LinksAndWhatIsNoFileAreRefused) {
   expect_bad(options(), "blocks.0of1.001");
   fs::remove(last);
   ASSERT_EQ(::mkfifo(last.c_str(), 0600), 0);
-  expect_bad(options(), "not a plain file");
+  expect_bad(options(), "not a regular file");
 }
 
 TEST_F(BlockFilesTest, NamesThatAreNearlyOurs) {

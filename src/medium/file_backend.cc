@@ -17,7 +17,7 @@ namespace verbena::medium {
 namespace {
 
 [[nodiscard]] std::unexpected<Error> only_for_reading(const BlockFiles& files) {
-  return fail(Error{Code::kBad, files.options().folder + " is opened for reading only"});
+  return fail(Error{Code::kBad, files.options().folder + " is open read-only"});
 }
 
 }  // namespace
@@ -39,9 +39,10 @@ Result<Block> FileBackend::allocate() {
 Result<Block> FileBackend::claim(uint32_t position) {
   const std::lock_guard lock(mutex_);
   if (position >= capacity() || positions_.held(position)) {
-    return fail(Error{Code::kBad, files_->options().folder + " has no free block " +
-                                      std::to_string(position) + " of " +
-                                      std::to_string(capacity())});
+    return fail(Error{Code::kBad, "block " + std::to_string(position) + " of " +
+                                      files_->options().folder +
+                                      " is in use or does not exist; there are " +
+                                      std::to_string(capacity()) + " blocks"});
   }
   if (files_->options().read_only && position >= existing()) return only_for_reading(*files_);
   return take(position, true);

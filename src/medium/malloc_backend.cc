@@ -46,8 +46,9 @@ class MallocBackend final : public Backend {
   [[nodiscard]] Result<Block> claim(uint32_t position) override {
     const std::lock_guard lock(mutex_);
     if (position >= capacity() || positions_.held(position)) {
-      return fail(Error{Code::kBad, "there is no free block " + std::to_string(position) + " of " +
-                                        std::to_string(capacity())});
+      return fail(Error{Code::kBad, "block " + std::to_string(position) +
+                                        " is in use or does not exist; there are " +
+                                        std::to_string(capacity()) + " blocks"});
     }
     return take(position);
   }

@@ -34,7 +34,7 @@ Result<std::unique_ptr<PmemReservation>> PmemReservation::make(size_t bytes) {
   std::unique_ptr<PmemReservation> made(new PmemReservation);
   const size_t whole = (bytes + kHugePage - 1) / kHugePage * kHugePage + kHugePage;
   if (pmem2_vm_reservation_new(&made->reservation_, nullptr, whole) != 0) {
-    return pmem_error(Code::kNoMemory, "reserving addresses for " + size_text(whole));
+    return pmem_error(Code::kNoMemory, "reserving address space of " + size_text(whole));
   }
   auto* address = static_cast<uint8_t*>(pmem2_vm_reservation_get_address(made->reservation_));
   const size_t past = reinterpret_cast<uintptr_t>(address) % kHugePage;

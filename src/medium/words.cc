@@ -39,8 +39,9 @@ std::string memlock_advice(uint64_t bytes) {
   const std::string now = !known                            ? "not known"
                           : limit.rlim_cur == RLIM_INFINITY ? "unlimited"
                                                             : size_text(limit.rlim_cur);
-  return "registering " + size_text(bytes) + " needs RLIMIT_MEMLOCK of that and all registered " +
-         "before, and it is " + now + "; raise it with `ulimit -l` or LimitMEMLOCK=";
+  return "RLIMIT_MEMLOCK must cover the " + size_text(bytes) +
+         " and all memory registered before; it is " + now +
+         "; raise it with `ulimit -l` or LimitMEMLOCK=";
 }
 
 }  // namespace verbena::medium

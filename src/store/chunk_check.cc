@@ -42,7 +42,7 @@ std::optional<Damage> find_damage(const uint8_t* chunk, ObjectId object, const R
 }
 
 Damage lost_damage(ObjectId object, const Run& run, uint32_t i) {
-  return {object, (run.index + i) * kDataBytes, run.chunk + i, "medium", "a chunk", "none"};
+  return {object, (run.index + i) * kDataBytes, run.chunk + i, "medium", "a chunk", "missing"};
 }
 
 Error damaged(Damage damage) {

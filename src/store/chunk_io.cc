@@ -13,8 +13,8 @@ Error StoreImpl::damage(const Object& object, const Run& run, uint32_t i, const 
                         uint32_t data_crc) const {
   if (space_.lacks(run.chunk)) return damaged(lost_damage(object.id, run, i));
   // Gone again: somebody else writes where only we may.
-  const Damage unsteady{object.id, (run.index + i) * kDataBytes, run.chunk + i, "memory", "at rest",
-                        "changing"};
+  const Damage unsteady{object.id, (run.index + i) * kDataBytes, run.chunk + i, "memory",
+                        "stable",  "changing while it is read"};
   return damaged(find_damage(chunk, data_crc, object.id, run, i, tag_).value_or(unsteady));
 }
 

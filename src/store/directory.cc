@@ -102,12 +102,13 @@ Result<std::vector<FolderLock>> lock_all(const std::vector<std::string>& folders
 
 // At least one, and none twice.
 Result<void> check_folders(const std::vector<std::string>& folders) {
-  if (folders.empty()) return fail(Error{Code::kInvalid, "a store needs a folder", {}});
+  if (folders.empty()) return fail(Error{Code::kInvalid, "no directory given for the store", {}});
   for (size_t i = 0; i < folders.size(); ++i) {
     for (size_t j = 0; j < i; ++j) {
       std::error_code ignored;
       if (folders[i] == folders[j] || fs::equivalent(folders[i], folders[j], ignored)) {
-        return fail(Error{Code::kInvalid, fmt::format("{} is named twice", folders[i]), {}});
+        return fail(
+            Error{Code::kInvalid, fmt::format("directory {} is given twice", folders[i]), {}});
       }
     }
   }
@@ -143,7 +144,7 @@ Result<DirectoryStore> DirectoryStore::create(const std::vector<std::string>& fo
   made.parts_->locks = std::move(*locks);
   for (const std::string& folder : folders) {
     if (holds_store(folder) && !unfinished(folders)) {
-      return fail(Error{Code::kExists, fmt::format("there is a store in {}", folder), {}});
+      return fail(Error{Code::kExists, fmt::format("{} already contains a store", folder), {}});
     }
   }
   auto backend = open_backend(folders, options, options.chunks_per_block);
@@ -162,7 +163,7 @@ Result<DirectoryStore> DirectoryStore::open(const std::vector<std::string>& fold
   if (const auto fine = check_folders(folders); !fine) return fail(fine.error());
   for (const std::string& folder : folders) {
     if (!holds_store(folder)) {
-      return fail(Error{Code::kNoStore, fmt::format("there is no store in {}", folder), {}});
+      return fail(Error{Code::kNoStore, fmt::format("no store in {}", folder), {}});
     }
   }
   DirectoryStore made;

@@ -222,9 +222,9 @@ TEST_F(DirectoryTest, IsSalvagedWithoutOneOfItsFolders) {
     return std::ranges::any_of(report->guesses,
                                [&](const std::string& guess) { return guess.contains(what); });
   };
-  EXPECT_TRUE(says("nothing is left in " + at("b")));
+  EXPECT_TRUE(says("no files in " + at("b")));
   EXPECT_TRUE(says("chunks were not found"));
-  EXPECT_TRUE(says("'empty' is not there"));
+  EXPECT_TRUE(says("'empty' is not in the new store"));
 }
 
 // What has lost its superblocks is not one that was being made, which may be made anew.

@@ -129,17 +129,17 @@ Result<FolderShape> find_shape(const std::vector<std::string>& folders) {
   for (const std::string& folder : folders) {
     const auto member = find_member(folder);
     if (!member) {
-      return fail(Error{Code::kNoStore, fmt::format("there is no store in {}", folder), {}});
+      return fail(Error{Code::kNoStore, fmt::format("no store in {}", folder), {}});
     }
     if (member->media != folders.size()) {
-      return fail(Error{
-          Code::kInvalid,
-          fmt::format("{} is one of {} folders of a store; name them all", folder, member->media),
-          {}});
+      return fail(Error{Code::kInvalid,
+                        fmt::format("{} is one of {} directories of a store; give all of them",
+                                    folder, member->media),
+                        {}});
     }
     if (!shape.folders[member->medium].empty()) {
       return fail(Error{Code::kInvalid,
-                        fmt::format("{} and {} are the same part of a store", folder,
+                        fmt::format("{} and {} hold the same part of a store", folder,
                                     shape.folders[member->medium]),
                         {}});
     }
@@ -150,8 +150,8 @@ Result<FolderShape> find_shape(const std::vector<std::string>& folders) {
       if (errno == ENOENT) {
         return fail(
             Error{Code::kDamaged,
-                  first + " is missing; `verbena salvage` makes a new store of what is left",
-                  {{}, 0, 0, "superblock", "a file", "none"}});
+                  first + " is missing; `verbena salvage` builds a new store from what can be read",
+                  {{}, 0, 0, "superblock", "a file", "missing"}});
       }
       return fail(Error{Code::kIo, fmt::format("{}: {}", first, std::strerror(errno)), {}});
     }

@@ -102,7 +102,7 @@ const Extent& Log::extent_of(uint64_t sequence) const {
 
 // Adds an extent, and makes the superblocks name it before it is used.
 Result<void> Log::extend() {
-  const Error full{Code::kLogFull, "the log has no room left", {}};
+  const Error full{Code::kLogFull, "the log is full", {}};
   if (root_.log.size() + root_.checkpoint.size() >= kMaxExtents) return fail(full);
   const uint64_t kept = kept_for(reserve_);
   const uint64_t spare = log_space_.free_chunks() > kept ? log_space_.free_chunks() - kept : 0;
@@ -145,11 +145,12 @@ Result<void> Log::provide_locked(uint64_t checkpoint_bytes) {
     if (more) continue;
     // What the log has so far is room, after a checkpoint.
     if (more.error().code != Code::kFull || next_ == root_.replay_from) return more;
-    return fail(Error{Code::kLogFull, "the log has no room left", {}});
+    return fail(Error{Code::kLogFull, "the log is full", {}});
   }
   if (root_.checkpoint.size() + chunks_for(checkpoint_bytes) / log_space_.chunks_per_pair() >
       kMaxExtents * 2 / 3) {
-    return fail(Error{Code::kFull, "the store has as many segments as its index can hold", {}});
+    return fail(
+        Error{Code::kFull, "the index is full: the store has the maximum number of segments", {}});
   }
   reserve_ = reserve;
   return {};
@@ -308,7 +309,7 @@ Result<void> Log::checkpoint(uint64_t checkpoint_bytes,
   try {
     emit(stream);
     stream.finish();
-    if (stream.failed()) return undo({Code::kFull, "there is no room for a checkpoint", {}});
+    if (stream.failed()) return undo({Code::kFull, "no space for a checkpoint", {}});
     for (const Extent& extent : root.checkpoint) {
       const size_t bytes = size_t{extent.count} * kChunkBytes;
       persist_.flush(PersistPoint::kCheckpointA, log_space_.slot_a(extent, 0).memory, bytes);

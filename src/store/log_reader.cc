@@ -68,7 +68,7 @@ Damage log_damage(const char* which, uint64_t chunk, uint64_t sequence) {
           chunk,
           which,
           fmt::format("chunk {} of the log", sequence),
-          "something else"};
+          "not valid"};
 }
 
 verbena::Result<Superblock, SuperblockFault> read_root(std::span<const uint8_t, kChunkBytes> chunk,
@@ -81,7 +81,7 @@ verbena::Result<Superblock, SuperblockFault> read_root(std::span<const uint8_t, 
 }
 
 Damage root_damage(uint64_t chunk) {
-  return {{}, 0, chunk, "superblock", "the superblock", "something else"};
+  return {{}, 0, chunk, "superblock", "a valid superblock", "not valid"};
 }
 
 namespace {
@@ -117,16 +117,19 @@ Result<Roots> read_roots(std::span<const uint8_t, kChunkBytes> a,
     return roots;
   }
   if (first.error() == SuperblockFault::kVersion || second.error() == SuperblockFault::kVersion) {
-    return fail(Error{Code::kVersion,
-                      "the store is of a format that this program does not know; use a newer one",
-                      {}});
+    return fail(
+        Error{Code::kVersion,
+              "the store has a format version that this program does not support; use a newer "
+              "version of verbena",
+              {}});
   }
   if (first.error() == SuperblockFault::kMagic && second.error() == SuperblockFault::kMagic) {
-    return fail(Error{Code::kNoStore, "there is no store: the superblocks are something else", {}});
+    return fail(
+        Error{Code::kNoStore, "not a store: the superblocks have the wrong magic number", {}});
   }
   return fail(Error{Code::kDamaged,
-                    fmt::format("both superblocks are damaged ({}, {}); `verbena salvage` makes a "
-                                "new store of what is left",
+                    fmt::format("both superblocks are damaged ({}, {}); `verbena salvage` builds a "
+                                "new store from what can be read",
                                 name_of(first.error()), name_of(second.error())),
                     {{}, 0, 0, "superblock", "a superblock", name_of(first.error())}});
 }

@@ -13,8 +13,8 @@ Result<void> LogSpace::claim(uint32_t block_a, uint32_t block_b) {
     // What is free in one pair would be in use in the other.
     if (pair.a == block_a || pair.a == block_b || pair.b == block_a || pair.b == block_b) {
       return fail(Error{Code::kDamaged,
-                        "the superblock pairs a block of the log with two others",
-                        {{}, 0, 0, "superblock", "pairs of blocks", "blocks in two pairs"}});
+                        "the superblock lists a block of the log in two pairs",
+                        {{}, 0, 0, "superblock", "each block in one pair", "block in two pairs"}});
     }
   }
   Pair pair{block_a, block_b, nullptr,

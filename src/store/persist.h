@@ -61,7 +61,7 @@ class Persist {
   }
   [[nodiscard]] static Error broken(const std::string& why) {
     return {Code::kIo,
-            "the medium did not take what was written: " + why +
+            "writing to the medium failed: " + why +
                 "; the store is read-only now. Check the disk, then open the store again",
             {}};
   }

@@ -57,10 +57,10 @@ Error RangeRegistry::refusal(ObjectId object, const Range& wish, const Range& co
 
 Result<RangeId> RangeRegistry::add(ClientId client, ObjectId object, uint64_t offset,
                                    uint64_t length, Access access) {
-  if (client == 0) return fail(Error{Code::kInvalid, "a range needs a client"});
+  if (client == 0) return fail(Error{Code::kInvalid, "a range needs a client id other than 0"});
   if (length != 0 && length - 1 > kLastByte - offset) {
-    return fail(Error{Code::kInvalid, std::to_string(length) + " bytes from " +
-                                          std::to_string(offset) + " end beyond 2^64"});
+    return fail(Error{Code::kInvalid, std::to_string(length) + " bytes at offset " +
+                                          std::to_string(offset) + " end past 2^64"});
   }
   const uint64_t last = length == 0 ? kLastByte : offset + (length - 1);
 
@@ -75,7 +75,7 @@ Result<RangeId> RangeRegistry::add(ClientId client, ObjectId object, uint64_t of
   if (own != by_client_.end() && own->second.size() >= kMaxPerClient) {
     return fail(Error{Code::kFull, "client " + std::to_string(client) + " has " +
                                        std::to_string(kMaxPerClient) +
-                                       " ranges, the most that one may have"});
+                                       " ranges, which is the maximum"});
   }
   try {
     by_client_[client].emplace(range.id, object);
@@ -83,7 +83,7 @@ Result<RangeId> RangeRegistry::add(ClientId client, ObjectId object, uint64_t of
   } catch (const std::bad_alloc&) {
     forget(client, range.id);
     tidy(object);
-    return fail(Error{Code::kNoMemory, "no memory"});
+    return fail(Error{Code::kNoMemory, "out of memory"});
   }
   return next_++;
 }

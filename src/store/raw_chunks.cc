@@ -49,14 +49,14 @@ Result<RawChunks> RawChunks::open(const std::vector<std::string>& folders) {
         return fail(Error{Code::kIo, name + ": " + std::strerror(errno), {}});
       }
       if (!S_ISREG(status.st_mode)) {
-        return fail(Error{Code::kIo, name + " is not a file of blocks", {}});
+        return fail(Error{Code::kIo, name + " is not a regular file", {}});
       }
       file.chunks = static_cast<uint64_t>(status.st_size) / kChunkBytes;
       raw.files_.push_back(std::move(file));
     }
   }
   if (raw.files_.empty()) {
-    return fail(Error{Code::kNoStore, fmt::format("there is no store in {}", folders.front()), {}});
+    return fail(Error{Code::kNoStore, fmt::format("no store in {}", folders.front()), {}});
   }
   return raw;
 }
@@ -81,7 +81,7 @@ Result<void> RawChunks::read(uint64_t number, uint32_t count) {
     std::memset(buffer_.data() + done, 0xff, all - done);
     return {};
   }
-  return fail(Error{Code::kIo, fmt::format("there is no chunk {}", number), {}});
+  return fail(Error{Code::kIo, fmt::format("chunk {} is not in the store", number), {}});
 }
 
 Result<RawFindings> RawChunks::scan(const Progress& progress) {

@@ -15,8 +15,8 @@ namespace {
 
 Error damaged_log(const std::string& what, Damage damage) {
   return {Code::kDamaged,
-          "the log is damaged in both copies: " + what +
-              "; `verbena salvage` makes a new store of what is left",
+          "both copies of the log are damaged: " + what +
+              "; `verbena salvage` builds a new store from what can be read",
           std::move(damage)};
 }
 
@@ -70,8 +70,7 @@ class StoreImpl::Recovery {
 
   Result<void> read_root() {
     if (store_.backend_->existing() < 2) {
-      return fail(
-          Error{Code::kNoStore, "there is no store: not even room for its superblocks", {}});
+      return fail(Error{Code::kNoStore, "not a store: too small to hold superblocks", {}});
     }
     if (const auto done = log_space_.claim(0, 1); !done) return done;
     if (const auto done = load_all(0); !done) return done;
@@ -84,10 +83,11 @@ class StoreImpl::Recovery {
     root_ = roots->root;
     const uint32_t per_block = space().chunks_per_block();
     if (root_.chunks_per_block != per_block) {
-      return fail(Error{Code::kInvalid,
-                        fmt::format("the store has blocks of {} chunks, and is opened with {}",
-                                    root_.chunks_per_block, per_block),
-                        {}});
+      return fail(
+          Error{Code::kInvalid,
+                fmt::format("the store has blocks of {} chunks but was opened with blocks of {}",
+                            root_.chunks_per_block, per_block),
+                {}});
     }
     const auto note = [&](bool good, uint64_t chunk) {
       if (good) return;
@@ -142,8 +142,8 @@ class StoreImpl::Recovery {
     uint64_t behind = 0;
     for (const Extent& extent : root_.log) {
       if (extent.sequence < std::max<uint64_t>(behind, 1) || root_.replay_from == 0) {
-        return fail(damaged_log("the superblock names its chunks out of order",
-                                {{}, 0, 0, "superblock", "chunks in order", "another order"}));
+        return fail(damaged_log("the superblock lists log chunks out of order",
+                                {{}, 0, 0, "superblock", "chunks in order", "out of order"}));
       }
       behind = extent.sequence + extent.count;
     }
@@ -156,8 +156,8 @@ class StoreImpl::Recovery {
             return done;
         }
         if (!may || !log_space_.take(extent)) {
-          return fail(damaged_log("the superblock names chunks that there are not",
-                                  {{}, 0, 0, "superblock", "chunks of the log", "none"}));
+          return fail(damaged_log("the superblock refers to log chunks that are not in the store",
+                                  {{}, 0, 0, "superblock", "chunks of the log", "missing"}));
         }
         if (const auto done = load_all(extent.block_a); !done) return done;
         if (const auto done = load_all(extent.block_b); !done) return done;
@@ -170,7 +170,7 @@ class StoreImpl::Recovery {
   Result<void> check_copies(const LogChunk& chunk, const char* which) {
     if (!chunk.a || !chunk.b) irregular_ = true;
     if (chunk.good == nullptr) {
-      return fail(damaged_log(fmt::format("chunk {} of the {}", chunk.sequence, which),
+      return fail(damaged_log(fmt::format("chunk {} of the {} is not valid", chunk.sequence, which),
                               log_damage(which, chunk.chunk_a, chunk.sequence)));
     }
     if (!chunk.a) report_.damage.push_back(log_damage(which, chunk.chunk_a, chunk.sequence));
@@ -184,18 +184,16 @@ class StoreImpl::Recovery {
     if (lacking_) {
       return fail(Error{Code::kDamaged,
                         fmt::format("a file of the store is missing or was cut off: chunk {} of "
-                                    "the log says {}; what is left can be read, and `verbena "
-                                    "salvage` makes a new store of it",
+                                    "the log: {}; what is left can be read, and `verbena "
+                                    "salvage` builds a new store from it",
                                     chunk.sequence, applied.error()),
-                        {{}, 0, chunk.chunk_a, "file", "blocks", "none"}});
+                        {{}, 0, chunk.chunk_a, "file", "blocks", "missing"}});
     }
     if (replay_.too_many()) {
-      return fail(
-          Error{Code::kFull,
-                "the store's index would take too much memory: the log says " + applied.error(),
-                {}});
+      return fail(Error{
+          Code::kFull, "the index of the store would use too much memory: " + applied.error(), {}});
     }
-    return fail(damaged_log(fmt::format("chunk {} says {}", chunk.sequence, applied.error()),
+    return fail(damaged_log(fmt::format("chunk {} of the log: {}", chunk.sequence, applied.error()),
                             log_damage("record", chunk.chunk_a, chunk.sequence)));
   }
 
@@ -214,9 +212,9 @@ class StoreImpl::Recovery {
   }
 
   [[nodiscard]] static Error bad_record(const LogChunk& chunk, RecordFault fault) {
-    return damaged_log(
-        fmt::format("chunk {} has a record that is none ({})", chunk.sequence, name_of(fault)),
-        log_damage("record", chunk.chunk_a, chunk.sequence));
+    return damaged_log(fmt::format("record in chunk {} of the log is not valid: {}", chunk.sequence,
+                                   name_of(fault)),
+                       log_damage("record", chunk.chunk_a, chunk.sequence));
   }
 
   Result<void> read_log() {
@@ -228,7 +226,7 @@ class StoreImpl::Recovery {
       if (chunk.sequence < root_.replay_from) continue;
       if (chunk.sequence <= watermark_) {
         if (chunk.sequence != next_) {
-          return fail(damaged_log(fmt::format("chunk {} is named nowhere", next_),
+          return fail(damaged_log(fmt::format("chunk {} of the log is missing", next_),
                                   log_damage("log", 0, next_)));
         }
         if (const auto there = check_copies(chunk, "log"); !there) return there;
@@ -247,7 +245,7 @@ class StoreImpl::Recovery {
       ++report_.log_chunks;
     }
     if (next_ <= watermark_) {
-      return fail(damaged_log(fmt::format("chunk {} is named nowhere", next_),
+      return fail(damaged_log(fmt::format("chunk {} of the log is missing", next_),
                               log_damage("log", 0, next_)));
     }
     // A transaction that reaches into a chunk that is not there.
@@ -346,9 +344,10 @@ class StoreImpl::Recovery {
         if (!is_there(position)) space().lack();
         counted = space().claim_data(position);
         if (counted && !space().holds(run.chunk, run.count)) {
-          counted = fail(damaged_log(
-              fmt::format("object {}:{} has chunks of the log", object->id.high, object->id.low),
-              {object->id, run.index * kDataBytes, run.chunk, "chunk", "data", "log"}));
+          counted = fail(
+              damaged_log(fmt::format("object {}:{} refers to chunks that belong to the log",
+                                      object->id.high, object->id.low),
+                          {object->id, run.index * kDataBytes, run.chunk, "chunk", "data", "log"}));
         }
         if (counted && !space().lacks(run.chunk)) space().count(run.chunk, run.count);
         return counted.has_value();
@@ -373,8 +372,8 @@ class StoreImpl::Recovery {
         replay_.next_number() >= kFar) {
       return fail(
           Error{Code::kFull,
-                "the store was opened for writing as often as it can be; open it for reading, "
-                "and copy its objects to a new one",
+                "the store cannot be opened for writing again: one of its counters has reached its "
+                "limit; open it read-only and copy its objects to a new store",
                 {}});
     }
     if (const auto done = mend_root(); !done) return done;
@@ -444,7 +443,7 @@ class StoreImpl::Recovery {
 Result<void> StoreImpl::recover(OpenReport& report) {
   if (!persistent_) {
     return fail(
-        Error{Code::kNoStore, "this memory does not outlive a process: nothing to open", {}});
+        Error{Code::kNoStore, "the medium is not persistent, so there is no store to open", {}});
   }
   return Recovery(*this, report).run();
 }

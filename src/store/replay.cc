@@ -12,7 +12,8 @@ namespace {
 constexpr uint64_t kMaxNumber = uint64_t{1} << 63;
 
 std::unexpected<std::string> unknown(const char* what, uint64_t number) {
-  return fail(fmt::format("{} of object number {}, which there is not", what, number));
+  return fail(
+      fmt::format("{} record refers to object number {}, which does not exist", what, number));
 }
 
 }  // namespace
@@ -40,7 +41,7 @@ Replay::Outcome Replay::assign(Object& object, uint64_t first, uint64_t end,
                                std::span<const Run> runs) {
   if (runs_ + runs.size() > max_runs_) {
     too_many_ = true;
-    return fail(fmt::format("that there are more than {} segments", max_runs_));
+    return fail(fmt::format("the objects have more than {} segments", max_runs_));
   }
   runs_ -= object.table.runs();
   object.table.prepare(first, end, runs, change_);
@@ -55,7 +56,9 @@ Replay::Outcome Replay::grow(Object& object, const char* what, uint64_t end, uin
   const uint64_t chunks = (size + kDataBytes - 1) / kDataBytes;
   if (size > kMaxSize || size < object.size || end > chunks) {
     return fail(
-        fmt::format("{} of chunks before {} to {} bytes, from {}", what, end, size, object.size));
+        fmt::format("{} record does not fit the object: size {} bytes, chunks below {}; the object "
+                    "has {} bytes",
+                    what, size, end, object.size));
   }
   object.size = size;
   return {};
@@ -64,16 +67,19 @@ Replay::Outcome Replay::grow(Object& object, const char* what, uint64_t end, uin
 Replay::Outcome Replay::on(const CreateRecord& record) {
   if (objects_.size() >= max_objects_) {
     too_many_ = true;
-    return fail(fmt::format("that there are more than {} objects", max_objects_));
+    return fail(fmt::format("there are more than {} objects", max_objects_));
   }
   if (objects_.contains(record.number) || record.number >= kMaxNumber) {
-    return fail(fmt::format("CREATE of object number {}, which cannot be", record.number));
+    return fail(fmt::format("CREATE record has object number {}, which is in use or out of range",
+                            record.number));
   }
   if (!ids_.try_emplace(record.id, record.number).second) {
-    return fail(fmt::format("CREATE of a second object {}:{}", record.id.high, record.id.low));
+    return fail(fmt::format("CREATE record has the id {}:{}, which another object has",
+                            record.id.high, record.id.low));
   }
   if (!record.name.empty() && !names_.try_emplace(std::string(record.name), record.number).second) {
-    return fail(fmt::format("CREATE of a second object '{}'", record.name));
+    return fail(
+        fmt::format("CREATE record has the name '{}', which another object has", record.name));
   }
   ObjectRef object(new Object(record.number, record.id, record.time_ns));
   object->name = record.name;
@@ -87,8 +93,8 @@ Replay::Outcome Replay::on(const MapRecord& record) {
   if (object == nullptr) return unknown("MAP", record.number);
   for (const Run& run : record.runs) {
     if (!possible_(run)) {
-      return fail(
-          fmt::format("MAP of {} chunks at {}, where there are none", run.count, run.chunk));
+      return fail(fmt::format("MAP record refers to chunks {} to {}, which are not in the store",
+                              run.chunk, run.chunk + run.count - 1));
     }
     const uint64_t end = run.index + run.count;
     if (const auto done = grow(*object, "MAP", end, record.size); !done) return done;
@@ -100,7 +106,10 @@ Replay::Outcome Replay::on(const MapRecord& record) {
 Replay::Outcome Replay::on(const TruncateRecord& record) {
   Object* const object = find(record.number);
   if (object == nullptr) return unknown("TRUNCATE", record.number);
-  if (record.size > kMaxSize) return fail(fmt::format("TRUNCATE to {} bytes", record.size));
+  if (record.size > kMaxSize) {
+    return fail(fmt::format("TRUNCATE record has a size of {} bytes; the maximum is {}",
+                            record.size, kMaxSize));
+  }
   const uint64_t end = (record.size + kDataBytes - 1) / kDataBytes;
   const bool shrinks = record.size < object->size;
   object->size = record.size;
@@ -142,7 +151,8 @@ Replay::Outcome Replay::on(const RenameRecord& record) {
   if (object == nullptr) return unknown("RENAME", record.number);
   touched_.pop_back();  // its bytes are not modified
   if (!record.name.empty() && !names_.try_emplace(std::string(record.name), record.number).second) {
-    return fail(fmt::format("RENAME to '{}', which there is", record.name));
+    return fail(
+        fmt::format("RENAME record has the name '{}', which another object has", record.name));
   }
   if (!object->name.empty()) names_.erase(object->name);
   object->name = record.name;
@@ -153,7 +163,8 @@ Replay::Outcome Replay::on(const CommitRecord& /*record*/) { return {}; }
 
 Replay::Outcome Replay::on(const CountersRecord& record) {
   if (record.next_number >= kMaxNumber) {
-    return fail(fmt::format("COUNTERS of {} objects", record.next_number));
+    return fail(fmt::format("COUNTERS record has object number {}, which is out of range",
+                            record.next_number));
   }
   next_number_ = std::max(next_number_, record.next_number);
   return {};

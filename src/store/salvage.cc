@@ -44,7 +44,8 @@ class Salvage {
       if (page.size() < 256) break;
       after = Cursor{page.back().name, page.back().id};
     }
-    if (report.objects > 0) guess("chunks that objects shared are copies of their own now");
+    if (report.objects > 0)
+      guess("chunks that were shared by objects are separate copies in the new store");
     return {};
   }
 
@@ -53,16 +54,15 @@ class Salvage {
     if (!found) return fail(found.error());
     report.bad_chunks = found->bad;
     guess(
-        "the log cannot be read as a whole: objects are put together from what is left of it and "
-        "of "
-        "data; what a lost part of the log took away may be there again");
+        "the log cannot be read completely: objects are rebuilt from the readable records and the "
+        "data chunks; changes recorded in the lost part, such as removals, may be undone");
     for (const std::string& folder : raw.without_files()) {
-      guess(fmt::format("nothing is left in {}: what objects had there is zeros, or gone", folder));
+      guess(fmt::format("no files in {}: data stored there is lost, and reads as zeros", folder));
     }
     if (!found->all_shared) {
       guess(
-          "objects share more chunks than can be followed without the log: clones lack some, and "
-          "have zeros there");
+          "objects share more chunks than can be traced without the log: some clones have zeros in "
+          "place of shared data");
     }
     for (const auto& [number, object] : found->objects) {
       if (found->deleted.contains(number)) continue;  // what others have of it is theirs
@@ -70,9 +70,10 @@ class Salvage {
     }
     for (const auto& [number, known] : found->names) {
       if (found->objects.contains(number) || found->deleted.contains(number) || !known.id) continue;
-      guess(fmt::format("object {}{}{}{} is not there: it was empty, or nothing of it is left",
-                        text_of(*known.id), known.name.empty() ? "" : " '", known.name,
-                        known.name.empty() ? "" : "'"));
+      guess(fmt::format(
+          "object {}{}{}{} is not in the new store: it was empty, or all its data is lost",
+          text_of(*known.id), known.name.empty() ? "" : " '", known.name,
+          known.name.empty() ? "" : "'"));
     }
     return {};
   }
@@ -125,7 +126,7 @@ class Salvage {
         if (const auto done = to_.write(object.id, i, buffer_); !done) return done;
       } else {
         ++report.bad_chunks;
-        guess(fmt::format("object {}: {} bytes at offset {} were damaged and are zeros now",
+        guess(fmt::format("object {}: {} bytes at offset {} were damaged and are now zeros",
                           text_of(object.id), buffer_.size(), i));
       }
     }
@@ -141,24 +142,27 @@ class Salvage {
     if (known != found.names.end() && known->second.id) {
       id = *known->second.id;
     } else {
-      guess(fmt::format("object number {} has lost its id: it is {} now", number, text_of(id)));
+      guess(fmt::format("the id of object number {} is not known; its new id is {}", number,
+                        text_of(id)));
     }
     if (to_.stat(id)) {
       ObjectId instead{kInstead, number};
       while (to_.stat(instead)) ++instead.high;
-      guess(fmt::format("a second object {} is {} now", text_of(id), text_of(instead)));
+      guess(fmt::format("two objects have the id {}; the second one is now {}", text_of(id),
+                        text_of(instead)));
       id = instead;
     }
     if (!name.empty() && to_.find(name)) {
-      guess(fmt::format("object {} has lost its name '{}' to another", text_of(id), name));
+      guess(fmt::format("object {} has no name now: another object has its name '{}'", text_of(id),
+                        name));
       name.clear();
     }
     if (const auto made = to_.create_object(id, name); !made) return made;
     const uint64_t before_end = object.rbegin()->first + 1;
     if (before_end > object.size()) {
       guess(fmt::format(
-          "object {}: {} of its first {} chunks were not found, and are zeros now; they "
-          "were holes, or are lost",
+          "object {}: {} of its first {} chunks were not found and are now zeros: they were holes "
+          "or are lost",
           text_of(id), before_end - object.size(), before_end));
     }
     for (const auto& [index, chunk] : object) {
@@ -188,11 +192,11 @@ Result<SalvageReport> salvage(const std::vector<std::string>& from,
   for (const std::string& new_one : to) {
     for (const std::string& old_one : from) {
       if (lies_in(new_one, old_one)) {
-        return fail(
-            Error{Code::kInvalid,
-                  fmt::format("{} lies in {}, which must stay as it is; name another folder",
-                              new_one, old_one),
-                  {}});
+        return fail(Error{
+            Code::kInvalid,
+            fmt::format("{} is inside {}, which salvage does not change; choose another directory",
+                        new_one, old_one),
+            {}});
       }
     }
   }

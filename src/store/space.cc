@@ -109,7 +109,7 @@ Result<Space::Block*> Space::adopt(medium::Result<medium::Block> taken, bool log
   const uint32_t position = taken->position;
   if (position >= kMaxBlocks) {
     backend_.release(*taken);
-    return fail(Error{Code::kFull, "a store has no more than 4194304 blocks", {}});
+    return fail(Error{Code::kFull, "the store has 4194304 blocks, which is the maximum", {}});
   }
   try {
     auto made = std::make_unique<Block>();
@@ -182,8 +182,8 @@ Result<void> Space::make_room(uint64_t want, Purpose purpose) {
   const uint64_t most = free_ + ((blocks > held ? blocks - held : 0) << shift_);
   if (want + kept > most) {
     return fail(Error{Code::kFull,
-                      fmt::format("the store has room for {} chunks more, not for {}",
-                                  most > kept ? most - kept : 0, want),
+                      fmt::format("the write needs {} chunks, and {} are free", want,
+                                  most > kept ? most - kept : 0),
                       {}});
   }
   while (free_ < want + kept) {

@@ -36,18 +36,18 @@ StoreImpl::~StoreImpl() {
 
 Result<void> StoreImpl::writable() const {
   if (options_.read_only) {
-    return fail(Error{Code::kReadOnly, "the store is open for reading only", {}});
+    return fail(Error{Code::kReadOnly, "the store is open read-only", {}});
   }
   // Far from 2^40, so that no two operations at once can pass it.
   if (tickets_.load(std::memory_order_relaxed) >= kMaxTickets) {
     return fail(
         Error{Code::kReadOnly,
-              "the store has had as many transactions as one opening may have; open it again",
+              "the limit of transactions per open is reached; close the store and open it again",
               {}});
   }
   if (persist_.failed()) {
     return fail(Error{Code::kReadOnly,
-                      "the store is read-only since its medium failed; check the disk, then open "
+                      "the store is read-only because its medium failed; check the disk, then open "
                       "the store again",
                       {}});
   }
@@ -137,10 +137,12 @@ Result<uint32_t> chunks_per_block(const medium::Backend& backend) {
       chunks <= kMaxRunChunks) {
     return static_cast<uint32_t>(chunks);
   }
-  return fail(Error{Code::kInvalid,
-                    fmt::format("blocks of {} bytes: they have 16 to {} chunks, a power of two",
-                                backend.block_bytes(), kMaxRunChunks),
-                    {}});
+  return fail(
+      Error{Code::kInvalid,
+            fmt::format(
+                "invalid block size {}: a block has 16 to {} chunks of 4096 bytes, a power of two",
+                backend.block_bytes(), kMaxRunChunks),
+            {}});
 }
 
 template <typename Begin>
@@ -207,7 +209,7 @@ Result<void> Store::create_object(ObjectId id, std::string_view name) {
 Result<ObjectId> Store::find(std::string_view name) const {
   return guarded([&]() -> Result<ObjectId> {
     const auto id = impl_->catalog().named(name);
-    if (!id) return fail(Error{Code::kNotFound, fmt::format("there is no object {}", name), {}});
+    if (!id) return fail(Error{Code::kNotFound, fmt::format("no object named '{}'", name), {}});
     return *id;
   });
 }

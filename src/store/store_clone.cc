@@ -116,9 +116,10 @@ Result<void> StoreImpl::copy_parts(const ClonePlan& plan, const Object& from, co
 Result<void> StoreImpl::clone_into(const CloneRequest& request, const Object& from,
                                    const ObjectRef& to, bool made, ClientId client) {
   if (request.from_offset > from.size || request.length > from.size - request.from_offset) {
-    return fail(invalid(fmt::format("object {}:{} has {} bytes: there is no range of {} at {}",
-                                    from.id.high, from.id.low, from.size, request.length,
-                                    request.from_offset)));
+    return fail(invalid(
+        fmt::format("invalid range: {} bytes at offset {} of object {}:{}, which has {} "
+                    "bytes",
+                    request.length, request.from_offset, from.id.high, from.id.low, from.size)));
   }
   const uint64_t length = request.length == 0 ? from.size - request.from_offset : request.length;
   if (length == 0 && !made) return {};
@@ -126,7 +127,7 @@ Result<void> StoreImpl::clone_into(const CloneRequest& request, const Object& fr
   if (const auto may = may_write(to->id, request.to_offset, length, client); !may) return may;
   if (&from == to.get() && request.from_offset < request.to_offset + length &&
       request.to_offset < request.from_offset + length) {
-    return fail(invalid("the two ranges of a clone within one object overlap"));
+    return fail(invalid("source and destination ranges of the clone overlap"));
   }
   const ClonePlan plan(request, length, from, *to);
   std::vector<Piece> pieces;
@@ -180,7 +181,7 @@ Result<void> StoreImpl::clone_into(const CloneRequest& request, const Object& fr
 }
 
 Result<void> StoreImpl::clone(const CloneRequest& request, ClientId client) {
-  if (!good_name(request.to_name)) return fail(invalid("the name of a clone is not one"));
+  if (!good_name(request.to_name)) return fail(bad_name());
   return attempt(0, [&]() -> Result<void> {
     const auto from = find(request.from);
     if (!from) return fail(from.error());
@@ -191,9 +192,10 @@ Result<void> StoreImpl::clone(const CloneRequest& request, ClientId client) {
         to = ObjectRef(new Object(next_number_.fetch_add(1), request.to, now()));
         to->name = request.to_name;
       } else if (!request.allow_existing) {
-        return fail(Error{Code::kExists,
-                          fmt::format("there is an object {}:{}", request.to.high, request.to.low),
-                          {}});
+        return fail(
+            Error{Code::kExists,
+                  fmt::format("object {}:{} already exists", request.to.high, request.to.low),
+                  {}});
       }
       if (from->get() == to.get()) {
         const std::unique_lock lock(to->lock);

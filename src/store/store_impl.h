@@ -137,6 +137,7 @@ class StoreImpl {
   [[nodiscard]] Result<void> writable() const;
   [[nodiscard]] Result<ObjectRef> find(ObjectId id) const;
   [[nodiscard]] static Error no_such(ObjectId id);
+  [[nodiscard]] static Error bad_name();
   [[nodiscard]] static Result<void> check_range(uint64_t offset, uint64_t length);
   [[nodiscard]] static Error mismatch(ObjectId id, const Extents& range, uint32_t expected,
                                       uint32_t actual);

@@ -10,21 +10,22 @@
 namespace verbena::store {
 namespace {
 
-Error bad_name() {
-  return {
-      Code::kInvalid,
-      fmt::format("a name is UTF-8 without control characters, of at most {} bytes", kMaxNameBytes),
-      {}};
-}
-
 Error name_taken(std::string_view name) {
-  return {Code::kExists, fmt::format("there is an object of the name {}", name), {}};
+  return {Code::kExists, fmt::format("another object has the name '{}'", name), {}};
 }
 
 }  // namespace
 
+Error StoreImpl::bad_name() {
+  return {Code::kInvalid,
+          fmt::format("invalid object name: a name is UTF-8 without control characters, at most {} "
+                      "bytes",
+                      kMaxNameBytes),
+          {}};
+}
+
 Error StoreImpl::no_such(ObjectId id) {
-  return {Code::kNotFound, fmt::format("there is no object {}:{}", id.high, id.low), {}};
+  return {Code::kNotFound, fmt::format("object {}:{} does not exist", id.high, id.low), {}};
 }
 
 Error StoreImpl::mismatch(ObjectId id, const Extents& range, uint32_t expected, uint32_t actual) {
@@ -35,15 +36,18 @@ Error StoreImpl::mismatch(ObjectId id, const Extents& range, uint32_t expected, 
                fmt::format("{:#x}", expected),
                fmt::format("{:#x}", actual)};
   return {Code::kDamaged,
-          fmt::format("what arrived for object {}:{} at offset {} is not what was sent: its CRC is "
-                      "{}, expected {}; nothing was written",
+          fmt::format("data for object {}:{} at offset {} does not match its CRC: CRC is {}, "
+                      "expected {}; nothing was written",
                       id.high, id.low, range.offset, found.actual, found.expected),
           found};
 }
 
 Result<void> StoreImpl::check_range(uint64_t offset, uint64_t length) {
   if (offset <= kMaxSize && length <= kMaxSize - offset) return {};
-  return fail(Error{Code::kInvalid, fmt::format("an object has at most {} bytes", kMaxSize), {}});
+  return fail(Error{Code::kInvalid,
+                    fmt::format("{} bytes at offset {} exceed the maximum object size of {} bytes",
+                                length, offset, kMaxSize),
+                    {}});
 }
 
 Result<void> StoreImpl::may_write(ObjectId id, uint64_t offset, uint64_t length,
@@ -79,16 +83,17 @@ Result<void> StoreImpl::add_object(const ObjectRef& object, size_t bytes, uint64
                                    const std::function<void(Log::Entry&)>& append) {
   if (catalog_.by_id(object->id) != nullptr) {
     return fail(Error{Code::kExists,
-                      fmt::format("there is an object {}:{}", object->id.high, object->id.low),
+                      fmt::format("object {}:{} already exists", object->id.high, object->id.low),
                       {}});
   }
   if (catalog_.by_name(object->name) != nullptr) return fail(name_taken(object->name));
   if (catalog_.count() >= options_.max_objects) {
-    return fail(Error{Code::kFull,
-                      fmt::format("the store has {} objects, and may have no more; remove some, or "
-                                  "open it with a higher max_objects",
-                                  options_.max_objects),
-                      {}});
+    return fail(
+        Error{Code::kFull,
+              fmt::format("the store has {} objects, which is the maximum; remove objects, or "
+                          "open the store with a higher max_objects",
+                          options_.max_objects),
+              {}});
   }
   catalog_.insert(object);
   const uint64_t index_bytes = checkpoint_bytes(object->name);

@@ -95,8 +95,8 @@ void StoreImpl::append_runs(const Object& object, uint64_t first, std::span<cons
 Result<void> StoreImpl::room_for_runs(uint64_t more) const {
   if (mappings_.load(std::memory_order_relaxed) + more <= options_.max_mappings) return {};
   return fail(Error{Code::kFull,
-                    "the store has as many segments as its index may have; remove objects, or open "
-                    "it with a higher max_mappings",
+                    "the index has the maximum number of segments; remove objects, or open the "
+                    "store with a higher max_mappings",
                     {}});
 }
 
@@ -191,7 +191,7 @@ std::span<const Scatter> PreparedWrite::pieces() const {
 
 Result<void> PreparedWrite::commit(const Crcs& crcs) {
   if (!state_ || state_->committed) {
-    return fail(Error{Code::kInvalid, "this write is committed already", {}});
+    return fail(Error{Code::kInvalid, "the write is already committed", {}});
   }
   return state_->store->commit(*state_, crcs);
 }
@@ -217,7 +217,7 @@ class InPlaceSource final : public ByteSource {
 Result<PreparedWrite> StoreImpl::prepare_write(ObjectId id, uint64_t offset, uint64_t length,
                                                ClientId client) {
   if (const auto fine = check_range(offset, length); !fine) return fail(fine.error());
-  if (length == 0) return fail(Error{Code::kInvalid, "a write of no bytes", {}});
+  if (length == 0) return fail(Error{Code::kInvalid, "write of 0 bytes", {}});
   return attempt(0, [&]() -> Result<PreparedWrite> {
     auto object = find(id);
     if (!object) return fail(object.error());

@@ -14,17 +14,17 @@
 namespace verbena::store_cli {
 namespace {
 
-constexpr const char* kAboutRm = R"text(Clones of an object stay whole.
+constexpr const char* kAboutRm = R"text(Clones of a removed object keep their data.
 
   verbena rm --data /srv/store photos/1.jpg 7:42
 )text";
 
 constexpr const char* kAboutCp =
-    R"text(The two share what they have in common: a clone takes no time and no space, until one of them is
-written.
+    R"text(A clone shares its data with the original (copy on write): making one copies no data and uses no
+space for data until one of the two is written to.
 
   verbena cp --data /srv/store image snapshot
-  verbena cp --data /srv/store --replace snapshot image            back again, in one step
+  verbena cp --data /srv/store --replace snapshot image            restore it, atomically
   verbena cp --data /srv/store --range 1M:4M image piece
   verbena cp --data /srv/store --range 1M:4M --into --to 8M image other
 )text";
@@ -32,7 +32,7 @@ written.
 constexpr const char* kAboutMv =
     R"text(  verbena mv --data /srv/store photos/1.jpg photos/one.jpg
   verbena mv --data /srv/store 7:42 image
-  verbena mv --data /srv/store --no-name image                     its id is left to call it by
+  verbena mv --data /srv/store --no-name image                     remove the name; the id remains
 )text";
 
 struct ChangeOptions {
@@ -108,7 +108,7 @@ int rm(const ChangeOptions& options) {
   if (!options.name.empty()) {
     if (const auto name = parse_name(options.name); !name) return fail("--name: " + name.error());
     if (std::holds_alternative<std::string>(*parse_object(options.to))) {
-      return fail(std::string("--name is for clones that are made by id"));
+      return fail(std::string("--name requires that TO is an id"));
     }
   }
   request.allow_existing = options.into;
@@ -122,20 +122,21 @@ void clone(const ChangeOptions& options, store::CloneRequest request, store::Sto
   request.from = from->id;
   if (request.from_offset > from->size ||
       (request.length > 0 && request.length > from->size - request.from_offset)) {
-    return report.error(
-        {store::Code::kInvalid,
-         fmt::format("--range {} is not within its {} bytes", options.range, from->size),
-         {}},
-        options.from);
+    return report.error({store::Code::kInvalid,
+                         fmt::format("--range {} is outside the object, which has {} bytes",
+                                     options.range, from->size),
+                         {}},
+                        options.from);
   }
   const ObjectName to = *parse_object(options.to);
   const auto before = look_up(store, to);
   if (!before) return report.error(before.error(), options.to);
   const bool exists = before->has_value();
   if (exists && !options.into && !options.replace) {
-    return report.error(
-        {store::Code::kExists, "exists already; --replace replaces it, --into writes into it", {}},
-        options.to);
+    return report.error({store::Code::kExists,
+                         "already exists; use --replace to replace it or --into to write into it",
+                         {}},
+                        options.to);
   }
   std::string name = options.name;
   if (exists) {
@@ -175,7 +176,7 @@ int mv(const ChangeOptions& options) {
   catch_interrupts();
   Report report("mv", options.speech);
   if (options.no_name == !options.name.empty()) {
-    return wrong_usage(report, "what is its new name to be? NAME, or --no-name");
+    return wrong_usage(report, "give either NAME or --no-name");
   }
   if (!options.no_name) {
     if (const auto name = parse_name(options.name); !name) return wrong_usage(report, name.error());
@@ -199,9 +200,9 @@ int mv(const ChangeOptions& options) {
 cli::Command rm_command() {
   const auto options = std::make_shared<ChangeOptions>();
   cli::Command command = describe("rm", kAboutRm);
-  command.words("OBJECT", "OBJECT...", options->objects, "names, or high:low");
+  command.words("OBJECT", "OBJECT...", options->objects, "names or ids (high:low)");
   add_data_option(command, options->store);
-  command.flag("-f,--force", options->force, "one that is not there is no error");
+  command.flag("-f,--force", options->force, "ignore objects that do not exist");
   add_speech_options(command, options->speech, Shows::kNothing);
   return command.action([options] { return rm(*options); });
 }
@@ -209,15 +210,15 @@ cli::Command rm_command() {
 cli::Command cp_command() {
   const auto options = std::make_shared<ChangeOptions>();
   cli::Command command = describe("cp", kAboutCp);
-  command.word("FROM", options->from, "a name, or high:low")
-      .word("TO", options->to, "the clone: a name, or high:low");
+  command.word("FROM", options->from, "name or id (high:low)")
+      .word("TO", options->to, "name or id (high:low) of the clone");
   add_data_option(command, options->store);
-  command.option("--name", options->name, "NAME", "a name as well, for a clone made by id")
+  command.option("--name", options->name, "NAME", "also give the clone this name, if TO is an id")
       .option("--range", options->range, "OFFSET:LENGTH",
-              "only these bytes; \"OFFSET:\" goes to the end")
-      .option("--to", options->at, "OFFSET", "where they go in the clone (0)")
-      .flag("--into", options->into, "TO may exist: only the bytes that are copied are replaced")
-      .flag("--replace", options->replace, "TO may exist: all of it is replaced, in one step")
+              "clone only this range; \"OFFSET:\" means up to the end")
+      .option("--to", options->at, "OFFSET", "offset in the clone (default 0)")
+      .flag("--into", options->into, "TO may exist: replace only the cloned range in it")
+      .flag("--replace", options->replace, "TO may exist: replace it atomically")
       .exclude("--replace", "--into");
   add_speech_options(command, options->speech, Shows::kNothing);
   return command.action([options] { return cp(*options); });
@@ -226,10 +227,10 @@ cli::Command cp_command() {
 cli::Command mv_command() {
   const auto options = std::make_shared<ChangeOptions>();
   cli::Command command = describe("mv", kAboutMv);
-  command.word("OBJECT", options->from, "a name, or high:low")
-      .optional_word("NAME", options->name, "what it is to be called");
+  command.word("OBJECT", options->from, "name or id (high:low)")
+      .optional_word("NAME", options->name, "the new name");
   add_data_option(command, options->store);
-  command.flag("--no-name", options->no_name, "take the name away");
+  command.flag("--no-name", options->no_name, "remove the name");
   add_speech_options(command, options->speech, Shows::kNothing);
   return command.action([options] { return mv(*options); });
 }

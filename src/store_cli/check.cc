@@ -23,21 +23,21 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kAboutScrub =
-    R"text(Every live chunk and both copies of the log are read from the medium itself, past the system's
-cache where that can be done, and checked. Nothing is changed; the store may be in use. Exits with 4
-if something is damaged.
+    R"text(Reads every chunk in use and both copies of the log from the medium, bypassing the page cache where
+possible, and checks them. Changes nothing; the store may be in use. The exit status is 4 if
+something is damaged.
 
   verbena scrub /srv/store
-  verbena scrub --json /mnt/node0/store /mnt/node1/store    one store in two folders
+  verbena scrub --json /mnt/node0/store /mnt/node1/store    one store in two directories
 )text";
 
 constexpr const char* kAboutSalvage =
-    R"text(The old one is not changed. By its log, if that can be read, objects come over with names, sizes and
-contents; without it they are put together from bare chunks, and what had to be guessed is said.
-Parts that are damaged are left behind, and the exit status is then 4.
+    R"text(The old store is not changed. If its log can be read, objects are copied with their names, sizes and
+contents; if not, objects are rebuilt from the data chunks, and salvage reports all guesses it made.
+Damaged chunks are not copied; the exit status is then 4.
 
   verbena salvage /srv/store /srv/new
-  verbena salvage /mnt/node0/store /mnt/node1/store /srv/new    an old one in two folders
+  verbena salvage /mnt/node0/store /mnt/node1/store /srv/new    a store in two directories
 )text";
 
 struct CheckOptions {
@@ -67,8 +67,8 @@ void show(const store::ScrubReport& found, Report& report) {
   if (!report.json() && !report.speech().quiet) {
     fmt::print("verified {} of data ({}) and {} of the log, {}: {}\n",
                plural(found.chunks, "chunk"), report.size(found.bytes), found.log_chunks,
-               found.past_cache ? "from the medium itself" : "as the system caches it",
-               found.damaged == 0 ? "all is well" : fmt::format("{} damaged", found.damaged));
+               found.past_cache ? "bypassing the page cache" : "through the page cache",
+               found.damaged == 0 ? "no damage" : fmt::format("{} damaged", found.damaged));
   }
   if (found.damaged > 0) {
     report.error(kDamaged, "damaged", fmt::format("{} damaged", plural(found.damaged, "chunk")));
@@ -106,10 +106,10 @@ class NewFolder {
     std::error_code error;
     if (fs::exists(place_, error) &&
         !(fs::is_directory(place_, error) && fs::is_empty(place_, error))) {
-      return fail(place_ + " exists already, and is not an empty folder");
+      return fail(place_ + " already exists and is not an empty directory");
     }
     if (fs::exists(part_, error)) {
-      return fail(part_ + " is there, left by a salvage that was killed: remove it first");
+      return fail(part_ + " exists, left by a salvage that was killed; remove it first");
     }
     return {};
   }
@@ -119,14 +119,13 @@ class NewFolder {
   }
   [[nodiscard]] Result<void, std::string> finish() const {
     if (::rename(part_.c_str(), place_.c_str()) != 0) {
-      return fail(
-          fmt::format("{} cannot be renamed to {}: {}", part_, place_, std::strerror(errno)));
+      return fail(fmt::format("cannot rename {} to {}: {}", part_, place_, std::strerror(errno)));
     }
     // The name is to outlive a power cut, for the old store may be removed next.
     const std::string above = fs::absolute(place_).parent_path();
     const UniqueFd folder(::open(above.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (folder.valid() && ::fsync(folder.get()) == 0) return {};
-    return fail(fmt::format("{} cannot be made durable: {}", above, std::strerror(errno)));
+    return fail(fmt::format("cannot sync {}: {}", above, std::strerror(errno)));
   }
 
  private:
@@ -143,17 +142,17 @@ void show(const store::SalvageReport& found, Report& report) {
   if (!report.json()) {
     for (const std::string& guess : found.guesses) fmt::print("guessed: {}\n", printable(guess));
     if (!report.speech().quiet) {
-      fmt::print("brought over {} in {}, {}\n", plural(found.objects, "object"),
+      fmt::print("copied {} in {}, {}\n", plural(found.objects, "object"),
                  plural(found.chunks, "chunk"),
-                 !found.by_log           ? "from bare chunks: see what was guessed"
-                 : found.bad_chunks == 0 ? "by the log: names, sizes and contents are certain"
-                                         : "by the log: names, sizes and what is not damaged of "
-                                           "the contents are certain");
+                 !found.by_log           ? "rebuilt without the log: see the guesses above"
+                 : found.bad_chunks == 0 ? "from the log: names, sizes and contents are exact"
+                                         : "from the log: names, sizes and undamaged contents "
+                                           "are exact");
     }
   }
   if (found.bad_chunks > 0) {
     report.error(kDamaged, "damaged",
-                 fmt::format("{} left behind: damaged", plural(found.bad_chunks, "chunk")));
+                 fmt::format("{} damaged and not copied", plural(found.bad_chunks, "chunk")));
   }
 }
 
@@ -163,7 +162,7 @@ int salvage(const CheckOptions& options) {
   const std::vector<std::string> from(options.folders.begin(), options.folders.end() - 1);
   const NewFolder to(options.folders.back());
   if (from.empty()) {
-    report.error(kUsage, "invalid", "which folder is the new store's? salvage DIR... NEW");
+    report.error(kUsage, "invalid", "NEW is missing: salvage DIR... NEW");
     return report.finish();
   }
   if (const auto free = to.check(); !free) {
@@ -179,7 +178,7 @@ int salvage(const CheckOptions& options) {
   if (!found || interrupted() != 0) {
     to.discard();
     if (const int signal = interrupted(); signal != 0) {
-      report.interrupted(signal, "interrupted; there is no new store");
+      report.interrupted(signal, "interrupted; no new store was made");
     } else {
       report.error(found.error());
     }
@@ -198,7 +197,7 @@ int salvage(const CheckOptions& options) {
 cli::Command scrub_command() {
   const auto options = std::make_shared<CheckOptions>();
   cli::Command command = describe("scrub", kAboutScrub);
-  command.words("DIR", "DIR...", options->folders, "the folders of one store");
+  command.words("DIR", "DIR...", options->folders, "the directories of one store");
   add_speech_options(command, options->speech, Shows::kSizes);
   add_progress_option(command, options->speech);
   return command.action([options] { return scrub(*options); });
@@ -208,7 +207,7 @@ cli::Command salvage_command() {
   const auto options = std::make_shared<CheckOptions>();
   cli::Command command = describe("salvage", kAboutSalvage);
   command.words("DIR", "DIR... NEW", options->folders,
-                "the folders of the old store, and at last the new one's");
+                "the directories of the old store, then the new one");
   add_speech_options(command, options->speech, Shows::kNothing);
   add_progress_option(command, options->speech);
   return command.action([options] { return salvage(*options); });

@@ -13,8 +13,9 @@ cli::Command describe(std::string_view name, std::string_view about) {
   std::string text(known->summary);
   cli::Command command(std::string(name), text.append("\n\n").append(about));
   command.footer(
-      "Exit status: 0 done, 1 not done, 2 usage, 3 no such object, 4 damaged, 5 full, 6 in use,\n"
-      "7 no store, 8 exists already, 9 unknown format. See verbena-store(1).");
+      "Exit status: 0 success, 1 failure, 2 usage error, 3 no such object, 4 damaged, 5 full, 6 in "
+      "use,\n"
+      "7 no store, 8 already exists, 9 unknown format. See verbena-store(1).");
   return command;
 }
 

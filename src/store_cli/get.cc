@@ -19,8 +19,8 @@ namespace verbena::store_cli {
 namespace {
 
 constexpr const char* kAboutGet =
-    R"text(Each byte is checked against the checksums that were made when it was put. A file appears when it is
-whole and right, in the place of the one that was there; into a pipe nothing goes that is not right.
+    R"text(Every byte is verified against the checksums made by put. A file is created, or an existing one
+replaced, only when it is complete and verified; only verified data is written to a pipe.
 
   verbena get --data /srv/store photos/1.jpg photo.jpg
   verbena get --data /srv/store src.tar - | tar x
@@ -69,7 +69,8 @@ bool Get::find(uint64_t offset, uint64_t length) {
   object_ = std::move(*found);
   if (offset > object_.size) {
     report_.error({store::Code::kInvalid,
-                   fmt::format("--offset {} is behind its end at {}", offset, object_.size),
+                   fmt::format("--offset {} is past the end of the object, which has {} bytes",
+                               offset, object_.size),
                    {}},
                   options_.object);
     return false;
@@ -103,15 +104,16 @@ bool Get::read(uint64_t at, std::span<uint8_t> piece, ProgressBar& progress) {
   if (!got && got.error().code == store::Code::kDamaged && options_.keep_going) {
     return read_what_is_left(at, piece);
   }
-  report_.error(got ? store::Error{store::Code::kIo, "ended before its size", {}} : got.error(),
-                options_.object);
+  report_.error(
+      got ? store::Error{store::Code::kIo, "shorter than its recorded size", {}} : got.error(),
+      options_.object);
   return false;
 }
 
 void Get::say_how_much(const OutputFile& file) {
   if (!file.seen_at_once()) return;
   report_.note(
-      fmt::format("{} of {} bytes were written; they are right", file.written(), end_ - begin_));
+      fmt::format("{} of {} bytes were written, all verified", file.written(), end_ - begin_));
 }
 
 void Get::transfer(OutputFile& file, ProgressBar& progress) {
@@ -182,14 +184,15 @@ int get(const GetOptions& options) {
 cli::Command get_command() {
   const auto options = std::make_shared<GetOptions>();
   cli::Command command = describe("get", kAboutGet);
-  command.word("OBJECT", options->object, "a name, or high:low")
-      .word("FILE", options->file, "what to write; - is the standard output");
+  command.word("OBJECT", options->object, "name or id (high:low)")
+      .word("FILE", options->file, "file to write; - is standard output");
   add_data_option(command, options->store);
-  command.option("--offset", options->offset, "SIZE", "from there on (0)")
-      .option("--length", options->length, "SIZE", "so much at most (to the end)")
+  command.option("--offset", options->offset, "SIZE", "start at this offset (default 0)")
+      .option("--length", options->length, "SIZE",
+              "read at most this many bytes (default: to the end)")
       .flag("--keep-going", options->keep_going,
-            "where the object is damaged, say so and write zeros; the exit\n"
-            "status is 4 all the same");
+            "where the object is damaged, report it and write zeros; the\n"
+            "exit status is still 4");
   add_speech_options(command, options->speech, Shows::kNothing);
   add_progress_option(command, options->speech);
   return command.action([options] { return get(*options); });

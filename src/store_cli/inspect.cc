@@ -17,7 +17,7 @@ namespace {
 using nlohmann::ordered_json;
 
 constexpr const char* kAboutInspect =
-    R"text(It is opened for reading only; nothing is changed. `verbena scrub` verifies all data as well.
+    R"text(Opens the store read-only and changes nothing. `verbena scrub` also verifies all data.
 
   verbena inspect /srv/store
   verbena inspect --segments --json /srv/store
@@ -63,22 +63,22 @@ void print_summary(const std::string& where, const OpenedStore& opened, const Re
   const store::StoreInfo info = store.info();
   fmt::print("store {:08x} in {}\n", info.tag, printable(where));
   fmt::print("  created   {}\n", local_time(info.created_ns));
-  fmt::print("  written   {} time{}\n", info.epoch, info.epoch == 1 ? "" : "s");
+  fmt::print("  opened    {} time{} for writing\n", info.epoch, info.epoch == 1 ? "" : "s");
   fmt::print("  medium    {}\n", store.medium_properties().name);
   fmt::print("  closed    {}\n",
-             opening.clean ? std::string("in order")
-                           : fmt::format("not in order: {} chunks of log replayed, {} of data "
+             opening.clean ? std::string("cleanly")
+                           : fmt::format("not cleanly: {} log chunks replayed, {} data chunks "
                                          "verified, {} unfinished transactions dropped",
                                          opening.log_chunks, opening.verified_chunks,
                                          opening.dropped_transactions));
   fmt::print("  objects   {}\n", opening.objects);
   fmt::print("  space     {} used, {} free of {}{}\n", data(space.used), data(space.free),
              data(space.capacity),
-             space.pending == 0 ? "" : fmt::format("; {} soon free", data(space.pending)));
+             space.pending == 0 ? "" : fmt::format("; {} to be freed", data(space.pending)));
   fmt::print("  log       {} chunks\n", space.log);
   fmt::print("  index     {} mappings, {} of memory\n", space.mappings,
              report.size(space.index_bytes));
-  if (opening.damage.empty()) fmt::print("  damage    none found at opening\n");
+  if (opening.damage.empty()) fmt::print("  damage    none found on open\n");
   for (const store::Damage& damage : opening.damage) {
     fmt::print("  damage    {}\n", printable(sentence_of(damage)));
   }
@@ -138,7 +138,7 @@ int inspect(const InspectOptions& options) {
   show_objects(store, options.segments, report);
   if (const int signal = interrupted(); signal != 0) report.interrupted(signal, "interrupted");
   if (!opened->report.damage.empty()) {
-    report.error(kDamaged, "damaged", "copies of the log or of superblocks are damaged");
+    report.error(kDamaged, "damaged", "copies of the log or the superblocks are damaged");
   }
   return report.finish();
 }
@@ -148,9 +148,9 @@ int inspect(const InspectOptions& options) {
 cli::Command inspect_command() {
   const auto options = std::make_shared<InspectOptions>();
   cli::Command command = describe("inspect", kAboutInspect);
-  command.words("DIR", "DIR...", options->store.folders, "the folders of one store");
+  command.words("DIR", "DIR...", options->store.folders, "the directories of one store");
   add_wait_option(command, options->store);
-  command.flag("--segments", options->segments, "of each object, where its pieces lie");
+  command.flag("--segments", options->segments, "show the segments of each object");
   add_speech_options(command, options->speech, Shows::kSizes);
   return command.action([options] { return inspect(*options); });
 }

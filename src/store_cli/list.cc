@@ -14,12 +14,12 @@ namespace verbena::store_cli {
 namespace {
 
 constexpr const char* kAboutLs = R"text(  verbena ls --data /srv/store
-  verbena ls --data /srv/store photos/          those whose names begin so
+  verbena ls --data /srv/store photos/          names with this prefix
   verbena ls --data /srv/store --json | jq -r '.objects[].name'
 )text";
 
 constexpr const char* kAboutStat = R"text(  verbena stat --data /srv/store photos/1.jpg 7:42
-  verbena stat --data /srv/store --segments image    where its pieces lie, and which are shared
+  verbena stat --data /srv/store --segments image    where its segments are, and which are shared
 )text";
 
 struct ListOptions {
@@ -118,7 +118,7 @@ int stat(const ListOptions& options) {
 cli::Command ls_command() {
   const auto options = std::make_shared<ListOptions>();
   cli::Command command = describe("ls", kAboutLs);
-  command.optional_word("PREFIX", options->prefix, "only names that begin so");
+  command.optional_word("PREFIX", options->prefix, "list only names with this prefix");
   add_data_option(command, options->store);
   add_speech_options(command, options->speech, Shows::kSizes);
   return command.action([options] { return ls(*options); });
@@ -127,9 +127,9 @@ cli::Command ls_command() {
 cli::Command stat_command() {
   const auto options = std::make_shared<ListOptions>();
   cli::Command command = describe("stat", kAboutStat);
-  command.words("OBJECT", "OBJECT...", options->objects, "names, or high:low");
+  command.words("OBJECT", "OBJECT...", options->objects, "names or ids (high:low)");
   add_data_option(command, options->store);
-  command.flag("--segments", options->segments, "where the pieces lie, too");
+  command.flag("--segments", options->segments, "show the segments of each object");
   add_speech_options(command, options->speech, Shows::kSizes);
   return command.action([options] { return stat(*options); });
 }

@@ -51,35 +51,35 @@ Result<std::string, std::string> parse_name(std::string_view text) {
   const auto object = parse_object(text);
   if (!object) return fail(object.error());
   if (std::holds_alternative<store::ObjectId>(*object)) {
-    return fail(fmt::format("'{}' is an object's id and cannot be a name", text));
+    return fail(fmt::format("invalid object name '{}': it has the form of an id", text));
   }
   return std::string(text);
 }
 
 Result<ObjectName, std::string> parse_object(std::string_view text) {
-  if (text.empty()) return fail(std::string("an object's name is not empty"));
+  if (text.empty()) return fail(std::string("invalid object name: it is empty"));
   const size_t colon = text.find(':');
   if (colon != std::string_view::npos) {
     const Number high = number_in(text.substr(0, colon));
     const Number low = number_in(text.substr(colon + 1));
     if (high.kind != NumberKind::kNone && low.kind != NumberKind::kNone) {
       if (high.kind == NumberKind::kTooLarge || low.kind == NumberKind::kTooLarge) {
-        return fail(fmt::format("'{}' is no id: each number has 64 bits at most", text));
+        return fail(fmt::format("invalid object id '{}': each number has at most 64 bits", text));
       }
       const store::ObjectId id{high.value, low.value};
-      if (id == store::ObjectId{}) return fail(std::string("0:0 is not an object's id"));
+      if (id == store::ObjectId{}) return fail(std::string("invalid object id 0:0"));
       if (id.high == kDraftHigh) {
-        return fail(fmt::format("'{}' is reserved: such ids are of puts under way", text));
+        return fail(fmt::format("invalid object id '{}': reserved for a put in progress", text));
       }
       return id;
     }
   }
   if (text.size() > store::kMaxNameBytes) {
-    return fail(fmt::format("a name has at most {} bytes; this one has {}", store::kMaxNameBytes,
-                            text.size()));
+    return fail(fmt::format("invalid object name: it has {} bytes, the maximum is {}", text.size(),
+                            store::kMaxNameBytes));
   }
   if (!store::good_name(text)) {
-    return fail(fmt::format("'{}' is no name: it is not UTF-8, or has control characters",
+    return fail(fmt::format("invalid object name '{}': not UTF-8, or contains control characters",
                             printable(text)));
   }
   return std::string(text);

@@ -39,17 +39,17 @@ constexpr const char* kDataVariable = "VERBENA_DATA";
   store::DirectoryOptions options;
   options.store.read_only = need == Need::kRead;
   if (!(choice.wait_seconds >= 0)) {
-    return fail(fmt::format("--wait is {}, which is no time to wait", choice.wait_seconds));
+    return fail(fmt::format("--wait: invalid time {}", choice.wait_seconds));
   }
   if (choice.kind == "staged") {
     options.kind = store::Kind::kStaged;
   } else if (choice.kind != "mapped") {
-    return fail(fmt::format("--kind is '{}'; there are: mapped, staged", choice.kind));
+    return fail(fmt::format("--kind: '{}' is not one of: mapped, staged", choice.kind));
   }
   if (choice.sync == "each") {
     options.store.durability = store::Durability::kEach;
   } else if (choice.sync != "end") {
-    return fail(fmt::format("--sync is '{}'; there are: end, each", choice.sync));
+    return fail(fmt::format("--sync: '{}' is not one of: end, each", choice.sync));
   }
   if (!choice.capacity.empty()) {
     const auto bytes = parse_size(choice.capacity);
@@ -57,7 +57,7 @@ constexpr const char* kDataVariable = "VERBENA_DATA";
     // A block for data, and two for what the store needs itself.
     const uint64_t least = 3 * folders * options.chunks_per_block * store::kChunkBytes;
     if (*bytes < least) {
-      return fail(fmt::format("--capacity: a store takes {} at least", human_size(least)));
+      return fail(fmt::format("--capacity: the minimum is {}", human_size(least)));
     }
     options.capacity_bytes = *bytes;
   }
@@ -94,12 +94,12 @@ struct Found {
   const bool unfinished = error.code == store::Code::kDamaged && store::unfinished(folders);
   if (error.code != store::Code::kNoStore && !unfinished) return {fail(std::move(error))};
   if (need != Need::kCreate) {
-    if (unfinished) error = {store::Code::kNoStore, "the store was never finished", {}};
-    error.what += "; `verbena put` makes one";
+    if (unfinished) error = {store::Code::kNoStore, "the store was not completely created", {}};
+    error.what += "; `verbena put` creates one";
     return {fail(std::move(error))};
   }
   if (!unfinished && !std::ranges::all_of(folders, free_for_store)) {
-    error.what += "; a new one is made only in a folder that is missing or empty";
+    error.what += "; a store is created only in a directory that does not exist or is empty";
     return {fail(std::move(error))};
   }
   return {store::DirectoryStore::create(folders, options), {}, true};
@@ -126,43 +126,42 @@ struct Found {
 
 void add_data_option(cli::Command& to, StoreChoice& choice) {
   to.list("-d,--data", choice.folders, "DIR",
-          "the folder of the store; given several times (one per NUMA\n"
-          "node), they are one store ($VERBENA_DATA)");
+          "directory of the store; may be repeated for one store in\n"
+          "several directories, one per NUMA node ($VERBENA_DATA)");
   add_wait_option(to, choice);
 }
 
 void add_wait_option(cli::Command& to, StoreChoice& choice) {
   to.option("--wait", choice.wait_seconds, "SECONDS",
-            "how long to wait for a store that another process uses (1)");
+            "time to wait for a store in use by another process (default 1)");
 }
 
 void add_writing_options(cli::Command& to, StoreChoice& choice) {
   to.option("--sync", choice.sync, "WHEN",
-            "when written data is safe from a power cut: end, when the\n"
-            "command ends; each, piece by piece as well (end)")
+            "when data is made durable: end, when the command ends;\n"
+            "each, also after each piece (default end)")
       .option("--kind", choice.kind, "HOW",
-              "how the files are reached: mapped, as memory; staged, through\n"
-              "memory of its own and io_uring (mapped)")
+              "how files are accessed: mapped, as mapped memory; staged,\n"
+              "through buffers and io_uring (default mapped)")
       .option("--capacity", choice.capacity, "SIZE",
-              "how large the store's files may become, such as 10G or 512MiB\n"
-              "(until the disk is full)");
+              "maximum size of the files of the store, such as 10G or\n"
+              "512MiB (default: until the disk is full)");
 }
 
 void add_speech_options(cli::Command& to, Speech& speech, Shows shows) {
-  to.flag("--json", speech.json, "for scripts: one JSON document on the standard output");
-  if (shows == Shows::kSizes) to.flag("--bytes", speech.bytes, "sizes exactly");
-  to.flag("-q,--quiet", speech.quiet, "no remarks, no progress; errors are said");
+  to.flag("--json", speech.json, "print one JSON document on standard output");
+  if (shows == Shows::kSizes) to.flag("--bytes", speech.bytes, "print sizes in bytes");
+  to.flag("-q,--quiet", speech.quiet, "print errors only");
 }
 
 void add_progress_option(cli::Command& to, Speech& speech) {
-  to.flag("--no-progress", speech.no_progress, "no progress bar, on a terminal either");
+  to.flag("--no-progress", speech.no_progress, "print no progress bar on a terminal");
 }
 
 std::optional<OpenedStore> open_store(const StoreChoice& choice, Need need, Report& report) {
   const std::vector<std::string> folders = folders_of(choice);
   if (folders.empty()) {
-    report.error(kUsage, "invalid",
-                 "which store? Name its folder with --data DIR, or in the variable VERBENA_DATA");
+    report.error(kUsage, "invalid", "no store given: use --data DIR or set VERBENA_DATA");
     return std::nullopt;
   }
   const auto options = options_of(choice, folders.size(), need);
@@ -175,10 +174,11 @@ std::optional<OpenedStore> open_store(const StoreChoice& choice, Need need, Repo
     report.error(found.directory.error());
     return std::nullopt;
   }
-  if (found.created) report.note(fmt::format("made a new store in {}", fmt::join(folders, ", ")));
+  if (found.created)
+    report.note(fmt::format("created a new store in {}", fmt::join(folders, ", ")));
   for (const store::Damage& damage : found.report.damage) {
-    report.note(
-        fmt::format("one of two copies is damaged, the other served: {}", sentence_of(damage)));
+    report.note(fmt::format("one of two copies is damaged, the other one was used: {}",
+                            sentence_of(damage)));
   }
   OpenedStore result{std::move(*found.directory), found.created, std::move(found.report)};
   if (need != Need::kRead && !result.created) {
@@ -187,7 +187,8 @@ std::optional<OpenedStore> open_store(const StoreChoice& choice, Need need, Repo
       report.error(removed.error());
       return std::nullopt;
     }
-    if (*removed > 0) report.note(fmt::format("removed what {} unfinished put(s) left", *removed));
+    if (*removed > 0)
+      report.note(fmt::format("removed the data of {} unfinished put(s)", *removed));
   }
   return result;
 }
@@ -226,7 +227,7 @@ std::optional<store::ObjectInfo> find_object(const store::Store& store, const st
     return std::nullopt;
   }
   if (!info->has_value()) {
-    report.error({store::Code::kNotFound, "there is no such object", {}}, text);
+    report.error({store::Code::kNotFound, "no such object", {}}, text);
   }
   return std::move(*info);
 }

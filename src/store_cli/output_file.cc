@@ -50,7 +50,7 @@ std::string OutputFile::name_beside() const {
 
 Result<OutputFile, std::string> OutputFile::open(const std::string& path, uint64_t size) {
   OutputFile file;
-  file.shown_ = path == "-" ? "the standard output" : path;
+  file.shown_ = path == "-" ? "standard output" : path;
   if (path == "-") {
     file.direct_ = true;
     file.fd_.reset(::fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3));
@@ -60,7 +60,7 @@ Result<OutputFile, std::string> OutputFile::open(const std::string& path, uint64
     }
     return file;
   }
-  if (path.empty()) return fail(std::string("the file's name is empty"));
+  if (path.empty()) return fail(std::string("the file name is empty"));
   // Where a link points, the file is replaced, not the link.
   std::error_code error;
   const fs::path target = fs::weakly_canonical(path, error);
@@ -69,12 +69,12 @@ Result<OutputFile, std::string> OutputFile::open(const std::string& path, uint64
   struct stat status{};
   mode_t mode = mode_of_new_files();
   if (::stat(path.c_str(), &status) == 0) {
-    if (S_ISDIR(status.st_mode)) return fail(path + ": is a folder; name a file in it");
+    if (S_ISDIR(status.st_mode)) return fail(path + ": is a directory; give the name of a file");
     if (::access(path.c_str(), W_OK) != 0) return fail(file.because("cannot be written"));
     mode = status.st_mode & 0777;  // the new file is ours: no set-user-ID for what was another's
     file.direct_ = !S_ISREG(status.st_mode);
   } else if (path.ends_with('/')) {
-    return fail(path + ": there is no such folder");
+    return fail(path + ": the directory does not exist");
   }
   if (file.direct_) {
     file.fd_.reset(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
@@ -130,12 +130,12 @@ Result<void, std::string> OutputFile::finish() {
     std::string name = name_beside();
     ::unlink(name.c_str());
     if (::linkat(AT_FDCWD, self.c_str(), AT_FDCWD, name.c_str(), AT_SYMLINK_FOLLOW) != 0) {
-      return fail(because("cannot be put in its place"));
+      return fail(because("cannot be renamed"));
     }
     temporary_ = std::move(name);
   }
   if (::rename(temporary_.c_str(), path_.c_str()) != 0) {
-    return fail(because("cannot be put in its place"));
+    return fail(because("cannot be renamed"));
   }
   temporary_.clear();
   return {};

@@ -111,8 +111,8 @@ TEST_F(OutputFileTest, PipesAndDevicesAreWrittenAsTheyAre) {
 
 TEST_F(OutputFileTest, WhatCannotBeWrittenIsSaidAtOnce) {
   EXPECT_THAT(OutputFile::open("", 0).error(), HasSubstr("empty"));
-  EXPECT_THAT(OutputFile::open(folder_, 0).error(), HasSubstr("is a folder"));
-  EXPECT_THAT(OutputFile::open(in("none/"), 0).error(), HasSubstr("no such folder"));
+  EXPECT_THAT(OutputFile::open(folder_, 0).error(), HasSubstr("is a directory"));
+  EXPECT_THAT(OutputFile::open(in("none/"), 0).error(), HasSubstr("the directory does not exist"));
   EXPECT_THAT(OutputFile::open(in("none/a"), 0).error(), HasSubstr("No such file"));
   EXPECT_THAT(OutputFile::open(in("a"), uint64_t{1} << 55).error(), HasSubstr("cannot be written"));
   EXPECT_EQ(entries(), 0U);

@@ -24,14 +24,14 @@ namespace verbena::store_cli {
 namespace {
 
 constexpr const char* kAboutPut =
-    R"text(The object is there whole, or as it was before: also when the command is killed or the power goes.
-If the folder is missing or empty, a store is made in it.
+    R"text(The change is atomic, even if the command is killed or power fails: the object is either complete or
+as it was before. A store is created if the directory does not exist or is empty.
 
   verbena put --data /srv/store photo.jpg photos/1.jpg      by name
   tar c src | verbena put --data /srv/store - src.tar       from a pipe
-  verbena put --data /srv/store image 7:42                  by number: high:low
-  verbena put --data /srv/store --append log.txt log        behind what is there
-  verbena put --data /srv/store --offset 1M piece image     into the middle
+  verbena put --data /srv/store image 7:42                  by id: high:low
+  verbena put --data /srv/store --append log.txt log        append to an object
+  verbena put --data /srv/store --offset 1M piece image     overwrite a part
 )text";
 
 struct PutOptions {
@@ -54,7 +54,7 @@ struct Input {
 
 [[nodiscard]] Result<Input, std::string> open_input(const std::string& path) {
   Input input;
-  input.shown = path == "-" ? "the standard input" : path;
+  input.shown = path == "-" ? "standard input" : path;
   const auto wrong = [&](int error) {
     return fail(fmt::format("{}: cannot be read: {}", input.shown, std::strerror(error)));
   };
@@ -111,7 +111,7 @@ class Put {
  private:
   bool wrong(store::Error error) {
     if (error.code == store::Code::kFull) {
-      error.what = fmt::format("the store is full ({}); the object is as it was", error.what);
+      error.what = fmt::format("the store is full: {}; the object is unchanged", error.what);
     }
     report_.error(error, options_.object);
     return false;
@@ -130,7 +130,7 @@ bool Put::find_target(const ObjectName& object) {
   if (!found) return wrong(found.error());
   target_.exists = found->has_value();
   if (target_.exists) {
-    if (options_.only_new) return wrong({store::Code::kExists, "exists already", {}});
+    if (options_.only_new) return wrong({store::Code::kExists, "already exists", {}});
     target_.before = **found;
     target_.id = target_.before.id;
   } else if (const auto* const id = std::get_if<store::ObjectId>(&object)) {
@@ -164,7 +164,7 @@ bool Put::transfer(const Input& input, store::ObjectId to) {
     const auto got = fill(input, {buffer.get(), room});
     if (const int signal = interrupted(); signal != 0) {
       progress.clear();
-      report_.interrupted(signal, "interrupted; the object is as it was");
+      report_.interrupted(signal, "interrupted; the object is unchanged");
       return false;
     }
     if (!got) {
@@ -219,7 +219,7 @@ void Put::describe() const {
   const auto name = parse_name(options.name);
   if (!name) return fail("--name: " + name.error());
   if (std::holds_alternative<std::string>(*object)) {
-    return fail(std::string("--name is for objects that are put by id"));
+    return fail(std::string("--name requires that OBJECT is an id"));
   }
   return object;
 }
@@ -252,15 +252,16 @@ int put(const PutOptions& options) {
 cli::Command put_command() {
   const auto options = std::make_shared<PutOptions>();
   cli::Command command = describe("put", kAboutPut);
-  command.word("FILE", options->file, "what to read; - is the standard input")
-      .word("OBJECT", options->object, "a name, or high:low");
+  command.word("FILE", options->file, "file to read; - is standard input")
+      .word("OBJECT", options->object, "name or id (high:low)");
   add_data_option(command, options->store);
-  command.option("--name", options->name, "NAME", "a name as well, for an object put by id")
+  command
+      .option("--name", options->name, "NAME", "also give the object this name, if OBJECT is an id")
       .option("--offset", options->offset, "SIZE",
-              "write there, and keep what is before and behind")
-      .flag("--append", options->append, "write behind what is there")
+              "write at this offset and keep the rest of the object")
+      .flag("--append", options->append, "append to the object")
       .exclude("--append", "--offset")
-      .flag("--new", options->only_new, "only if there is no such object yet");
+      .flag("--new", options->only_new, "fail if the object exists");
   add_writing_options(command, options->store);
   add_speech_options(command, options->speech, Shows::kNothing);
   add_progress_option(command, options->speech);

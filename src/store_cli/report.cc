@@ -68,7 +68,7 @@ int Report::finish_output() {
     std::signal(SIGPIPE, SIG_DFL);
     std::raise(SIGPIPE);
   }
-  say(fmt::format("the standard output cannot be written: {}", std::strerror(errno)));
+  say(fmt::format("cannot write to standard output: {}", std::strerror(errno)));
   return status_ == kDone ? kNotDone : status_;
 }
 
@@ -88,7 +88,7 @@ ordered_json json_of(const store::Damage& damage) {
 
 std::string sentence_of(const store::Damage& damage) {
   const std::string where = damage.object == store::ObjectId{}
-                                ? fmt::format("chunk {} of the store's own", damage.chunk)
+                                ? fmt::format("chunk {} of the log or superblock", damage.chunk)
                                 : fmt::format("object {} at offset {} (chunk {})",
                                               text_of(damage.object), damage.offset, damage.chunk);
   return fmt::format("{}: {} is {}, expected {}", where, damage.field, damage.actual,

@@ -30,13 +30,14 @@ constexpr std::string_view kLetters = "KMGTPE";
 
 Result<uint64_t, std::string> parse_size(std::string_view text) {
   const auto wrong = [&](const char* why) {
-    return fail(fmt::format("'{}' is no size: {}", text, why));
+    return fail(fmt::format("invalid size '{}': {}", text, why));
   };
   const char* const end = text.data() + text.size();
   uint64_t whole = 0;
   const auto [after, error] = std::from_chars(text.data(), text.data() + text.size(), whole);
   if (error == std::errc::result_out_of_range) return wrong("too large");
-  if (error != std::errc{}) return wrong("such as 4096, 10G or 512MiB are");
+  if (error != std::errc{})
+    return wrong("expected a number with an optional unit, such as 4096, 10G or 512MiB");
 
   const char* at = after;
   // The fraction as numerator / denominator, so that nothing is rounded twice.
@@ -45,16 +46,16 @@ Result<uint64_t, std::string> parse_size(std::string_view text) {
   if (at != end && *at == '.') {
     const char* const first = ++at;
     for (; at != end && *at >= '0' && *at <= '9'; ++at) {
-      if (at - first == 9) return wrong("more digits than mean anything");
+      if (at - first == 9) return wrong("more than 9 digits after the point");
       numerator = numerator * 10 + static_cast<uint64_t>(*at - '0');
       denominator *= 10;
     }
-    if (at == first) return wrong("digits are missing after the point");
+    if (at == first) return wrong("no digits after the point");
   }
   if (end - at > 1 && *at == ' ') ++at;
   const uint64_t unit = unit_bytes({at, static_cast<size_t>(end - at)});
-  if (unit == 0) return wrong("units are B, K, M, G, T, P, E, KiB ... and KB ...");
-  if (unit == 1 && denominator != 1) return wrong("there are no parts of bytes");
+  if (unit == 0) return wrong("unknown unit; units are B, K, M, G, T, P, E, KiB ... and KB ...");
+  if (unit == 1 && denominator != 1) return wrong("not a whole number of bytes");
   const auto bytes = static_cast<unsigned __int128>(whole) * unit +
                      static_cast<unsigned __int128>(numerator) * unit / denominator;
   if (bytes > UINT64_MAX) return wrong("too large");
@@ -64,7 +65,8 @@ Result<uint64_t, std::string> parse_size(std::string_view text) {
 Result<ByteRange, std::string> parse_range(std::string_view text) {
   const size_t colon = text.find(':');
   if (colon == std::string_view::npos) {
-    return fail(fmt::format("'{}' is no range: OFFSET:LENGTH is, or OFFSET: to the end", text));
+    return fail(fmt::format(
+        "invalid range '{}': expected OFFSET:LENGTH, or OFFSET: for up to the end", text));
   }
   const auto offset = parse_size(text.substr(0, colon));
   if (!offset) return fail(offset.error());
@@ -72,8 +74,9 @@ Result<ByteRange, std::string> parse_range(std::string_view text) {
   if (behind.empty()) return ByteRange{*offset, 0};
   const auto length = parse_size(behind);
   if (!length) return fail(length.error());
-  if (*length == 0) return fail(fmt::format("'{}' is a range of no bytes", text));
-  if (*length > UINT64_MAX - *offset) return fail(fmt::format("'{}' is too large a range", text));
+  if (*length == 0) return fail(fmt::format("invalid range '{}': the length is 0", text));
+  if (*length > UINT64_MAX - *offset)
+    return fail(fmt::format("invalid range '{}': it ends past 2^64", text));
   return ByteRange{*offset, *length};
 }
 

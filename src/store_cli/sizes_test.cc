@@ -53,7 +53,7 @@ TEST(Sizes, AreRefusedWithAReason) {
                            "nan"}) {
     const auto size = parse_size(text);
     ASSERT_FALSE(size.has_value()) << text << " gave " << *size;
-    EXPECT_NE(size.error().find("is no size"), std::string::npos);
+    EXPECT_NE(size.error().find("invalid size"), std::string::npos);
   }
 }
 

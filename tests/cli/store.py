@@ -113,7 +113,7 @@ class RoundTrips(StoreTest):
             self.put(data, f"pipe {size}")
             self.assertEqual(self.get(f"pipe {size}"), data)
         self.assertEqual(len(self.names()), 2 * len(self.SIZES))
-        self.assertIn("all is well", call([support.VERBENA, "scrub", self.data]).stdout)
+        self.assertIn("no damage", call([support.VERBENA, "scrub", self.data]).stdout)
 
     def test_of_pipes_that_come_in_small_pieces(self):
         data = content(300_000)
@@ -147,13 +147,13 @@ class RoundTrips(StoreTest):
         data = content(20_000_000)
         folders = ["--data", self.path("one"), "--data", self.path("two")]
         done = subprocess.run([support.VERBENA, "put", *folders, "-", "a"], input=data, capture_output=True, check=True)
-        self.assertIn(b"made a new store in", done.stderr)
+        self.assertIn(b"created a new store in", done.stderr)
         self.assertTrue(self.store_files(self.path("one")) and self.store_files(self.path("two")))
         back = [folders[2], folders[3], folders[0], folders[1]]  # in any order
         done = subprocess.run([support.VERBENA, "get", *back, "a", "-"], capture_output=True, check=True)
         self.assertEqual(done.stdout, data)
-        self.assertIn("all is well", call([support.VERBENA, "scrub", folders[1], folders[3]]).stdout)
-        self.assertIn("name them all", call([support.VERBENA, "ls", "--data", folders[1]]).stderr)
+        self.assertIn("no damage", call([support.VERBENA, "scrub", folders[1], folders[3]]).stdout)
+        self.assertIn("give all of them", call([support.VERBENA, "ls", "--data", folders[1]]).stderr)
         env = {**os.environ, "VERBENA_DATA": f"{folders[1]}:{folders[3]}"}
         self.assertIn("19.1 MiB", call([support.VERBENA, "ls"], env=env).stdout)
 
@@ -265,7 +265,7 @@ class Objects(StoreTest):
         self.expect(NO_OBJECT, "get", "none", self.path("target"))
         self.assertFalse(os.path.exists(self.path("target")))
         self.expect(NO_OBJECT, "mv", "none", "b")
-        self.assertIn("none: there is no such object", self.expect(NO_OBJECT, "stat", "none", "a"))
+        self.assertIn("none: no such object", self.expect(NO_OBJECT, "stat", "none", "a"))
         found = self.json("rm", "none", "a", status=NO_OBJECT)
         self.assertEqual([entry["name"] for entry in found["removed"]], ["a"])
         self.assertEqual([(error["code"], error["object"]) for error in found["errors"]], [("not-found", "none")])
@@ -290,14 +290,14 @@ class Refusals(StoreTest):
 
     def test_where_there_is_no_store(self):
         for command in (["get", "a", "-"], ["ls"], ["stat", "a"], ["rm", "a"], ["cp", "a", "b"], ["mv", "a", "b"]):
-            self.assertIn("`verbena put` makes one", self.expect(NO_STORE, *command))
+            self.assertIn("`verbena put` creates one", self.expect(NO_STORE, *command))
         for command in ("scrub", "inspect"):
             self.assertEqual(support.verbena(command, self.data).returncode, NO_STORE)
         self.assertEqual(support.verbena("salvage", self.data, self.path("new")).returncode, NO_STORE)
         self.assertEqual(os.listdir(self.place), [])
         self.data = self.place
         self.file("mine", b"")
-        self.assertIn("missing or empty", self.put(b"", "a", status=NO_STORE))
+        self.assertIn("does not exist or is empty", self.put(b"", "a", status=NO_STORE))
         self.assertEqual(os.listdir(self.place), ["mine"])
 
     def test_of_files_that_cannot_be_read(self):
@@ -330,7 +330,7 @@ class Refusals(StoreTest):
             said = process.stderr.read()
             self.assertEqual(process.wait(support.SECONDS), NOT_DONE)
             self.assertIn(b"Broken pipe", said)
-            self.assertIn(b"bytes were written; they are right", said)
+            self.assertIn(b"bytes were written, all verified", said)
             # Those that were read, and what the pipe held.
             self.assertGreaterEqual(int(re.search(rb"(\d+) of 3000000 bytes", said).group(1)), 4096)
 
@@ -361,7 +361,7 @@ class Refusals(StoreTest):
                 self.assertIn(f"process {process.pid}", self.expect(IN_USE, *command, "--wait", "0"))
             self.assertEqual(self.json("ls", "--wait", "0.1", status=IN_USE)["errors"][0]["code"], "in-use")
             self.assertEqual(support.verbena("inspect", "--wait", "0", self.data).returncode, IN_USE)
-            self.assertIn("all is well", support.verbena("scrub", self.data).stdout)
+            self.assertIn("no damage", support.verbena("scrub", self.data).stdout)
             process.communicate(b"new", timeout=support.SECONDS)
             self.assertEqual(process.returncode, 0)
         self.assertEqual(self.get("a"), b"new")
@@ -450,7 +450,7 @@ class Damage(StoreTest):
         done = self.run_raw("get", "--json", "a", "-")
         self.assertEqual(done.returncode, DAMAGED)
         self.assertEqual(done.stdout, self.bytes[:len(done.stdout)])
-        self.assertIn(f"{len(done.stdout)} of 100000 bytes were written; they are right".encode(), done.stderr)
+        self.assertIn(f"{len(done.stdout)} of 100000 bytes were written, all verified".encode(), done.stderr)
         self.assertEqual(json.loads(done.stderr[done.stderr.index(b"{"):])["errors"][0]["code"], "damaged")
         self.assertEqual(self.get("a", "--length", str(self.at)), self.bytes[:self.at])
 
@@ -470,11 +470,11 @@ class Damage(StoreTest):
         new = self.path("new")
         done = support.verbena("salvage", self.data, new)
         self.assertEqual(done.returncode, DAMAGED, done.stderr)
-        self.assertIn("brought over 2 objects", done.stdout)
+        self.assertIn("copied 2 objects", done.stdout)
         self.assertEqual(support.verbena("salvage", self.data, new).returncode, EXISTS)
         self.data = new
         self.assertEqual(self.get("b"), b"well")
-        self.assertIn("all is well", support.verbena("scrub", new).stdout)
+        self.assertIn("no damage", support.verbena("scrub", new).stdout)
         self.assertEqual(sorted(os.listdir(self.place)), ["new", "store"])
 
 
@@ -509,7 +509,7 @@ class Inspect(StoreTest):
         self.put(b"x", "7:42")
         done = support.verbena("inspect", "--segments", self.data)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
-        for wanted in (r"closed +in order", r"objects +2", r"space .* used, .* free of", r"7:42", r"OFFSET +SIZE +CHUNK"):
+        for wanted in (r"closed +cleanly", r"objects +2", r"space .* used, .* free of", r"7:42", r"OFFSET +SIZE +CHUNK"):
             self.assertRegex(done.stdout, wanted)
         found = json.loads(support.verbena("inspect", "--json", "--segments", self.data).stdout)
         self.assertEqual([entry["id"] for entry in found["objects"]][:1], ["7:42"])
