@@ -114,9 +114,9 @@ class Endpoint {
  private:
   [[nodiscard]] QueuePair* find(Qpn qpn) const { return qps_.find(qpn.value); }
   void receive_multicast(const InPacket& packet);
-  // But for room in the queue.
-  [[nodiscard]] Result<void, Error> accepts(const QueuePair& qp, const SendRequest& request,
-                                            uint64_t length) const;
+  // But for room in the queue. Gives the message's length.
+  [[nodiscard]] Result<uint64_t, Error> accepts(const QueuePair& qp,
+                                                const SendRequest& request) const;
   [[nodiscard]] bool request_fits(const QueuePair& qp, const SendRequest& request,
                                   uint64_t length) const;
   [[nodiscard]] RunPlace place_of(const wire::Run& run, const wire::Gid& source,

@@ -142,23 +142,29 @@ bool Endpoint::request_fits(const QueuePair& qp, const SendRequest& request,
   return false;
 }
 
-Result<void, Error> Endpoint::accepts(const QueuePair& qp, const SendRequest& request,
-                                      uint64_t length) const {
+Result<uint64_t, Error> Endpoint::accepts(const QueuePair& qp, const SendRequest& request) const {
+  // Before the list is read: its length is the program's word. Inline data lies in the request
+  // itself: one piece of it needs no entry.
+  const SendQueueCaps& caps = qp.sq.caps();
+  const bool is_inline = (request.flags & kInline) != 0;
+  const uint32_t most = is_inline ? std::max<uint32_t>(caps.max_sge, 1) : caps.max_sge;
+  if (request.list.size() > most) return fail(Error::kInvalid);
+  const uint64_t length = memory::total_bytes(request.list);
   const QpState state = qp.state();
   if (state == QpState::kReset || state == QpState::kInit || state == QpState::kRtr) {
     return fail(Error::kInvalid);
   }
   if (request.op == SendOp::kFlush) return fail(Error::kUnsupported);
   if (!request_fits(qp, request, length)) return fail(Error::kInvalid);
-  return {};
+  return length;
 }
 
 Result<void, Error> Endpoint::accepts(Qpn qpn, std::span<const SendRequest> requests) const {
   const QueuePair* const qp = find(qpn);
   if (qp == nullptr) return fail(Error::kNoSuchQp);
   for (const SendRequest& request : requests) {
-    const auto good = accepts(*qp, request, memory::total_bytes(request.list));
-    if (!good) return good;
+    const auto length = accepts(*qp, request);
+    if (!length) return fail(length.error());
   }
   if (requests.size() > qp->sq.room()) return fail(Error::kQueueFull);
   return {};
@@ -181,12 +187,10 @@ Result<uint32_t, Error> Endpoint::cancel_sends(Qpn qpn, uint64_t wr_id) {
 Result<void, Error> Endpoint::post_send(Qpn qpn, const SendRequest& request, Time now) {
   QueuePair* const qp = find(qpn);
   if (qp == nullptr) return fail(Error::kNoSuchQp);
-  // Before the list is read: its length is the program's word.
-  if (request.list.size() > qp->sq.caps().max_sge) return fail(Error::kInvalid);
-  const uint64_t length = memory::total_bytes(request.list);
-  if (const auto good = accepts(*qp, request, length); !good) return good;
+  const auto length = accepts(*qp, request);
+  if (!length) return fail(length.error());
   if (qp->sq.full()) return fail(Error::kQueueFull);
-  qp->sq.push(request, length);
+  qp->sq.push(request, *length);
   const QpState state = qp->state();
   if (state == QpState::kErr || state == QpState::kSqe) {
     flush_send_queue(*qp);
