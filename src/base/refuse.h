@@ -50,7 +50,7 @@ constexpr bool returns_like = std::is_same_v<Shape<One>, Shape<Other>>;
   [[gnu::used]] static type verbena_##way() asm("verbena_" #way); \
   type verbena_##way()
 
-VERBENA_ANSWER(int, error_number) { return EOPNOTSUPP; }
+VERBENA_ANSWER(int, error_number) { return verbena::with_errno(EOPNOTSUPP); }
 VERBENA_ANSWER(int, minus_one) {
   errno = EOPNOTSUPP;
   return -1;

@@ -29,7 +29,7 @@ VERBENA_EXPORT int mlx5dv_query_device(ibv_context* context, mlx5dv_context* att
       MLX5DV_CONTEXT_MASK_CQE_COMPRESION | MLX5DV_CONTEXT_MASK_CLOCK_INFO_UPDATE |
       MLX5DV_CONTEXT_MASK_NUM_LAG_PORTS | MLX5DV_CONTEXT_MASK_SIGNATURE_OFFLOAD |
       MLX5DV_CONTEXT_MASK_WR_MEMCPY_LENGTH;
-  if (context == nullptr || attr == nullptr) return EINVAL;
+  if (context == nullptr || attr == nullptr) return verbena::with_errno(EINVAL);
   const uint64_t wanted = attr->comp_mask;
   // What is behind comp_mask belongs to who asks for it: a program of an older header has no room.
   attr->version = 0;
@@ -61,7 +61,7 @@ VERBENA_EXPORT int mlx5dv_query_device(ibv_context* context, mlx5dv_context* att
 }
 
 VERBENA_EXPORT int mlx5dv_get_clock_info(ibv_context* context, mlx5dv_clock_info* info) {
-  if (context == nullptr || info == nullptr) return EINVAL;
+  if (context == nullptr || info == nullptr) return verbena::with_errno(EINVAL);
   ibv_values_ex values{};
   values.comp_mask = IBV_VALUES_MASK_RAW_CLOCK;
   if (const int error = ibv_query_rt_values_ex(context, &values); error != 0) return error;
@@ -82,14 +82,14 @@ VERBENA_EXPORT int mlx5dv_get_clock_info(ibv_context* context, mlx5dv_clock_info
 VERBENA_EXPORT int _mlx5dv_query_port(ibv_context* context, uint32_t port, mlx5dv_port* info,
                                       size_t size) {
   ibv_port_attr attr{};
-  if (context == nullptr || info == nullptr || port > UINT8_MAX) return EINVAL;
+  if (context == nullptr || info == nullptr || port > UINT8_MAX) return verbena::with_errno(EINVAL);
   const int error = ibv_query_port(context, static_cast<uint8_t>(port), &attr);
   if (error == 0) std::memset(info, 0, size);
   return error;
 }
 
 VERBENA_EXPORT int mlx5dv_reserved_qpn_alloc(ibv_context* context, uint32_t* qpn) {
-  return qpn != nullptr ? service().reserve_qpn(context, *qpn) : EINVAL;
+  return qpn != nullptr ? service().reserve_qpn(context, *qpn) : verbena::with_errno(EINVAL);
 }
 VERBENA_EXPORT int mlx5dv_reserved_qpn_dealloc(ibv_context* context, uint32_t qpn) {
   return service().release_qpn(context, qpn);

@@ -51,7 +51,7 @@ VERBENA_EXPORT mlx5dv_mkey* mlx5dv_create_mkey(mlx5dv_mkey_init_attr* init) {
 VERBENA_EXPORT int mlx5dv_destroy_mkey(mlx5dv_mkey* mkey) { return service().destroy(of(mkey)); }
 
 VERBENA_EXPORT int _mlx5dv_mkey_check(mlx5dv_mkey* mkey, mlx5dv_mkey_err* info, size_t size) {
-  if (info == nullptr || size < sizeof info->err_type) return EINVAL;
+  if (info == nullptr || size < sizeof info->err_type) return verbena::with_errno(EINVAL);
   std::optional<SignatureError> error;
   if (const int failed = service().take_error(of(mkey), error); failed != 0) return failed;
   mlx5dv_mkey_err whole{};

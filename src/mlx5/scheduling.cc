@@ -113,26 +113,27 @@ VERBENA_EXPORT mlx5dv_sched_leaf* mlx5dv_sched_leaf_create(ibv_context* context,
 }
 VERBENA_EXPORT int mlx5dv_sched_node_modify(mlx5dv_sched_node* node,
                                             const mlx5dv_sched_attr* attr) {
-  return modify(node, attr, forest().nodes);
+  return verbena::with_errno(modify(node, attr, forest().nodes));
 }
 VERBENA_EXPORT int mlx5dv_sched_leaf_modify(mlx5dv_sched_leaf* leaf,
                                             const mlx5dv_sched_attr* attr) {
-  return modify(leaf, attr, forest().leaves);
+  return verbena::with_errno(modify(leaf, attr, forest().leaves));
 }
 VERBENA_EXPORT int mlx5dv_sched_node_destroy(mlx5dv_sched_node* node) {
-  return destroy(node, forest().nodes);
+  return verbena::with_errno(destroy(node, forest().nodes));
 }
 VERBENA_EXPORT int mlx5dv_sched_leaf_destroy(mlx5dv_sched_leaf* leaf) {
-  return destroy(leaf, forest().leaves);
+  return verbena::with_errno(destroy(leaf, forest().leaves));
 }
 
 VERBENA_EXPORT int mlx5dv_modify_qp_sched_elem(ibv_qp* qp, const mlx5dv_sched_leaf* requestor,
                                                const mlx5dv_sched_leaf* responder) {
-  if (qp == nullptr || find(qp) == nullptr) return EINVAL;
-  if (!looks_like_connectx(qp->context)) return EOPNOTSUPP;
+  using verbena::with_errno;
+  if (qp == nullptr || find(qp) == nullptr) return with_errno(EINVAL);
+  if (!looks_like_connectx(qp->context)) return with_errno(EOPNOTSUPP);
   const std::lock_guard lock(forest().mutex);
   for (const mlx5dv_sched_leaf* const leaf : {requestor, responder}) {
-    if (leaf != nullptr && forest().leaves.find(leaf) == nullptr) return EINVAL;
+    if (leaf != nullptr && forest().leaves.find(leaf) == nullptr) return with_errno(EINVAL);
   }
   return 0;
 }

@@ -12,17 +12,18 @@
 namespace {
 
 using namespace verbena::mlx5;
+using verbena::with_errno;
 
 // 0, or why a wish cannot be taken note of.
 [[nodiscard]] int check(ibv_qp* qp) {
-  if (qp == nullptr || find(qp) == nullptr) return EINVAL;
-  return looks_like_connectx(qp->context) ? 0 : EOPNOTSUPP;
+  if (qp == nullptr || find(qp) == nullptr) return with_errno(EINVAL);
+  return with_errno(looks_like_connectx(qp->context) ? 0 : EOPNOTSUPP);
 }
 
 }  // namespace
 
 VERBENA_EXPORT int mlx5dv_query_qp_lag_port(ibv_qp* qp, uint8_t* port, uint8_t* active_port) {
-  if (port == nullptr || active_port == nullptr) return EINVAL;
+  if (port == nullptr || active_port == nullptr) return with_errno(EINVAL);
   if (const int error = check(qp); error != 0) return error;
   const uint8_t chosen = find(qp)->lag_port;
   *port = *active_port = chosen != 0 ? chosen : 1;
@@ -31,7 +32,7 @@ VERBENA_EXPORT int mlx5dv_query_qp_lag_port(ibv_qp* qp, uint8_t* port, uint8_t* 
 
 VERBENA_EXPORT int mlx5dv_modify_qp_lag_port(ibv_qp* qp, uint8_t port) {
   if (const int error = check(qp); error != 0) return error;
-  if (port == 0 || port > kLagPorts) return EINVAL;
+  if (port == 0 || port > kLagPorts) return with_errno(EINVAL);
   find(qp)->lag_port = port;
   return 0;
 }
@@ -44,5 +45,5 @@ VERBENA_EXPORT int mlx5dv_modify_qp_udp_sport(ibv_qp* qp, uint16_t) {
   // As a ConnectX: connected queue pairs, once they know their peer.
   const bool connected = qp->qp_type == IBV_QPT_RC || qp->qp_type == IBV_QPT_UC;
   const bool ready = attr.qp_state == IBV_QPS_RTR || attr.qp_state == IBV_QPS_RTS;
-  return connected && ready ? 0 : EINVAL;
+  return with_errno(connected && ready ? 0 : EINVAL);
 }

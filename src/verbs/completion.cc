@@ -114,8 +114,10 @@ VERBENA_EXPORT ibv_comp_channel* ibv_create_comp_channel(ibv_context* context) {
 }
 
 VERBENA_EXPORT int ibv_destroy_comp_channel(ibv_comp_channel* channel) {
-  if (!is_alive(channel)) return EINVAL;
-  return destroy(of(channel), [=] { return channel->refcnt != 0 ? EBUSY : 0; });
+  return guarded([=] {
+    if (!is_alive(channel)) return EINVAL;
+    return destroy(of(channel), [=] { return channel->refcnt != 0 ? EBUSY : 0; });
+  });
 }
 
 VERBENA_EXPORT ibv_cq* ibv_create_cq(ibv_context* context, int cqe, void* cq_context,
@@ -130,23 +132,25 @@ VERBENA_EXPORT ibv_cq* ibv_create_cq(ibv_context* context, int cqe, void* cq_con
 }
 
 VERBENA_EXPORT int ibv_destroy_cq(ibv_cq* cq) {
-  if (!is_alive(cq)) return EINVAL;
-  CqObject& object = of(cq);
-  return destroy(object, [&] {
-    const int error = of(cq->context).device.destroy_cq(*object.cq);
-    if (error != 0) return error;
-    await_acks(cq->mutex, cq->cond, cq->comp_events_completed, object.cq->channel_events);
-    await_acks(cq->mutex, cq->cond, cq->async_events_completed, object.cq->async_events);
-    if (object.channel != nullptr) --object.channel->refcnt;
-    ::pthread_mutex_destroy(&object.mutex);
-    ::pthread_cond_destroy(&object.cond);
-    return 0;
+  return guarded([=] {
+    if (!is_alive(cq)) return EINVAL;
+    CqObject& object = of(cq);
+    return destroy(object, [&] {
+      const int error = of(cq->context).device.destroy_cq(*object.cq);
+      if (error != 0) return error;
+      await_acks(cq->mutex, cq->cond, cq->comp_events_completed, object.cq->channel_events);
+      await_acks(cq->mutex, cq->cond, cq->async_events_completed, object.cq->async_events);
+      if (object.channel != nullptr) --object.channel->refcnt;
+      ::pthread_mutex_destroy(&object.mutex);
+      ::pthread_cond_destroy(&object.cond);
+      return 0;
+    });
   });
 }
 
 VERBENA_EXPORT int ibv_resize_cq(ibv_cq* cq, int cqe) {
-  if (!is_alive(cq) || cqe < 1) return EINVAL;
   return guarded([=] {
+    if (!is_alive(cq) || cqe < 1) return EINVAL;
     const int error = of(cq->context).device.resize_cq(*of(cq).cq, static_cast<uint32_t>(cqe));
     if (error == 0) cq->cqe = static_cast<int>(of(cq).cq->entries());
     return error;

@@ -35,19 +35,23 @@ std::atomic<size_t> allocated{0};
 }
 
 int copy_to(ibv_dm* dm, uint64_t offset, const void* from, size_t length) {
-  if (!is_alive(dm) || from == nullptr) return EINVAL;
-  DeviceMemory& memory = *of(dm).memory;
-  if (const int error = check(memory, offset, length); error != 0) return error;
-  std::memcpy(memory.bytes + offset, from, length);
-  return 0;
+  return guarded([=] {
+    if (!is_alive(dm) || from == nullptr) return EINVAL;
+    DeviceMemory& memory = *of(dm).memory;
+    if (const int error = check(memory, offset, length); error != 0) return error;
+    std::memcpy(memory.bytes + offset, from, length);
+    return 0;
+  });
 }
 
 int copy_from(void* to, ibv_dm* dm, uint64_t offset, size_t length) {
-  if (!is_alive(dm) || to == nullptr) return EINVAL;
-  const DeviceMemory& memory = *of(dm).memory;
-  if (const int error = check(memory, offset, length); error != 0) return error;
-  std::memcpy(to, memory.bytes + offset, length);
-  return 0;
+  return guarded([=] {
+    if (!is_alive(dm) || to == nullptr) return EINVAL;
+    const DeviceMemory& memory = *of(dm).memory;
+    if (const int error = check(memory, offset, length); error != 0) return error;
+    std::memcpy(to, memory.bytes + offset, length);
+    return 0;
+  });
 }
 
 [[nodiscard]] std::shared_ptr<DeviceMemory> make_memory(size_t length, size_t alignment) {
@@ -94,11 +98,13 @@ ibv_dm* alloc_dm(ibv_context* context, ibv_alloc_dm_attr* attr) {
 }
 
 int free_dm(ibv_dm* dm) {
-  if (!is_alive(dm)) return EINVAL;
-  return destroy(of(dm), [=] {
-    if (of(dm).memory->regions.load() != 0) return EBUSY;
-    of(dm->context).session->memories.remove(dm->handle);
-    return 0;
+  return guarded([=] {
+    if (!is_alive(dm)) return EINVAL;
+    return destroy(of(dm), [=] {
+      if (of(dm).memory->regions.load() != 0) return EBUSY;
+      of(dm->context).session->memories.remove(dm->handle);
+      return 0;
+    });
   });
 }
 

@@ -22,6 +22,9 @@ constexpr uint8_t kPort = identity::kPortNumber;
 constexpr uint16_t kDefaultPkey = identity::kPort.pkey;  // in either byte order
 
 void describe_port(ContextObject& context, ibv_port_attr& attr) {
+// IB_UVERBS_DEVICE_ATOMIC_WRITE of kernel headers since 6.2.
+constexpr uint64_t kAtomicWrite = uint64_t{1} << 40;
+
   attr = {};
   attr.state = static_cast<ibv_port_state>(identity::kPort.state);
   attr.max_mtu = IBV_MTU_4096;
@@ -92,39 +95,45 @@ ibv_context* open_context(std::shared_ptr<Session> session, int cmd_fd) {
 }
 
 int query_rt_values(ibv_context* context, ibv_values_ex* values) {
-  if (!is_alive(context) || values == nullptr) return EINVAL;
-  constexpr uint32_t kKnown = IBV_VALUES_MASK_RAW_CLOCK;
-  if ((values->comp_mask & ~kKnown) != 0) return EINVAL;
-  // In ticks of the clock that stamps completions, as others give it: seconds stay 0.
-  values->raw_clock = {.tv_sec = 0, .tv_nsec = static_cast<long>(device::raw_clock_ns())};
-  return 0;
+  return guarded([=] {
+    if (!is_alive(context) || values == nullptr) return EINVAL;
+    constexpr uint32_t kKnown = IBV_VALUES_MASK_RAW_CLOCK;
+    if ((values->comp_mask & ~kKnown) != 0) return EINVAL;
+    // In ticks of the clock that stamps completions, as others give it: seconds stay 0.
+    values->raw_clock = {.tv_sec = 0, .tv_nsec = static_cast<long>(device::raw_clock_ns())};
+    return 0;
+  });
 }
 
 int query_port(ibv_context* context, uint8_t port, ibv_port_attr* attr, size_t size) {
-  if (!is_alive(context) || attr == nullptr || port != kPort) return EINVAL;
-  ibv_port_attr whole;
-  describe_port(of(context), whole);
-  std::memset(attr, 0, size);
-  std::memcpy(attr, &whole, std::min(size, sizeof whole));
-  return 0;
+  return guarded([=] {
+    if (!is_alive(context) || attr == nullptr || port != kPort) return EINVAL;
+    ibv_port_attr whole;
+    describe_port(of(context), whole);
+    std::memset(attr, 0, size);
+    std::memcpy(attr, &whole, std::min(size, sizeof whole));
+    return 0;
+  });
 }
 
 int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input,
                     ibv_device_attr_ex* attr, size_t size) {
-  if (!is_alive(context) || attr == nullptr) return EINVAL;
-  if (input != nullptr && input->comp_mask != 0) return EINVAL;
-  if (size < offsetof(ibv_device_attr_ex, comp_mask) + sizeof attr->comp_mask) return EINVAL;
-  ibv_device_attr_ex whole{};
-  describe(of(context).device.device().limits(), whole.orig_attr);
-  whole.phys_port_cnt_ex = 1;
-  describe_odp(whole);
-  whole.completion_timestamp_mask = UINT64_MAX;
-  whole.hca_core_clock = 1'000'000;  // kHz: stamps are in nanoseconds
-  whole.device_cap_flags_ex = whole.orig_attr.device_cap_flags;
-  whole.max_dm_size = kDeviceMemoryBytes;
-  std::memset(attr, 0, size);
-  std::memcpy(attr, &whole, std::min(size, sizeof whole));
-  return 0;
+  return guarded([=] {
+    if (!is_alive(context) || attr == nullptr) return EINVAL;
+    if (input != nullptr && input->comp_mask != 0) return EINVAL;
+    if (size < offsetof(ibv_device_attr_ex, comp_mask) + sizeof attr->comp_mask) return EINVAL;
+    ibv_device_attr_ex whole{};
+    describe(of(context).device.device().limits(), whole.orig_attr);
+    whole.phys_port_cnt_ex = 1;
+    describe_odp(whole);
+    whole.completion_timestamp_mask = UINT64_MAX;
+    whole.hca_core_clock = 1'000'000;  // kHz: stamps are in nanoseconds
+    whole.device_cap_flags_ex = whole.orig_attr.device_cap_flags | kAtomicWrite;
+    whole.max_dm_size = kDeviceMemoryBytes;
+    std::memset(attr, 0, size);
+    std::memcpy(attr, &whole, std::min(size, sizeof whole));
+    return 0;
+  });
 }
 
 }  // namespace verbena::verbs
@@ -163,18 +172,22 @@ VERBENA_EXPORT ibv_context* ibv_open_device(ibv_device* device) {
 }
 
 VERBENA_EXPORT int ibv_close_device(ibv_context* context) {
-  if (!is_alive(context)) return EINVAL;
-  return destroy(of(context), [=] {
-    ::close(context->cmd_fd);
-    ::pthread_mutex_destroy(&context->mutex);
-    return 0;
+  return guarded([=] {
+    if (!is_alive(context)) return EINVAL;
+    return destroy(of(context), [=] {
+      ::close(context->cmd_fd);
+      ::pthread_mutex_destroy(&context->mutex);
+      return 0;
+    });
   });
 }
 
 VERBENA_EXPORT int ibv_query_device(ibv_context* context, ibv_device_attr* attr) {
-  if (!is_alive(context) || attr == nullptr) return EINVAL;
-  describe(of(context).device.device().limits(), *attr);
-  return 0;
+  return guarded([=] {
+    if (!is_alive(context) || attr == nullptr) return EINVAL;
+    describe(of(context).device.device().limits(), *attr);
+    return 0;
+  });
 }
 
 // The exported one knows the struct as it was before port_cap_flags2.
@@ -217,24 +230,27 @@ void describe_gid(const device::GidEntry& entry, uint32_t index, ibv_gid_entry& 
 
 VERBENA_EXPORT int _ibv_query_gid_ex(ibv_context* context, uint32_t port, uint32_t index,
                                      ibv_gid_entry* entry, uint32_t flags, size_t size) {
-  if (!is_alive(context) || entry == nullptr || port != kPort || flags != 0) return EINVAL;
-  const auto found = of(context).device.device().gids().at(index);
-  if (!found || is_zero(found->gid)) return ENODATA;
-  ibv_gid_entry whole;
-  describe_gid(*found, index, whole);
-  std::memset(entry, 0, size);
-  std::memcpy(entry, &whole, std::min(size, sizeof whole));
-  return 0;
+  return guarded([=] {
+    if (!is_alive(context) || entry == nullptr || port != kPort || flags != 0) return EINVAL;
+    const auto found = of(context).device.device().gids().at(index);
+    if (!found || is_zero(found->gid)) return ENODATA;
+    ibv_gid_entry whole;
+    describe_gid(*found, index, whole);
+    std::memset(entry, 0, size);
+    std::memcpy(entry, &whole, std::min(size, sizeof whole));
+    return 0;
+  });
 }
 
 VERBENA_EXPORT ssize_t _ibv_query_gid_table(ibv_context* context, ibv_gid_entry* entries,
                                             size_t most, uint32_t flags, size_t size) {
-  if (!is_alive(context) || (entries == nullptr && most != 0) || flags != 0) return -EINVAL;
+  if (!is_alive(context) || (entries == nullptr && most != 0) || flags != 0)
+    return -with_errno(EINVAL);
   const auto all = of(context).device.device().gids().entries();
   size_t count = 0;
   for (uint32_t i = 0; i < all.size(); ++i) {
     if (is_zero(all[i].gid)) continue;
-    if (count == most) return -EINVAL;
+    if (count == most) return -with_errno(EINVAL);
     ibv_gid_entry whole;
     describe_gid(all[i], i, whole);
     auto* const to = reinterpret_cast<uint8_t*>(entries) + count * size;

@@ -17,8 +17,10 @@ ibv_td* alloc_td(ibv_context* context, ibv_td_init_attr* attr) {
 }
 
 int dealloc_td(ibv_td* td) {
-  if (!is_alive(td)) return EINVAL;
-  return destroy(of(td), [=] { return of(td).users != 0 ? EBUSY : 0; });
+  return guarded([=] {
+    if (!is_alive(td)) return EINVAL;
+    return destroy(of(td), [=] { return of(td).users != 0 ? EBUSY : 0; });
+  });
 }
 
 // A program's allocators are for what a device reads by itself. Nothing here is: they are not
@@ -64,17 +66,19 @@ VERBENA_EXPORT ibv_pd* ibv_alloc_pd(ibv_context* context) {
 }
 
 VERBENA_EXPORT int ibv_dealloc_pd(ibv_pd* pd) {
-  if (!is_alive(pd)) return EINVAL;
-  PdObject& object = of(pd);
-  return destroy(object, [&] {
-    if (object.users != 0) return EBUSY;
-    if (object.parent != nullptr) {
-      --object.parent->users;
-      if (object.thread_domain != nullptr) --object.thread_domain->users;
-      return 0;
-    }
-    const int error = of(pd->context).device.dealloc_pd(*object.pd);
-    if (error == 0) of(pd->context).session->pds.remove(pd->handle);
-    return error;
+  return guarded([=] {
+    if (!is_alive(pd)) return EINVAL;
+    PdObject& object = of(pd);
+    return destroy(object, [&] {
+      if (object.users != 0) return EBUSY;
+      if (object.parent != nullptr) {
+        --object.parent->users;
+        if (object.thread_domain != nullptr) --object.thread_domain->users;
+        return 0;
+      }
+      const int error = of(pd->context).device.dealloc_pd(*object.pd);
+      if (error == 0) of(pd->context).session->pds.remove(pd->handle);
+      return error;
+    });
   });
 }

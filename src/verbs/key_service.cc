@@ -46,8 +46,10 @@ class KeyService final : public keys::Service {
   }
 
   int destroy(keys::Key* key) override {
-    if (!is_alive(key)) return EINVAL;
-    return verbs::destroy(of(key), [key] { return device_of(key).destroy_key(LKey(key->lkey)); });
+    return guarded([key] {
+      if (!is_alive(key)) return EINVAL;
+      return verbs::destroy(of(key), [key] { return device_of(key).destroy_key(LKey(key->lkey)); });
+    });
   }
 
   int check(keys::Key* key, const KeyConfig& config) override {
@@ -65,16 +67,20 @@ class KeyService final : public keys::Service {
   }
 
   int configure(keys::Key* key, const KeyConfig& config) override {
-    if (const int error = check(key, config); error != 0) return error;
-    return device_of(key).configure_key(*of(key).pd, LKey(key->lkey), config);
+    return guarded([&] {
+      if (const int error = check(key, config); error != 0) return error;
+      return device_of(key).configure_key(*of(key).pd, LKey(key->lkey), config);
+    });
   }
 
   int take_error(keys::Key* key, std::optional<memory::SignatureError>& error) override {
-    if (!is_alive(key)) return EINVAL;
-    auto taken = device_of(key).take_signature_error(LKey(key->lkey));
-    if (!taken) return taken.error();
-    error = *taken;
-    return 0;
+    return guarded([&] {
+      if (!is_alive(key)) return EINVAL;
+      auto taken = device_of(key).take_signature_error(LKey(key->lkey));
+      if (!taken) return taken.error();
+      error = *taken;
+      return 0;
+    });
   }
 
   ibv_qp* create_qp(ibv_context* context, ibv_qp_init_attr_ex* init,
@@ -107,8 +113,8 @@ class KeyService final : public keys::Service {
   }
 
   int reserve_qpn(ibv_context* context, uint32_t& qpn) override {
-    if (!is_alive(context)) return EINVAL;
     return guarded([&] {
+      if (!is_alive(context)) return EINVAL;
       const auto reserved = of(context).device.reserve_qpn();
       if (!reserved) return reserved.error();
       qpn = reserved->value;
@@ -117,7 +123,8 @@ class KeyService final : public keys::Service {
   }
 
   int release_qpn(ibv_context* context, uint32_t qpn) override {
-    return is_alive(context) ? of(context).device.release_qpn(Qpn(qpn)) : EINVAL;
+    return guarded(
+        [=] { return is_alive(context) ? of(context).device.release_qpn(Qpn(qpn)) : EINVAL; });
   }
 
   void fail(ibv_qp_ex* qp, int error) override {

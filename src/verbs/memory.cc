@@ -91,17 +91,19 @@ ibv_mr* alloc_null_mr(ibv_pd* pd) {
 
 int advise_mr(ibv_pd* pd, ibv_advise_mr_advice advice, uint32_t flags, ibv_sge* list,
               uint32_t count) {
-  if ((flags & ~static_cast<uint32_t>(IBV_ADVISE_MR_FLAG_FLUSH)) != 0) return EINVAL;
-  if (!is_alive(pd) || list == nullptr || count == 0) return EINVAL;
-  device::Prefetch how{.wait = (flags & IBV_ADVISE_MR_FLAG_FLUSH) != 0};
-  switch (advice) {
-    case IBV_ADVISE_MR_ADVICE_PREFETCH:          break;
-    case IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE:    how.writable = true; break;
-    case IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT: how.fault = false; break;
-    default:                                     return EOPNOTSUPP;
-  }
-  return of(pd->context)
-      .device.prefetch(*of(pd).pd, {reinterpret_cast<const memory::Sge*>(list), count}, how);
+  return guarded([=] {
+    if ((flags & ~static_cast<uint32_t>(IBV_ADVISE_MR_FLAG_FLUSH)) != 0) return EINVAL;
+    if (!is_alive(pd) || list == nullptr || count == 0) return EINVAL;
+    device::Prefetch how{.wait = (flags & IBV_ADVISE_MR_FLAG_FLUSH) != 0};
+    switch (advice) {
+      case IBV_ADVISE_MR_ADVICE_PREFETCH:          break;
+      case IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE:    how.writable = true; break;
+      case IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT: how.fault = false; break;
+      default:                                     return EOPNOTSUPP;
+    }
+    return of(pd->context)
+        .device.prefetch(*of(pd).pd, {reinterpret_cast<const memory::Sge*>(list), count}, how);
+  });
 }
 
 }  // namespace verbena::verbs
@@ -126,14 +128,16 @@ VERBENA_EXPORT ibv_mr* ibv_reg_mr(ibv_pd* pd, void* addr, size_t length, int acc
 }
 
 VERBENA_EXPORT int ibv_dereg_mr(ibv_mr* mr) {
-  if (!is_alive(mr)) return EINVAL;
-  MrObject& object = of(mr);
-  return destroy(object, [&] {
-    const int error = of(mr->context).device.dereg_mr(*object.mr);
-    if (error != 0) return error;
-    of(mr->context).session->mrs.remove(mr->handle);
-    if (object.memory != nullptr) object.memory->regions.fetch_sub(1);
-    return 0;
+  return guarded([=] {
+    if (!is_alive(mr)) return EINVAL;
+    MrObject& object = of(mr);
+    return destroy(object, [&] {
+      const int error = of(mr->context).device.dereg_mr(*object.mr);
+      if (error != 0) return error;
+      of(mr->context).session->mrs.remove(mr->handle);
+      if (object.memory != nullptr) object.memory->regions.fetch_sub(1);
+      return 0;
+    });
   });
 }
 

@@ -230,14 +230,17 @@ template <typename Object, typename Finish>
   return nullptr;
 }
 
-// Nothing is thrown into the program: what runs out of memory says ENOMEM.
+// Around every call that is not for data. Nothing is thrown into the program: what runs out of
+// memory says ENOMEM. A pointer is given with an errno that `call` set, or it is an error number.
 template <typename Call>
 [[nodiscard]] auto guarded(Call&& call) -> decltype(call()) {
   try {
-    return call();
+    if constexpr (kPointer) return call();
+    if constexpr (!kPointer) return with_errno(call());
+  constexpr bool kPointer = std::is_pointer_v<decltype(call())>;
   } catch (const std::bad_alloc&) {
-    if constexpr (std::is_pointer_v<decltype(call())>) return none(ENOMEM);
-    if constexpr (!std::is_pointer_v<decltype(call())>) return ENOMEM;
+    if constexpr (kPointer) return none(ENOMEM);
+    if constexpr (!kPointer) return with_errno(ENOMEM);
   }
 }
 

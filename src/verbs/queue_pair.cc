@@ -211,72 +211,78 @@ namespace {
 }  // namespace
 
 VERBENA_EXPORT int ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attr, int mask) {
-  if (!is_alive(qp) || attr == nullptr) return EINVAL;
-  mask = without_other_half(qp->qp_type, mask);
-  QpAttr to;
-  if ((mask & IBV_QP_STATE) != 0) to.state = static_cast<transport::QpState>(attr->qp_state);
-  if ((mask & IBV_QP_CUR_STATE) != 0) {
-    to.cur_state = static_cast<transport::QpState>(attr->cur_qp_state);
-  }
-  if ((mask & IBV_QP_AV) != 0) {
-    const auto path = resolve(qp->context, attr->ah_attr);
-    if (!path) return path.error();
-    to.path = *path;
-  }
-  to.sqd_notify = attr->en_sqd_async_notify != 0;
-  to.access = attr->qp_access_flags;
-  to.pkey_index = attr->pkey_index;
-  to.port = attr->port_num;
-  to.qkey = attr->qkey;
-  to.mtu = static_cast<transport::Mtu>(attr->path_mtu);
-  to.timeout = attr->timeout;
-  to.retry_count = attr->retry_cnt;
-  to.rnr_retry = attr->rnr_retry;
-  to.rq_psn = wire::Psn(attr->rq_psn);
-  to.sq_psn = wire::Psn(attr->sq_psn);
-  to.max_rd_atomic = attr->max_rd_atomic;
-  to.max_dest_rd_atomic = attr->max_dest_rd_atomic;
-  to.min_rnr_timer = attr->min_rnr_timer;
-  to.dest_qpn = Qpn(attr->dest_qp_num);
-  if ((mask & IBV_QP_PKEY_INDEX) != 0 && attr->pkey_index != 0) return EINVAL;
-  if ((mask & IBV_QP_PORT) != 0 && attr->port_num != 1) return EINVAL;
-  const int error = of(qp->context).device.modify_qp(*of(qp).qp, to, static_cast<uint32_t>(mask));
-  if (error != 0) return error;
-  if ((mask & IBV_QP_AV) != 0) of(qp).path = attr->ah_attr;
-  if ((mask & IBV_QP_STATE) != 0) qp->state = attr->qp_state;
-  return 0;
+  return guarded([=]() mutable {
+    if (!is_alive(qp) || attr == nullptr) return EINVAL;
+    mask = without_other_half(qp->qp_type, mask);
+    QpAttr to;
+    if ((mask & IBV_QP_STATE) != 0) to.state = static_cast<transport::QpState>(attr->qp_state);
+    if ((mask & IBV_QP_CUR_STATE) != 0) {
+      to.cur_state = static_cast<transport::QpState>(attr->cur_qp_state);
+    }
+    if ((mask & IBV_QP_AV) != 0) {
+      const auto path = resolve(qp->context, attr->ah_attr);
+      if (!path) return path.error();
+      to.path = *path;
+    }
+    to.sqd_notify = attr->en_sqd_async_notify != 0;
+    to.access = attr->qp_access_flags;
+    to.pkey_index = attr->pkey_index;
+    to.port = attr->port_num;
+    to.qkey = attr->qkey;
+    to.mtu = static_cast<transport::Mtu>(attr->path_mtu);
+    to.timeout = attr->timeout;
+    to.retry_count = attr->retry_cnt;
+    to.rnr_retry = attr->rnr_retry;
+    to.rq_psn = wire::Psn(attr->rq_psn);
+    to.sq_psn = wire::Psn(attr->sq_psn);
+    to.max_rd_atomic = attr->max_rd_atomic;
+    to.max_dest_rd_atomic = attr->max_dest_rd_atomic;
+    to.min_rnr_timer = attr->min_rnr_timer;
+    to.dest_qpn = Qpn(attr->dest_qp_num);
+    if ((mask & IBV_QP_PKEY_INDEX) != 0 && attr->pkey_index != 0) return EINVAL;
+    if ((mask & IBV_QP_PORT) != 0 && attr->port_num != 1) return EINVAL;
+    const int error = of(qp->context).device.modify_qp(*of(qp).qp, to, static_cast<uint32_t>(mask));
+    if (error != 0) return error;
+    if ((mask & IBV_QP_AV) != 0) of(qp).path = attr->ah_attr;
+    if ((mask & IBV_QP_STATE) != 0) qp->state = attr->qp_state;
+    return 0;
+  });
 }
 
 VERBENA_EXPORT int ibv_query_qp(ibv_qp* qp, ibv_qp_attr* attr, int, ibv_qp_init_attr* init) {
-  if (!is_alive(qp) || attr == nullptr) return EINVAL;
-  const auto now = of(qp->context).device.query_qp(*of(qp).qp);
-  if (!now) return now.error();
-  *attr = {};
-  translate(*now, *attr);
-  attr->cap = of(qp).cap;
-  attr->ah_attr = of(qp).path;
-  qp->state = attr->qp_state;
-  if (init == nullptr) return 0;
-  *init = {};
-  init->qp_context = qp->qp_context;
-  init->send_cq = qp->send_cq;
-  init->recv_cq = qp->recv_cq;
-  init->srq = qp->srq;
-  init->cap = of(qp).cap;
-  init->qp_type = qp->qp_type;
-  init->sq_sig_all = of(qp).signal_all ? 1 : 0;
-  return 0;
+  return guarded([=] {
+    if (!is_alive(qp) || attr == nullptr) return EINVAL;
+    const auto now = of(qp->context).device.query_qp(*of(qp).qp);
+    if (!now) return now.error();
+    *attr = {};
+    translate(*now, *attr);
+    attr->cap = of(qp).cap;
+    attr->ah_attr = of(qp).path;
+    qp->state = attr->qp_state;
+    if (init == nullptr) return 0;
+    *init = {};
+    init->qp_context = qp->qp_context;
+    init->send_cq = qp->send_cq;
+    init->recv_cq = qp->recv_cq;
+    init->srq = qp->srq;
+    init->cap = of(qp).cap;
+    init->qp_type = qp->qp_type;
+    init->sq_sig_all = of(qp).signal_all ? 1 : 0;
+    return 0;
+  });
 }
 
 VERBENA_EXPORT int ibv_destroy_qp(ibv_qp* qp) {
-  if (!is_alive(qp)) return EINVAL;
-  return destroy(of(qp), [=] {
-    const int error = of(qp->context).device.destroy_qp(*of(qp).qp);
-    if (error != 0) return error;
-    await_acks(qp->mutex, qp->cond, qp->events_completed, of(qp).qp->events);
-    ::pthread_mutex_destroy(&qp->mutex);
-    ::pthread_cond_destroy(&qp->cond);
-    return 0;
+  return guarded([=] {
+    if (!is_alive(qp)) return EINVAL;
+    return destroy(of(qp), [=] {
+      const int error = of(qp->context).device.destroy_qp(*of(qp).qp);
+      if (error != 0) return error;
+      await_acks(qp->mutex, qp->cond, qp->events_completed, of(qp).qp->events);
+      ::pthread_mutex_destroy(&qp->mutex);
+      ::pthread_cond_destroy(&qp->cond);
+      return 0;
+    });
   });
 }
 
@@ -295,6 +301,8 @@ VERBENA_EXPORT ibv_ah* ibv_create_ah(ibv_pd* pd, ibv_ah_attr* attr) {
 }
 
 VERBENA_EXPORT int ibv_destroy_ah(ibv_ah* ah) {
-  if (!is_alive(ah)) return EINVAL;
-  return destroy(of(ah), [] { return 0; });
+  return guarded([=] {
+    if (!is_alive(ah)) return EINVAL;
+    return destroy(of(ah), [] { return 0; });
+  });
 }

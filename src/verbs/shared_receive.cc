@@ -30,11 +30,13 @@ namespace {
 }  // namespace
 
 int get_srq_num(ibv_srq* srq, uint32_t* number) {
-  if (!is_alive(srq) || number == nullptr) return EINVAL;
-  const device::Srq& made = *of(srq).srq;
-  if (made.xrcd == nullptr) return EINVAL;
-  *number = made.queue->id.value;
-  return 0;
+  return guarded([=] {
+    if (!is_alive(srq) || number == nullptr) return EINVAL;
+    const device::Srq& made = *of(srq).srq;
+    if (made.xrcd == nullptr) return EINVAL;
+    *number = made.queue->id.value;
+    return 0;
+  });
 }
 
 ibv_srq* create_srq_ex(ibv_context* context, ibv_srq_init_attr_ex* init) {
@@ -77,27 +79,33 @@ VERBENA_EXPORT ibv_srq* ibv_create_srq(ibv_pd* pd, ibv_srq_init_attr* init) {
 }
 
 VERBENA_EXPORT int ibv_modify_srq(ibv_srq* srq, ibv_srq_attr* attr, int mask) {
-  if (!is_alive(srq) || attr == nullptr) return EINVAL;
-  if ((mask & ~static_cast<int>(IBV_SRQ_LIMIT)) != 0) return EOPNOTSUPP;
-  const int error = of(srq->context).device.arm_srq(*of(srq).srq, attr->srq_limit);
-  if (error == 0) of(srq).limits.srq_limit = attr->srq_limit;
-  return error;
+  return guarded([=] {
+    if (!is_alive(srq) || attr == nullptr) return EINVAL;
+    if ((mask & ~static_cast<int>(IBV_SRQ_LIMIT)) != 0) return EOPNOTSUPP;
+    const int error = of(srq->context).device.arm_srq(*of(srq).srq, attr->srq_limit);
+    if (error == 0) of(srq).limits.srq_limit = attr->srq_limit;
+    return error;
+  });
 }
 
 VERBENA_EXPORT int ibv_query_srq(ibv_srq* srq, ibv_srq_attr* attr) {
-  if (!is_alive(srq) || attr == nullptr) return EINVAL;
-  *attr = of(srq).limits;
-  return 0;
+  return guarded([=] {
+    if (!is_alive(srq) || attr == nullptr) return EINVAL;
+    *attr = of(srq).limits;
+    return 0;
+  });
 }
 
 VERBENA_EXPORT int ibv_destroy_srq(ibv_srq* srq) {
-  if (!is_alive(srq)) return EINVAL;
-  return destroy(of(srq), [=] {
-    const int error = of(srq->context).device.destroy_srq(*of(srq).srq);
-    if (error != 0) return error;
-    await_acks(srq->mutex, srq->cond, srq->events_completed, of(srq).srq->events);
-    ::pthread_mutex_destroy(&srq->mutex);
-    ::pthread_cond_destroy(&srq->cond);
-    return 0;
+  return guarded([=] {
+    if (!is_alive(srq)) return EINVAL;
+    return destroy(of(srq), [=] {
+      const int error = of(srq->context).device.destroy_srq(*of(srq).srq);
+      if (error != 0) return error;
+      await_acks(srq->mutex, srq->cond, srq->events_completed, of(srq).srq->events);
+      ::pthread_mutex_destroy(&srq->mutex);
+      ::pthread_cond_destroy(&srq->cond);
+      return 0;
+    });
   });
 }

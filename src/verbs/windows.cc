@@ -25,25 +25,29 @@ ibv_mw* alloc_mw(ibv_pd* pd, ibv_mw_type type) {
 }
 
 int dealloc_mw(ibv_mw* mw) {
-  if (!is_alive(mw)) return EINVAL;
-  return destroy(of(mw), [=] { return of(mw->context).device.dealloc_mw(RKey(mw->rkey)); });
+  return guarded([=] {
+    if (!is_alive(mw)) return EINVAL;
+    return destroy(of(mw), [=] { return of(mw->context).device.dealloc_mw(RKey(mw->rkey)); });
+  });
 }
 
 // Type 1: the library chooses the new key and tells it now; it is good once the bind completed.
 int bind_mw(ibv_qp* qp, ibv_mw* mw, ibv_mw_bind* bind) {
-  constexpr unsigned kKnown = IBV_SEND_FENCE | IBV_SEND_SIGNALED;
-  if (!are_alive(qp, mw) || bind == nullptr || (bind->send_flags & ~kKnown) != 0) return EINVAL;
-  if (!is_usable_in(qp->context, bind->bind_info.mr)) return EINVAL;
-  const uint32_t rkey = ibv_inc_rkey(mw->rkey);
-  transport::SendRequest request;
-  request.wr_id = bind->wr_id;
-  request.op = transport::SendOp::kBindWindow;
-  request.flags = bind->send_flags;
-  request.window = RKey(mw->rkey);
-  request.bind = bind_of(bind->bind_info, rkey);
-  const int error = of(qp->context).device.post_send(*of(qp).qp, request);
-  if (error == 0) mw->rkey = rkey;
-  return error;
+  return guarded([=] {
+    constexpr unsigned kKnown = IBV_SEND_FENCE | IBV_SEND_SIGNALED;
+    if (!are_alive(qp, mw) || bind == nullptr || (bind->send_flags & ~kKnown) != 0) return EINVAL;
+    if (!is_usable_in(qp->context, bind->bind_info.mr)) return EINVAL;
+    const uint32_t rkey = ibv_inc_rkey(mw->rkey);
+    transport::SendRequest request;
+    request.wr_id = bind->wr_id;
+    request.op = transport::SendOp::kBindWindow;
+    request.flags = bind->send_flags;
+    request.window = RKey(mw->rkey);
+    request.bind = bind_of(bind->bind_info, rkey);
+    const int error = of(qp->context).device.post_send(*of(qp).qp, request);
+    if (error == 0) mw->rkey = rkey;
+    return error;
+  });
 }
 
 }  // namespace verbena::verbs

@@ -32,8 +32,10 @@ ibv_xrcd* open_xrcd(ibv_context* context, ibv_xrcd_init_attr* attr) {
 }
 
 int close_xrcd(ibv_xrcd* xrcd) {
-  if (!is_alive(xrcd)) return EINVAL;
-  return destroy(of(xrcd), [=] { return of(xrcd->context).device.close_xrcd(of(xrcd).xrcd); });
+  return guarded([=] {
+    if (!is_alive(xrcd)) return EINVAL;
+    return destroy(of(xrcd), [=] { return of(xrcd->context).device.close_xrcd(of(xrcd).xrcd); });
+  });
 }
 
 }  // namespace verbena::verbs

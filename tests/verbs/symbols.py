@@ -99,11 +99,11 @@ def check_refusals(directory):
     calls = [("rdma_set_local_ece", rdmacm, ctypes.c_int, -1, True),
              ("rsend", rdmacm, ctypes.c_ssize_t, -1, True),
              ("riowrite", rdmacm, ctypes.c_ssize_t, -1, True),
-             ("mlx5dv_devx_obj_query", mlx5, ctypes.c_int, errno.EOPNOTSUPP, False),
+             ("mlx5dv_devx_obj_query", mlx5, ctypes.c_int, errno.EOPNOTSUPP, True),
              ("mlx5dv_devx_obj_create", mlx5, ctypes.c_void_p, None, True),
              ("mlx5dv_sched_node_create", mlx5, ctypes.c_void_p, None, True),
              ("mlx5dv_is_supported", mlx5, ctypes.c_bool, False, False),
-             ("efadv_query_ah", efa, ctypes.c_int, errno.EOPNOTSUPP, False)]
+             ("efadv_query_ah", efa, ctypes.c_int, errno.EOPNOTSUPP, True)]
     problems = []
     for name, library, returned, wanted, by_errno in calls:
         function = library[name]
