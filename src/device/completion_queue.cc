@@ -22,12 +22,11 @@ CompletionQueue::CompletionQueue(CompletionOwner& owner, uint32_t entries,
     : owner_(owner),
       channel_(channel),
       options_(options),
-      entries_(entries),
       ring_(ring_for(entries)),
       mask_(ring_.size() - 1) {}
 
 void CompletionQueue::push(const transport::Completion& completion) {
-  if (staged_ - consumed_.load(std::memory_order_acquire) >= ring_.size()) {
+  if (staged_ - consumed_.load(std::memory_order_acquire) >= mask_) {
     if (!overflowed_.exchange(true) && !options_.ignore_overrun) owner_.completion_overflow(*this);
     return;
   }
@@ -68,23 +67,22 @@ void CompletionQueue::purge(Qpn qpn) {
 }
 
 CompletionQueue::Ring CompletionQueue::ring_for(uint32_t entries) const {
-  const size_t places = std::bit_ceil(std::max<uint32_t>(entries, 1));
+  const size_t places = std::bit_ceil(size_t{entries} + 1);
   return {.completions = std::vector<transport::Completion>(places),
           .stamps = std::vector<Stamp>(options_.stamped() ? places : 0)};
 }
 
-int CompletionQueue::resize(uint32_t entries, Ring& ring) {
+int CompletionQueue::resize(Ring& ring) {
   const std::lock_guard lock(consumer_);
   const uint64_t consumed = consumed_.load(std::memory_order_relaxed);
-  if (staged_ - consumed > entries) return EINVAL;
   const uint64_t mask = ring.size() - 1;
+  if (staged_ - consumed > mask) return EINVAL;
   for (uint64_t i = consumed; i != staged_; ++i) {
     ring.completions[i & mask] = ring_.completions[i & mask_];
     if (options_.stamped()) ring.stamps[i & mask] = ring_.stamps[i & mask_];
   }
   std::swap(ring_, ring);
   mask_ = ring_.size() - 1;
-  entries_ = entries;
   return 0;
 }
 

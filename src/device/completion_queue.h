@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A completion queue: a ring that the engine fills under its lock and programs empty without it.
 //
-//   consumed_ <= published_ <= staged_ <= consumed_ + capacity
+//   consumed_ <= published_ <= staged_ <= consumed_ + entries()
 //
 // [consumed_, published_) may be polled; [published_, staged_) becomes so once the ACKs of the same
 // batch are on the wire (publish(), by the engine).
@@ -57,15 +57,17 @@ class CompletionQueue final : public transport::CompletionQueue {
   bool publish();
   // Forgets completions of a queue pair that is reset or destroyed (what was polled stays polled).
   void purge(Qpn qpn);
-  // EINVAL when more is outstanding than would fit. `ring` is ring_for(entries), made before the
-  // lock was taken, and holds afterwards what is to be freed after it.
+  // EINVAL when more is outstanding than would fit. `ring` is ring_for(), made before the lock was
+  // taken, and holds afterwards what is to be freed after it.
   struct Ring {
     std::vector<transport::Completion> completions;
     std::vector<Stamp> stamps;  // empty unless the queue is stamped
     [[nodiscard]] size_t size() const { return completions.size(); }
   };
+  // For so many at least. As mlx5 and rxe do, their number and one is rounded up to a power of two;
+  // programs were seen to count on it.
   [[nodiscard]] Ring ring_for(uint32_t entries) const;
-  [[nodiscard]] int resize(uint32_t entries, Ring& ring);
+  [[nodiscard]] int resize(Ring& ring);
 
   // --- programs' side, any thread
   // `stamps`: room for as many, of a stamped queue.
@@ -83,7 +85,8 @@ class CompletionQueue final : public transport::CompletionQueue {
   // Around fork: no other thread is polling.
   void before_fork() { consumer_.lock(); }
   void after_fork() { consumer_.unlock(); }
-  [[nodiscard]] uint32_t entries() const { return entries_; }
+  // How many fit: at least as many as were asked for.
+  [[nodiscard]] uint32_t entries() const { return static_cast<uint32_t>(mask_); }
   [[nodiscard]] CompletionChannel* channel() const { return channel_; }
   [[nodiscard]] bool overflowed() const { return overflowed_.load(std::memory_order_relaxed); }
 
@@ -101,10 +104,9 @@ class CompletionQueue final : public transport::CompletionQueue {
   CompletionOwner& owner_;
   CompletionChannel* const channel_;
   const CompletionQueueOptions options_;
-  uint32_t entries_;
   std::mutex consumer_;  // among pollers; held briefly
   Ring ring_;
-  uint64_t mask_;
+  uint64_t mask_;  // one less than places in the ring
   uint64_t staged_ = 0;
   bool staged_solicited_ = false;       // of what is staged: wakes a solicited-only waiter
   std::atomic<uint64_t> published_{0};  // release by publish(); acquire by poll()

@@ -76,7 +76,7 @@ int Context::resize_cq(CompletionQueue& cq, uint32_t entries) {
   // As in create_cq: made before the lock is taken, and what it replaces is freed after.
   CompletionQueue::Ring ring = cq.ring_for(entries);
   const Engine::Locked locked(device_->engine());
-  return cq.resize(entries, ring);
+  return cq.resize(ring);
 }
 
 uint32_t Context::poll_cq(CompletionQueue& cq, std::span<transport::Completion> out,

@@ -17,7 +17,7 @@ struct DeviceLimits {
   uint32_t max_sge = 32;
   uint32_t max_inline = 1024;
   uint32_t max_cq = 65'536;
-  uint32_t max_cqe = 4'194'304;
+  uint32_t max_cqe = 4'194'303;  // one less than a power of two: completion_queue.h
   uint32_t max_pd = 65'536;
   uint32_t max_mr = 131'072;
   uint32_t max_mw = 65'536;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Devices: the list, opening and closing, and what can be asked of them.
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -21,10 +22,10 @@ namespace {
 constexpr uint8_t kPort = identity::kPortNumber;
 constexpr uint16_t kDefaultPkey = identity::kPort.pkey;  // in either byte order
 
-void describe_port(ContextObject& context, ibv_port_attr& attr) {
 // IB_UVERBS_DEVICE_ATOMIC_WRITE of kernel headers since 6.2.
 constexpr uint64_t kAtomicWrite = uint64_t{1} << 40;
 
+void describe_port(ContextObject& context, ibv_port_attr& attr) {
   attr = {};
   attr.state = static_cast<ibv_port_state>(identity::kPort.state);
   attr.max_mtu = IBV_MTU_4096;
@@ -50,6 +51,12 @@ constexpr uint64_t kAtomicWrite = uint64_t{1} << 40;
     case device::StartError::Kind::kSystem:           break;
   }
   return error.code != 0 ? error.code : ENODEV;
+}
+
+// One for each processor, as rxe has them. Programs spread their queues over them; whichever they
+// name, the thread that waits is the one to be woken.
+[[nodiscard]] int completion_vectors() {
+  return static_cast<int>(std::clamp(::sysconf(_SC_NPROCESSORS_CONF), 1L, 1024L));
 }
 
 void describe_odp(ibv_device_attr_ex& attr) {
@@ -88,7 +95,7 @@ ibv_context* open_context(std::shared_ptr<Session> session, int cmd_fd) {
   shown.device = the_device();
   shown.cmd_fd = cmd_fd;
   shown.async_fd = context->device.events().fd();
-  shown.num_comp_vectors = 1;
+  shown.num_comp_vectors = completion_vectors();
   ::pthread_mutex_init(&shown.mutex, nullptr);
   fill_operations(*context);
   return &context.release()->context;
