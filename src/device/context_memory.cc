@@ -125,7 +125,7 @@ int Context::rereg_mr(Mr& mr, const RegionChange& change) {
 }
 
 Outcome<std::unique_ptr<Mr>> Context::null_mr(Pd& pd) {
-  constexpr uint32_t kAccess = memory::kLocalWrite | memory::kOnDemand;
+  constexpr uint32_t kAccess = memory::kLocalWrite | memory::kOnDemand | memory::kAnyRemote;
   constexpr uint64_t kAllAddresses = UINT64_MAX;
   const Engine::Quiet locked(device_->engine());
   const auto keys = locked.memory().register_region(pd.id, {.base = nullptr,

@@ -219,7 +219,7 @@ class Context {
   [[nodiscard]] int dereg_mr(Mr& mr);
   // On any error the region is as it was.
   [[nodiscard]] int rereg_mr(Mr& mr, const RegionChange& change);
-  // All addresses: what is written is lost, what is read is zero.
+  // All addresses: what is written is lost, what is read is zero. For peers, too.
   [[nodiscard]] Outcome<std::unique_ptr<Mr>> null_mr(Pd& pd);
   // Makes pages of on-demand regions present. ENOENT for a key that is none, EPERM for one of
   // another PD or without the right, EINVAL for one that is not on demand, EFAULT beyond the region

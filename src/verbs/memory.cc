@@ -83,7 +83,8 @@ ibv_mr* alloc_null_mr(ibv_pd* pd) {
     auto made = of(pd->context).device.null_mr(*of(pd).pd);
     if (!made) return none(made.error());
     ibv_mr* const mr = show_region(pd, std::move(*made));
-    mr->length = 0;
+    // As ibv_alloc_null_mr(3) has it. perftest gives the lkey to its peer, which a ConnectX takes.
+    mr->rkey = 0;
     of(mr).plain = false;
     return mr;
   });

@@ -185,6 +185,18 @@ TEST_F(VerbsMemory, ANullRegionGivesZerosAndTakesEverything) {
 }
 
 TEST_F(VerbsMemory, AdviceIsCheckedAndFetchesPages) {
+
+  // From the peer's side: its lkey is taken, though it is told as no rkey.
+  EXPECT_EQ(null->rkey, 0u);
+  EXPECT_EQ(null->length, SIZE_MAX);
+  ibv_mr* const local = reg(near_.data(), near_.size());
+  near_.fill(6);
+  ibv_sge ours = sge_of(near_.data(), 3000, local);
+  EXPECT_EQ(run(left, rdma(IBV_WR_RDMA_WRITE, ours, 12345, null->lkey)), IBV_WC_SUCCESS);
+  EXPECT_EQ(run(left, rdma(IBV_WR_RDMA_READ, ours, 12345, null->lkey)), IBV_WC_SUCCESS);
+  EXPECT_EQ(near_[0], 0);
+  EXPECT_EQ(near_[2999], 0);
+  EXPECT_EQ(near_[3000], 6);
   constexpr size_t kBytes = 1 << 16;
   void* const memory =
       ::mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
