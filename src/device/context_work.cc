@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "device/device.h"
+#include "device/group_address.h"
 
 namespace verbena::device {
 namespace {
@@ -180,21 +181,35 @@ int Context::destroy_qp(Qp& qp) {
 }
 
 int Context::attach_group(Qp& qp, const wire::Gid& group) {
-  Engine& engine = device_->engine();
-  const Engine::Quiet locked(engine);
-  if (locked.endpoint().is_attached(qp.qpn, group)) return 0;
-  if (const int error = errno_of(locked.endpoint().attach(qp.qpn, group)); error != 0) return error;
-  const int error = engine.join_group(group);
-  if (error != 0) VERBENA_CHECK(locked.endpoint().detach(qp.qpn, group));
+  const Engine::Quiet locked(device_->engine());
+  int error = 0;
+  bool heard = false;  // enough if it is at one of them: there may be no IPv6
+  for (const wire::Gid& address : addresses_of_group(group)) {
+    const int failed = attach_address(locked.endpoint(), qp.qpn, address);
+    heard = heard || failed == 0;
+    if (failed != 0) error = failed;
+  }
+  return heard ? 0 : error;
+}
+
+int Context::attach_address(transport::Endpoint& endpoint, Qpn qpn, const wire::Gid& address) {
+  if (endpoint.is_attached(qpn, address)) return 0;
+  if (const int error = errno_of(endpoint.attach(qpn, address)); error != 0) return error;
+  const int error = device_->engine().join_group(address);
+  if (error != 0) VERBENA_CHECK(endpoint.detach(qpn, address));
   return error;
 }
 
 int Context::detach_group(Qp& qp, const wire::Gid& group) {
   Engine& engine = device_->engine();
   const Engine::Quiet locked(engine);
-  if (const int error = errno_of(locked.endpoint().detach(qp.qpn, group)); error != 0) return error;
-  engine.leave_group(group);
-  return 0;
+  int error = EINVAL;
+  for (const wire::Gid& address : addresses_of_group(group)) {
+    if (!locked.endpoint().detach(qp.qpn, address)) continue;
+    engine.leave_group(address);
+    error = 0;
+  }
+  return error;
 }
 
 void Context::leave_groups(transport::Endpoint& endpoint, Qpn qpn) {

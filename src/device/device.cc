@@ -9,6 +9,8 @@
 #include <pthread.h>
 #include <sched.h>
 
+#include "device/group_address.h"
+
 namespace verbena::device {
 namespace {
 
@@ -148,23 +150,29 @@ void Device::after_fork_in_child() {
 Outcome<transport::Path> Device::resolve(const AddressVector& vector) const {
   const auto source = gids_.at(vector.source_index);
   if (!source || vector.destination.is_zero()) return fail(EINVAL);
-  if (source->gid.is_ipv4() != vector.destination.is_ipv4()) return fail(EINVAL);
   const bool multicast = vector.destination.is_multicast();
-  if (!notice().empty() && !source->loopback && !multicast && !gids_.find(vector.destination)) {
-    return fail(ENETUNREACH);
-  }
-  const bool link_local = !vector.destination.is_ipv4() && vector.destination.bytes[0] == 0xfe &&
-                          (vector.destination.bytes[1] & 0xc0) == 0x80;
-  return transport::Path{.source = source->gid,
-                         .destination = vector.destination,
-                         .traffic_class = vector.traffic_class,
-                         .hop_limit = vector.hop_limit,
-                         .service_level = vector.service_level,
-                         // What is for ourselves does not leave by that interface.
-                         .largest_mtu = gids_.find(vector.destination)
-                                            ? transport::Mtu::k4096
-                                            : path_mtu_for(source->mtu_bytes),
-                         .interface_index = link_local || multicast ? source->interface_index : 0};
+  // A group that is an IPv6 address, from where IPv6 cannot reach it: the kernel has no IPv6
+  // multicast on loopback.
+  const bool by_ipv4 =
+      multicast && !vector.destination.is_ipv4() && (source->gid.is_ipv4() || source->loopback);
+  const wire::Gid from =
+      by_ipv4 && !source->gid.is_ipv4() ? wire::Gid::from_ipv4(127, 0, 0, 1) : source->gid;
+  const wire::Gid destination = by_ipv4 ? ipv4_group_of(vector.destination) : vector.destination;
+  const bool ipv4 = from.is_ipv4();
+  if (ipv4 != destination.is_ipv4()) return fail(EINVAL);
+  const bool on_host = gids_.find(destination).has_value();
+  if (!notice().empty() && !source->loopback && !multicast && !on_host) return fail(ENETUNREACH);
+  const bool link_local =
+      !ipv4 && destination.bytes[0] == 0xfe && (destination.bytes[1] & 0xc0) == 0x80;
+  return transport::Path{
+      .source = from,
+      .destination = destination,
+      .traffic_class = vector.traffic_class,
+      .hop_limit = vector.hop_limit,
+      .service_level = vector.service_level,
+      // What is for ourselves does not leave by that interface.
+      .largest_mtu = on_host ? transport::Mtu::k4096 : path_mtu_for(source->mtu_bytes),
+      .interface_index = link_local || multicast ? source->interface_index : 0};
 }
 
 void Device::on_qp_event(transport::Event event, Qpn qpn) {

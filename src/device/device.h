@@ -290,6 +290,8 @@ class Context {
 
  private:
   void leave_groups(transport::Endpoint& endpoint, Qpn qpn);
+  [[nodiscard]] int attach_address(transport::Endpoint& endpoint, Qpn qpn,
+                                   const wire::Gid& address);
   // Gives back what it held of other objects; the engine's lock is held.
   void release(Qp& qp);
   void release(Srq& srq);
