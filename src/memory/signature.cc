@@ -136,6 +136,8 @@ SignatureBytes make_signature(const SignatureDomain& domain, uint64_t value, uin
   return bytes;
 }
 
+// Of several fields the first is told, in the order of mlx5dv_mkey_check(3): guard, application
+// tag, reference tag.
 bool differs(const SignatureDomain& domain, uint8_t check_mask, uint64_t value, uint64_t index,
              const SignatureBytes& found, SignatureError& error) {
   const SignatureBytes right = make_signature(domain, value, index);
@@ -154,13 +156,13 @@ bool differs(const SignatureDomain& domain, uint8_t check_mask, uint64_t value, 
     error = {.field = SignatureField::kGuard, .actual = value, .expected = load_be16(found.data())};
     return true;
   }
+  if (differ(right, found, 2, 4, check_mask)) {
+    error = {.field = SignatureField::kAppTag, .actual = domain.app_tag, .expected = app};
+    return true;
+  }
   if (differ(right, found, 4, 8, check_mask)) {
     error = {
         .field = SignatureField::kRefTag, .actual = ref_tag_of(domain, index), .expected = ref};
-    return true;
-  }
-  if (differ(right, found, 2, 4, check_mask)) {
-    error = {.field = SignatureField::kAppTag, .actual = domain.app_tag, .expected = app};
     return true;
   }
   return false;

@@ -97,6 +97,12 @@ TEST(Signature, SaysWhichFieldIsWrong) {
   EXPECT_TRUE(differs(dif, 0xff, 0xabcd, 2, wrong, error));
   EXPECT_EQ(error.field, SignatureField::kAppTag);
   EXPECT_FALSE(differs(dif, 0xef, 0xabcd, 2, wrong, error)) << "that byte is not looked at";
+  // Both tags: the application's is told, which mlx5dv_mkey_check(3) has first.
+  wrong[7] ^= 1;
+  EXPECT_TRUE(differs(dif, 0xff, 0xabcd, 2, wrong, error));
+  EXPECT_EQ(error.field, SignatureField::kAppTag);
+  EXPECT_EQ(error.actual, 0x1122u);
+  EXPECT_EQ(error.expected, 0x11a2u);
 }
 
 TEST(Signature, Escapes) {
