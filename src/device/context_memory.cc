@@ -30,7 +30,7 @@ Outcome<std::unique_ptr<Pd>> Context::alloc_pd() {
 
 int Context::dealloc_pd(Pd& pd) {
   const Engine::Quiet locked(device_->engine());
-  if (pd.users != 0) return EBUSY;
+  if (pd.users != 0 || pd.address_handles != 0) return EBUSY;
   const auto done = locked.memory().deallocate_pd(pd.id);
   if (!done) return errno_of(done.error());
   pd.context->pds_.erase(&pd);  // not always ours: another context may have imported it

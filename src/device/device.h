@@ -41,6 +41,7 @@ struct Pd {
   Context* context = nullptr;
   PdId id;
   uint32_t users = 0;  // queue pairs and SRQs; regions and windows are counted by the domain
+  std::atomic<uint32_t> address_handles{0};  // the owner's; it is busy while there are some
   // Its context was closed: nothing can be made in it any more. Under the engine's lock; read
   // without.
   std::atomic<bool> abandoned{false};
@@ -289,9 +290,9 @@ class Context {
   [[nodiscard]] Outcome<std::optional<memory::SignatureError>> take_signature_error(LKey key);
 
  private:
-  void leave_groups(transport::Endpoint& endpoint, Qpn qpn);
   [[nodiscard]] int attach_address(transport::Endpoint& endpoint, Qpn qpn,
                                    const wire::Gid& address);
+  void leave_groups(transport::Endpoint& endpoint, Qpn qpn);
   // Gives back what it held of other objects; the engine's lock is held.
   void release(Qp& qp);
   void release(Srq& srq);

@@ -71,9 +71,9 @@ void on_datagram(Core& core, QueuePair& qp, const InPacket& packet) {
   }
   if (!take_receive(core, qp)) return;
   TakenReceive& taken = qp.recv.taken;
-  memory::Fault fault = core.memory.scatter(qp.pd, taken.list, 0, grh_of(packet), false);
+  memory::Fault fault = core.memory.scatter(qp.receive_pd(), taken.list, 0, grh_of(packet), false);
   if (fault == memory::Fault::kNone && payload != 0) {
-    fault = core.memory.scatter(qp.pd, taken.list, kGrhBytes, packet.view.payload, true);
+    fault = core.memory.scatter(qp.receive_pd(), taken.list, kGrhBytes, packet.view.payload, true);
   }
   taken.present = false;
   const bool imm = packet.view.info->has(wire::kImmDt);

@@ -45,7 +45,7 @@ Result<QpQueues, Error> Endpoint::make_queues(const QpInit& init) const {
     return fail(Error::kInvalid);
   }
   if ((init.xrcd != XrcdId()) != (init.type == QpType::kXrcRecv)) return fail(Error::kInvalid);
-  if (init.srq != nullptr && (!receives || init.srq->pd != init.pd || init.srq->cq != nullptr)) {
+  if (init.srq != nullptr && (!receives || init.srq->cq != nullptr)) {
     return fail(Error::kInvalid);
   }
   if ((!sends && init.send.max_entries != 0) || (!receives && init.max_recv_entries != 0)) {

@@ -225,6 +225,9 @@ struct QueuePair {
     return attr.state == QpState::kRts || attr.state == QpState::kSqd;
   }
   [[nodiscard]] RecvQueue& receive_queue() { return srq != nullptr ? srq->queue : rq; }
+  // Whose keys the lists of receives name; a shared receive queue may be of another domain (IBA
+  // 10.2.9.1).
+  [[nodiscard]] PdId receive_pd() const { return srq != nullptr ? srq->pd : pd; }
   // PSN of the packet the cursor points at.
   [[nodiscard]] wire::Psn cursor_psn() const;
 };

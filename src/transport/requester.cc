@@ -72,6 +72,12 @@ void stop_for_signature(QueuePair& qp) {
   qp.send.drained_notified = false;
 }
 
+// Its list is written, not read. As on a ConnectX and rxe, it is looked at when the answer comes:
+// if the peer refuses the request, that is the error, and an atomic is carried out in any case.
+[[nodiscard]] bool is_answered_with_data(const SendWqe& wqe) {
+  return wqe.wants_response() && wqe.op != SendOp::kAtomicWrite;
+}
+
 // Gives the entry at the cursor its PSNs, or says that it must wait.
 [[nodiscard]] bool start(Core& core, QueuePair& qp, SendWqe& wqe) {
   stop_for_signature(qp);
@@ -89,9 +95,8 @@ void stop_for_signature(QueuePair& qp) {
   if (wqe.wants_response() && qp.attr.max_rd_atomic == 0) {
     // SQD took the right away after it was posted: it would wait for ever.
     wqe.local_status = WcStatus::kLocalQpOperation;
-  } else if ((wqe.flags & kInline) == 0) {
-    const bool write = wqe.wants_response() && wqe.op != SendOp::kAtomicWrite;
-    if (core.memory.check_local(qp.pd, qp.sq.list(qp.send.cursor), write) != memory::Fault::kNone) {
+  } else if ((wqe.flags & kInline) == 0 && !is_answered_with_data(wqe)) {
+    if (core.memory.check_local(qp.pd, qp.sq.list(qp.send.cursor), false) != memory::Fault::kNone) {
       wqe.local_status = WcStatus::kLocalProtection;
     }
   }

@@ -123,8 +123,8 @@ void refuse(Core& core, QueuePair& qp, const InPacket& packet, Verdict verdict) 
   const bool last = info.ends_message();
   if (!packet.view.payload.empty()) {
     if (send) {
-      const auto fault =
-          core.memory.scatter(qp.pd, recv.taken.list, recv.received, packet.view.payload, last);
+      const auto fault = core.memory.scatter(qp.receive_pd(), recv.taken.list, recv.received,
+                                             packet.view.payload, last);
       if (fault != memory::Fault::kNone) return Verdict::kRemoteOperational;
     } else {
       const auto fault = core.memory.remote_write({qp.pd, qp.qpn}, recv.write_rkey,
@@ -263,7 +263,7 @@ RunPlace place_of_run(const Core& core, QueuePair& qp, const wire::Run& run) {
       static_cast<uint32_t>(std::min<uint64_t>(run.packets, (whole - 1 - recv.received) / qp.mtu));
   const uint64_t n = uint64_t{packets} * qp.mtu;
   const auto plain =
-      send ? core.memory.stretch(qp.pd, recv.taken.list, recv.received, n, true)
+      send ? core.memory.stretch(qp.receive_pd(), recv.taken.list, recv.received, n, true)
            : core.memory.remote_stretch({qp.pd, qp.qpn}, recv.write_rkey,
                                         RemoteAddr(recv.write_addr.value + recv.received), n,
                                         memory::kRemoteWrite);
@@ -276,7 +276,7 @@ bool place(const Core& core, const QueuePair& qp, uint32_t index,
   const uint64_t offset = recv.received + uint64_t{index} * qp.mtu;
   const auto fault =
       recv.in_message == RecvSide::InMessage::kSend
-          ? core.memory.scatter(qp.pd, recv.taken.list, offset, payload, false)
+          ? core.memory.scatter(qp.receive_pd(), recv.taken.list, offset, payload, false)
           : core.memory.remote_write({qp.pd, qp.qpn}, recv.write_rkey,
                                      RemoteAddr(recv.write_addr.value + offset), payload, false);
   return fault == memory::Fault::kNone;

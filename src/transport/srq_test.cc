@@ -129,11 +129,30 @@ TEST_F(Srq, ItLivesAsLongAsItsUsers) {
   EXPECT_TRUE(refused(endpoint_->arm_srq_limit(id, 1), Error::kNoSuchSrq));
 }
 
-TEST_F(Srq, OfAnotherProtectionDomainItIsRefused) {
+// Its lists are of its own domain; the queue pair's domain is for the rest.
+TEST_F(Srq, OfAnotherProtectionDomain) {
   const PdId other = domain_.allocate_pd().value();
+  Bytes extra(64);
+  const auto theirs = domain_
+                          .register_region(other, {.base = extra.data(),
+                                                   .length = extra.size(),
+                                                   .iova = 0,
+                                                   .access = memory::kLocalWrite})
+                          .value();
+  srq_ = endpoint_->create_srq(other, 4, 1).value();
   QpInit with_srq = init();
-  with_srq.srq = endpoint_->create_srq(other, 4, 1).value();
-  EXPECT_TRUE(refused(endpoint_->create_qp(with_srq), Error::kInvalid));
+  with_srq.srq = srq_;
+  create(with_srq);
+  bring_up(defaults());
+  const memory::Sge sge{0, 64, theirs.lkey};
+  ASSERT_TRUE(accepted(endpoint_->post_srq_recv(srq_->id, {1, {&sge, 1}})));
+  receive(request(Op::kSendOnly, 0, true), pattern(40));
+  EXPECT_EQ(recvs(), "1 success 40");
+  EXPECT_TRUE(std::ranges::equal(std::span(extra).first(40), pattern(40)));
+  // A key of the queue pair's domain is none there.
+  post_shared(2);
+  receive(request(Op::kSendOnly, 1, true), pattern(4));
+  EXPECT_EQ(recvs(), "2 local protection error");
 }
 
 TEST_F(Srq, DatagramsUseItToo) {

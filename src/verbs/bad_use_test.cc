@@ -237,7 +237,7 @@ TEST_F(BadUse, WrongFlags) {
   EXPECT_EQ(why_not(ibv_reg_mr_iova2(pd_, bytes, 16, 0, 1u << 15)), EINVAL);
   EXPECT_EQ(why_not(ibv_reg_mr_iova2(pd_, bytes, 16, 0, IBV_ACCESS_REMOTE_WRITE)), EINVAL)
       << "remote write without local write";
-  EXPECT_EQ(why_not(ibv_reg_mr_iova2(pd_, bytes, 0, 0, 0)), EINVAL);
+  EXPECT_EQ(why_not(ibv_reg_mr_iova2(pd_, bytes, 0, 0, IBV_ACCESS_ON_DEMAND)), EINVAL);
   EXPECT_EQ(why_not(ibv_reg_mr_iova2(pd_, reinterpret_cast<void*>(4096), 4096, 0, 0)), EFAULT)
       << "nothing is there";
   const auto pair = make_pair();

@@ -50,16 +50,23 @@ constexpr unsigned kIgnored = IBV_ACCESS_HUGETLB | IBV_ACCESS_RELAXED_ORDERING;
   return show_region(pd, std::move(made), handle);
 }
 
-// For calls of IBV_REREG_MR_ERR_*: the region is as it was.
-[[nodiscard]] int unchanged(int error) {
+// What ibv_rereg_mr gives: the first where rdma-core's library refuses by itself, the second where
+// the kernel would. The region is as it was after either.
+[[nodiscard]] int bad_input(int error) {
   errno = error;
   return IBV_REREG_MR_ERR_INPUT;
+}
+[[nodiscard]] int refused(int error) {
+  errno = error;
+  return IBV_REREG_MR_ERR_CMD;
 }
 
 }  // namespace
 
 ibv_mr* register_memory(ibv_pd* pd, void* addr, size_t length, uint64_t iova, unsigned access) {
   if (!is_alive(pd) || (access & ~(kKnownAccess | kIgnored)) != 0) return none(EINVAL);
+  // As the kernel: without bytes there are no pages to be fetched on demand.
+  if (length == 0 && (access & IBV_ACCESS_ON_DEMAND) != 0) return none(EINVAL);
   if ((access & IBV_ACCESS_ZERO_BASED) != 0) iova = 0;
   auto made = of(pd->context).device.reg_mr(*of(pd).pd, addr, length, iova, access & kPassedOn);
   if (!made) return none(made.error());
@@ -114,7 +121,6 @@ using namespace verbena::verbs;
 
 VERBENA_EXPORT ibv_mr* ibv_reg_mr_iova2(ibv_pd* pd, void* addr, size_t length, uint64_t iova,
                                         unsigned access) {
-  if (length == 0) return none(EINVAL);
   return guarded([=] { return register_memory(pd, addr, length, iova, access); });
 }
 
@@ -148,26 +154,27 @@ VERBENA_EXPORT int ibv_rereg_mr(ibv_mr* mr, int flags, ibv_pd* pd, void* addr, s
       IBV_REREG_MR_CHANGE_TRANSLATION | IBV_REREG_MR_CHANGE_PD | IBV_REREG_MR_CHANGE_ACCESS;
   constexpr unsigned kAnyRemote =
       IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
-  if (!is_alive(mr)) return unchanged(EINVAL);
+  if (!is_alive(mr)) return bad_input(EINVAL);
   MrObject& object = of(mr);
   const bool moves = (flags & IBV_REREG_MR_CHANGE_TRANSLATION) != 0;
   const bool rights = (flags & IBV_REREG_MR_CHANGE_ACCESS) != 0;
-  if ((flags & ~kKnown) != 0 || flags == 0) return unchanged(EINVAL);
-  if (moves && (addr == nullptr || length == 0)) return unchanged(EINVAL);
-  if (!rights && access != 0) return unchanged(EINVAL);
+  if ((flags & ~kKnown) != 0) return bad_input(EINVAL);
+  if (moves && (addr == nullptr || length == 0)) return bad_input(EINVAL);
+  if (!rights && access != 0) return bad_input(EINVAL);
+  if (flags == 0) return refused(EINVAL);
   if ((flags & IBV_REREG_MR_CHANGE_PD) != 0 && (!is_alive(pd) || pd->context != mr->context)) {
-    return unchanged(EINVAL);
+    return refused(EINVAL);
   }
-  if (!object.plain) return unchanged(EOPNOTSUPP);
+  if (!object.plain) return refused(EOPNOTSUPP);
   device::RegionChange change;
   uint32_t after = object.mr->access;
   if (rights) {
-    if ((static_cast<unsigned>(access) & ~(kKnownAccess | kIgnored)) != 0) return unchanged(EINVAL);
+    if ((static_cast<unsigned>(access) & ~(kKnownAccess | kIgnored)) != 0) return refused(EINVAL);
     after = static_cast<unsigned>(access) & kPassedOn;
     // A region without remote rights has no rkey. Programs that give it some later read its rkey
     // before, for elsewhere it stays the same: better that they hear it here than from a peer.
     if ((object.mr->access & kAnyRemote) == 0 && (after & kAnyRemote) != 0) {
-      return unchanged(EOPNOTSUPP);
+      return refused(EOPNOTSUPP);
     }
     change.access = after;
   }
@@ -179,7 +186,7 @@ VERBENA_EXPORT int ibv_rereg_mr(ibv_mr* mr, int flags, ibv_pd* pd, void* addr, s
                     zero_based ? 0 : reinterpret_cast<uintptr_t>(start)};
   }
   const int error = of(mr->context).device.rereg_mr(*object.mr, change);
-  if (error != 0) return unchanged(error);
+  if (error != 0) return refused(error);
   if (change.pd != nullptr) mr->pd = pd;
   mr->addr = object.mr->base;
   mr->length = object.mr->length;

@@ -132,6 +132,7 @@ struct WorkInProgress {
   struct List {
     size_t first = 0;
     size_t count = 0;
+    ibv_mw* window = nullptr;  // that it binds
   };
   std::mutex mutex;  // held from wr_start on
   std::vector<transport::SendRequest> requests;
@@ -160,6 +161,7 @@ struct QpObject : ibv_qp_ex, Handle<QpObject, kLinger> {
 
 struct AhObject : ibv_ah, Handle<AhObject> {
   transport::Path path;
+  std::shared_ptr<device::Pd> domain;
 };
 
 [[nodiscard]] inline ContextObject& of(ibv_context* context) {
@@ -234,10 +236,10 @@ template <typename Object, typename Finish>
 // memory says ENOMEM. A pointer is given with an errno that `call` set, or it is an error number.
 template <typename Call>
 [[nodiscard]] auto guarded(Call&& call) -> decltype(call()) {
+  constexpr bool kPointer = std::is_pointer_v<decltype(call())>;
   try {
     if constexpr (kPointer) return call();
     if constexpr (!kPointer) return with_errno(call());
-  constexpr bool kPointer = std::is_pointer_v<decltype(call())>;
   } catch (const std::bad_alloc&) {
     if constexpr (kPointer) return none(ENOMEM);
     if constexpr (!kPointer) return with_errno(ENOMEM);
@@ -260,6 +262,12 @@ void await_acks(pthread_mutex_t& mutex, pthread_cond_t& cond, const uint32_t& ac
           // The window grants rights to peers alone; programs name this one too.
           .access = info.mw_access_flags & ~static_cast<unsigned>(IBV_ACCESS_LOCAL_WRITE),
           .tag = static_cast<uint8_t>(rkey)};
+}
+
+// The key that a window has once a bind of type 2 is executed: the program chooses its last eight
+// bits alone.
+[[nodiscard]] inline uint32_t key_after(const ibv_mw& mw, uint32_t chosen) {
+  return (mw.rkey & ~0xffu) | (chosen & 0xff);
 }
 
 // The calls that programs reach through their context, not by name.

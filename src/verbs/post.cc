@@ -31,6 +31,14 @@ static_assert(sizeof(memory::Sge) == sizeof(ibv_sge) &&
   return {reinterpret_cast<const memory::Sge*>(list), static_cast<size_t>(count)};
 }
 
+// What is different once it was posted: a window that is bound has its new key, as with
+// ibv_bind_mw.
+void note_posted(const ibv_send_wr& wr) {
+  if (wr.opcode != IBV_WR_BIND_MW) [[likely]]
+    return;
+  wr.bind_mw.mw->rkey = key_after(*wr.bind_mw.mw, wr.bind_mw.rkey);
+}
+
 [[nodiscard]] int translate(const ibv_qp& qp, const ibv_send_wr& wr, SendRequest& to) {
   constexpr unsigned kKnown =
       IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED | IBV_SEND_INLINE;
@@ -114,7 +122,7 @@ namespace {
         count == 0 ? 0
                    : of(qp->context)
                          .device.post_send(*of(qp).qp, std::span(requests).first(count), refused);
-    for (size_t i = 0; i < posted; ++i) wr = wr->next;
+    for (size_t i = 0; i < posted; ++i, wr = wr->next) note_posted(*wr);
     if (posted < count) error = refused;
     if (error != 0) {
       *bad = wr;
@@ -135,7 +143,11 @@ int post_send(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad) {
   SendRequest request;  // one: what most programs post, and not worth clearing room for more
   int error = translate(*qp, *wr, request);
   if (error == 0) error = of(qp->context).device.post_send(*of(qp).qp, request);
-  if (error != 0) *bad = wr;
+  if (error != 0) {
+    *bad = wr;
+  } else {
+    note_posted(*wr);
+  }
   return error;
 }
 

@@ -296,6 +296,8 @@ VERBENA_EXPORT ibv_ah* ibv_create_ah(ibv_pd* pd, ibv_ah_attr* attr) {
     ah->context = pd->context;
     ah->pd = pd;
     ah->path = *path;
+    ah->domain = of(pd).pd;
+    ++ah->domain->address_handles;
     return ah.release();
   });
 }
@@ -303,6 +305,9 @@ VERBENA_EXPORT ibv_ah* ibv_create_ah(ibv_pd* pd, ibv_ah_attr* attr) {
 VERBENA_EXPORT int ibv_destroy_ah(ibv_ah* ah) {
   return guarded([=] {
     if (!is_alive(ah)) return EINVAL;
-    return destroy(of(ah), [] { return 0; });
+    return destroy(of(ah), [=] {
+      --of(ah).domain->address_handles;
+      return 0;
+    });
   });
 }

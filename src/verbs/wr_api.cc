@@ -37,6 +37,7 @@ void wr_bind_mw(ibv_qp_ex* qp, ibv_mw* mw, uint32_t rkey, const ibv_mw_bind_info
   }
   request.window = RKey(mw->rkey);
   request.bind = bind_of(*info, rkey);
+  if (of(qp).work.error == 0 && of(qp).is_alive()) of(qp).work.lists.back().window = mw;
 }
 void wr_rdma_write(ibv_qp_ex* qp, uint32_t rkey, uint64_t addr) {
   begin_remote(qp, SendOp::kWrite, rkey, addr);
@@ -89,7 +90,8 @@ void set_list(ibv_qp_ex* qp, const memory::Sge* list, size_t count) {
     work.error = EINVAL;
     return;
   }
-  work.lists.back() = {work.entries.size(), count};
+  work.lists.back().first = work.entries.size();
+  work.lists.back().count = count;
   work.entries.insert(work.entries.end(), list, list + count);
 }
 
@@ -147,6 +149,14 @@ void wr_start(ibv_qp_ex* qp) {
   forget(of(qp).work);
 }
 
+// Windows that are bound have their new keys, as with ibv_bind_mw.
+void tell_keys(WorkInProgress& work) {
+  for (size_t i = 0; i < work.requests.size(); ++i) {
+    ibv_mw* const mw = work.lists[i].window;
+    if (mw != nullptr) mw->rkey = key_after(*mw, *work.requests[i].bind.tag);
+  }
+}
+
 int wr_complete(ibv_qp_ex* qp) {
   if (!is_alive(&qp->qp_base)) return EINVAL;
   QpObject& object = of(qp);
@@ -159,6 +169,7 @@ int wr_complete(ibv_qp_ex* qp) {
           std::span(work.entries).subspan(work.lists[i].first, work.lists[i].count);
     }
     error = verbs::of(qp->qp_base.context).device.post_send_all(*object.qp, work.requests);
+    if (error == 0) tell_keys(work);
   }
   work.mutex.unlock();
   return error;
