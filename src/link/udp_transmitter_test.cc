@@ -126,6 +126,38 @@ TEST_F(UdpTransmitterTest, TheHopLimitIsOnTheWireAndBatchesDoNotMixThem) {
   }
 }
 
+class TrafficClasses final : public DatagramHandler {
+ public:
+  void on_datagram(const Datagram& datagram) override { seen.push_back(datagram.traffic_class); }
+  void on_consumed(const wire::Gid&, uint16_t, uint32_t) override {}
+  std::vector<int> seen;
+};
+
+TEST_F(UdpTransmitterTest, TheTrafficClassIsOnTheWireAndBatchesDoNotMixThem) {
+  const std::array<uint8_t, 512> payload{};
+  for (const uint8_t traffic_class : std::to_array<uint8_t>({0, 0, 0x20, 0x20, 0x68, 0})) {
+    path_.traffic_class = traffic_class;
+    send_as_is(payload);
+  }
+  const std::span<const uint8_t> all(payload);
+  for (const uint8_t traffic_class : std::to_array<uint8_t>({0x20, 0x68})) {
+    path_.traffic_class = traffic_class;
+    transmitter_->send_run({.path = &path_,
+                            .first = {.opcode = 0x07},
+                            .payload = {&all, 1},
+                            .packet_payload = 256,
+                            .packets = 2});
+  }
+  transmitter_->flush();
+  EXPECT_EQ(transmitter_->counters().errors, 0U);
+  EXPECT_EQ(transmitter_->counters().sends, sockets_->gso ? 6U : 10U);
+  UdpReceiver receiver;
+  TrafficClasses classes;
+  while (receiver.receive(sockets_->receive.get(), Family::kIpv4, classes,
+                          UdpReceiver::Ask::kBatch) > 0) {}
+  EXPECT_EQ(classes.seen, (std::vector<int>{0, 0, 0x20, 0x20, 0x68, 0, 0x20, 0x20, 0x68, 0x68}));
+}
+
 // An address was taken away while queue pairs used it (EINVAL, with IPv6). That is no reason to
 // send one by one to everybody else.
 TEST_F(UdpTransmitterTest, AnAddressThatIsGoneDoesNotEndBatches) {

@@ -182,6 +182,41 @@ TEST_F(VisibilityTest, AScatterOverSeveralEntries) {
          });
 }
 
+// What ThreadSanitizer can see of the release: the program acquires the whole final unit, then
+// reads the other bytes plainly. Without the release that is a data race.
+TEST_F(VisibilityTest, AProgramThatAcquiresTheFinalUnitReadsTheRestPlainly) {
+  constexpr size_t kBody = 96;
+  const auto message_ends_in = [&]<typename Unit>(Unit) {
+    std::atomic<uint64_t> seen{0};  // by release: the arena, for the next round
+    uint64_t wrong = 0;
+    constexpr uint8_t kRounds = 50;
+    std::atomic_ref<Unit> flag(*reinterpret_cast<Unit*>(arena_ + kBody));
+    flag.store(0, std::memory_order_relaxed);
+    std::thread program([&] {
+      for (uint8_t value = 1; value <= kRounds; ++value) {
+        Unit expected = 0;
+        std::memset(&expected, value, sizeof expected);
+        for (int spins = 0; flag.load(std::memory_order_acquire) != expected; ++spins) {
+          if (spins % 64 == 63) std::this_thread::yield();
+        }
+        wrong += kBody - static_cast<size_t>(std::count(arena_, arena_ + kBody, value));
+        seen.store(value, std::memory_order_release);
+      }
+    });
+    for (uint8_t value = 1; value <= kRounds; ++value) {
+      store(arena_, std::vector<uint8_t>(kBody + sizeof(Unit), value), true);
+      (void)await(seen, value);
+    }
+    program.join();
+    EXPECT_EQ(wrong, 0u);
+  };
+  message_ends_in(uint64_t{});
+  message_ends_in(uint32_t{});
+  message_ends_in(uint16_t{});
+  message_ends_in(uint8_t{});
+  std::memcpy(expected_, arena_, sizeof arena_);
+}
+
 // A word that ends a message, or is one, is never seen half written.
 TEST_F(VisibilityTest, AnAlignedWordIsNeverTorn) {
   for (const size_t n : {8, 16, 40, 4096}) {

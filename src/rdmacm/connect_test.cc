@@ -56,6 +56,33 @@ TEST_F(RdmacmConnect, WithPrivateDataBothWaysAndMessagesThenAnEnd) {
   EXPECT_EQ(state_of(asked.id->qp), IBV_QPS_ERR);
 }
 
+// What the passive side can take or wants to ask bounds the active side's queue pair.
+TEST_F(RdmacmConnect, TheAnswerBoundsReadsAndAtomics) {
+  const auto limits_of = [](ibv_qp* qp) {
+    ibv_qp_attr attr{};
+    ibv_qp_init_attr init{};
+    EXPECT_EQ(ibv_query_qp(qp, &attr, IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_MAX_DEST_RD_ATOMIC, &init),
+              0);
+    return std::pair<int, int>(attr.max_rd_atomic, attr.max_dest_rd_atomic);
+  };
+  rdma_cm_id* const listener = listen(at("127.0.0.1"));
+  rdma_cm_id* const active = resolve(of_listener(listener));
+  rdma_conn_param params = saying("");
+  params.initiator_depth = 6;
+  params.responder_resources = 5;
+  ASSERT_EQ(rdma_connect(active, &params), 0);
+  const Told asked = expect(RDMA_CM_EVENT_CONNECT_REQUEST);
+  add_qp(asked.id);
+  rdma_conn_param reply = saying("");
+  reply.initiator_depth = 2;
+  reply.responder_resources = 3;
+  ASSERT_EQ(rdma_accept(asked.id, &reply), 0);
+  expect(RDMA_CM_EVENT_ESTABLISHED);
+  expect(RDMA_CM_EVENT_ESTABLISHED);
+  EXPECT_EQ(limits_of(active->qp), std::pair(3, 2));
+  EXPECT_EQ(limits_of(asked.id->qp), std::pair(2, 3));
+}
+
 TEST_F(RdmacmConnect, OverIpv6) {
   const Connected both = connect(listen(at("::1")));
   EXPECT_EQ(rdma_get_peer_addr(both.passive)->sa_family, AF_INET6);
