@@ -7,12 +7,14 @@
 #include <cstring>
 #include <memory>
 #include <string_view>
+#include <vector>
 
 #include <dirent.h>
 #include <fcntl.h>
 #include <sched.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -37,6 +39,28 @@ using Done = Result<void, std::string>;
   return {};
 }
 
+// What is mounted later outside appears inside; never the other way round.
+[[nodiscard]] Done detach_mounts() {
+  if (::mount("none", "/", nullptr, MS_REC | MS_SLAVE, nullptr) != 0) return refused("mounts");
+  return {};
+}
+
+// The same from a root that is no mount point (a chroot): the mount that has it can be named from
+// the root of all alone. That is above a current directory which is outside the root.
+[[nodiscard]] Done detach_mounts_around_root() {
+  const UniqueFd root(::open("/", O_PATH | O_DIRECTORY | O_CLOEXEC));
+  const UniqueFd current(::open(".", O_PATH | O_DIRECTORY | O_CLOEXEC));
+  if (!root.valid() || !current.valid()) return refused("/");
+  if (::fchdir(root.get()) != 0 || ::chroot("/dev") != 0) return refused("chroot");
+  constexpr int kDeepest = 200;
+  for (int i = 0; i < kDeepest; ++i) (void)!::chdir("..");
+  auto done = ::chroot(".") == 0 ? detach_mounts() : Done(refused("chroot"));
+  if (::fchdir(root.get()) != 0 || ::chroot(".") != 0 || ::fchdir(current.get()) != 0) {
+    return refused("back to the root");
+  }
+  return done;
+}
+
 // Root needs no user namespace, and keeps its powers without one. Anybody else gets one in which
 // they are themselves, and nobody else is anybody.
 [[nodiscard]] Done separate() {
@@ -53,9 +77,9 @@ using Done = Result<void, std::string>;
       return done;
     }
   }
-  // What is mounted later outside appears inside; never the other way round.
-  if (::mount("none", "/", nullptr, MS_REC | MS_SLAVE, nullptr) != 0) return refused("mounts");
-  return {};
+  auto done = detach_mounts();
+  if (!done && errno == EINVAL) return detach_mounts_around_root();
+  return done;
 }
 
 struct CloseDirectory {
@@ -113,9 +137,13 @@ using Directory = std::unique_ptr<DIR, CloseDirectory>;
   switch (node.type) {
     case TreeNode::Type::kDirectory:
       return ::mkdir(path.c_str(), 0755) == 0 ? Done{} : refused(path);
-    case TreeNode::Type::kFile:   return write_file(path, node.content, O_CREAT | O_EXCL);
+    case TreeNode::Type::kFile: return write_file(path, node.content, O_CREAT | O_EXCL);
+    case TreeNode::Type::kLink:
+      return ::symlink(node.content.c_str(), path.c_str()) == 0 ? Done{} : refused(path);
     case TreeNode::Type::kDevice: break;
   }
+  // Root may make one, where the device it is like is missing.
+  if (::mknod(path.c_str(), S_IFCHR | 0666, makedev(1, 3)) == 0) return {};
   if (auto done = write_file(path, "", O_CREAT | O_EXCL); !done) return done;
   const bool bound = ::mount("/dev/null", path.c_str(), nullptr, MS_BIND, nullptr) == 0;
   return bound ? Done{} : refused(path);
@@ -128,24 +156,39 @@ using Directory = std::unique_ptr<DIR, CloseDirectory>;
   return {};
 }
 
+// The directories that have our names, or, in a root without them, the one that has them.
+[[nodiscard]] Result<std::vector<std::string>, std::string> cover_all() {
+  std::vector<std::string> covered;
+  for (const std::string directory : {"/sys/class", "/sys/devices", "/dev"}) {
+    const bool missing = ::access(directory.c_str(), F_OK) != 0;
+    const std::string place = missing && directory != "/dev" ? "/sys" : directory;
+    if (std::ranges::find(covered, place) == covered.end()) {
+      if (auto done = cover(place); !done) return fail(done.error());
+      covered.push_back(place);
+    }
+    if (missing && ::mkdir(directory.c_str(), 0755) != 0) return refused(directory);
+  }
+  return covered;
+}
+
+[[nodiscard]] Done build(const identity::Tree& tree) {
+  const auto covered = cover_all();
+  if (!covered) return fail(covered.error());
+  for (const auto& [path, node] : tree.nodes()) {
+    if (auto done = put(path, node); !done) return done;
+  }
+  for (const std::string& directory : *covered) {
+    if (auto done = close_up(directory); !done) return done;
+  }
+  return {};
+}
+
 }  // namespace
 
 Done enter_namespace_view(const identity::Tree& tree) {
   if (auto done = separate(); !done) return done;
   const mode_t mask = ::umask(0);
-  const auto build = [&]() -> Done {
-    for (const char* const directory : {"/sys/class", "/dev"}) {
-      if (auto done = cover(directory); !done) return done;
-    }
-    for (const auto& [path, node] : tree.nodes()) {
-      if (auto done = put(path, node); !done) return done;
-    }
-    for (const char* const directory : {"/sys/class", "/dev"}) {
-      if (auto done = close_up(directory); !done) return done;
-    }
-    return {};
-  };
-  auto done = build();
+  auto done = build(tree);
   ::umask(mask);
   return done;
 }

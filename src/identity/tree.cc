@@ -63,6 +63,9 @@ class Builder {
     file(path, format(pattern, value));
   }
   void directory(const std::string& path) { tree_.add(path, {}); }
+  void link(const std::string& path, const std::string& target) {
+    tree_.add(path, {.type = TreeNode::Type::kLink, .content = target});
+  }
   void device(const std::string& path) { tree_.add(path, {.type = TreeNode::Type::kDevice}); }
 
  private:
@@ -79,12 +82,32 @@ void add_numbers(Builder& to, const std::string& at, const Settings& settings) {
   to.file(at + "/hca_type", who.type);
   to.file(at + "/board_id", who.board);
   to.number(at + "/hw_rev", "0x%x", who.hardware_version);
-  to.number(at + "/device/vendor", "0x%04x", who.vendor_id);
-  to.number(at + "/device/device", "0x%04x", who.part_id);
+}
+
+// What the kernel has of a PCI function.
+void add_function(Builder& to, const std::string& at, const Settings& settings,
+                  const device::GidTable& gids) {
+  const Identity who = identity_of(settings.kind);
+  to.number(at + "/vendor", "0x%04x", who.vendor_id);
+  to.number(at + "/device", "0x%04x", who.part_id);
   const long cpus = std::max(::sysconf(_SC_NPROCESSORS_CONF), 1L);
-  to.file(at + "/device/numa_node", "-1");
-  to.file(at + "/device/local_cpus", cpu_mask(cpus));
-  to.file(at + "/device/local_cpulist", cpus == 1 ? "0" : format("0-%ld", cpus - 1));
+  to.file(at + "/numa_node", "-1");
+  to.file(at + "/local_cpus", cpu_mask(cpus));
+  to.file(at + "/local_cpulist", cpus == 1 ? "0" : format("0-%ld", cpus - 1));
+  for (const device::GidEntry& entry : gids.entries()) {
+    if (!entry.gid.is_zero()) to.directory(at + "/net/" + entry.interface);
+  }
+}
+
+// The directory of one of the function's devices, and the link to it in its class.
+[[nodiscard]] std::string add_to_class(Builder& to, const std::string& class_name,
+                                       const std::string& name) {
+  const std::string within = '/' + class_name + '/' + name;
+  const std::string at = std::string(kDeviceRoot) + within;
+  to.link("/sys/class" + within, "../../devices/verbena" + within);
+  to.link(at + "/device", "../../../verbena");
+  to.link(at + "/subsystem", "../../../../class/" + class_name);
+  return at;
 }
 
 void add_port(Builder& to, const std::string& at) {
@@ -150,22 +173,20 @@ std::vector<std::string> Tree::names_in(std::string_view directory) const {
 Tree make_tree(const Settings& settings, const device::GidTable& gids) {
   Tree tree;
   Builder to(tree);
-  const std::string device = "/sys/class/infiniband/" + settings.device_name;
+  add_function(to, std::string(kDeviceRoot), settings, gids);
+  const std::string device = add_to_class(to, "infiniband", settings.device_name);
   add_numbers(to, device, settings);
-  for (const device::GidEntry& entry : gids.entries()) {
-    if (!entry.gid.is_zero()) to.directory(device + "/device/net/" + entry.interface);
-  }
   const std::string port = device + "/ports/" + std::to_string(kPortNumber);
   add_port(to, port);
   add_gids(to, port, gids);
 
   const std::string name = kUverbsName;
-  const std::string verbs = "/sys/class/infiniband_verbs/";
-  to.file(verbs + "abi_version", "6");
-  to.file(verbs + name + "/ibdev", settings.device_name);
-  to.file(verbs + name + "/abi_version", "1");
+  const std::string verbs = add_to_class(to, "infiniband_verbs", name);
+  to.file("/sys/class/infiniband_verbs/abi_version", "6");
+  to.file(verbs + "/ibdev", settings.device_name);
+  to.file(verbs + "/abi_version", "1");
   // The null device's, for that is what the device node is.
-  to.file(verbs + name + "/dev", "1:3");
+  to.file(verbs + "/dev", "1:3");
   to.device("/dev/infiniband/" + name);
   return tree;
 }

@@ -15,16 +15,19 @@
 
 namespace verbena::identity {
 
-// What we show in place of what the host has there.
-inline constexpr std::array<std::string_view, 3> kShownRoots{
-    "/sys/class/infiniband", "/sys/class/infiniband_verbs", "/dev/infiniband"};
+// What we show in place of what the host has there. As the kernel does it, the entries of a class
+// are links to the device's own directory.
+inline constexpr std::string_view kDeviceRoot = "/sys/devices/verbena";
+inline constexpr std::array<std::string_view, 4> kShownRoots{
+    "/sys/class/infiniband", "/sys/class/infiniband_verbs", kDeviceRoot, "/dev/infiniband"};
 // What is not there for a program, whatever the host has: management datagrams.
 inline constexpr std::array<std::string_view, 2> kHiddenRoots{"/sys/class/infiniband_mad",
                                                               "/sys/class/infiniband_cm"};
 
 struct TreeNode {
-  // A device is a character device that is like /dev/null.
-  enum class Type : uint8_t { kDirectory, kFile, kDevice };
+  // A device is a character device that is like /dev/null. A link's content is where it leads to,
+  // relative to the directory it is in.
+  enum class Type : uint8_t { kDirectory, kFile, kDevice, kLink };
   Type type = Type::kDirectory;
   std::string content = {};
 };
@@ -33,7 +36,8 @@ class Tree {
  public:
   void add(const std::string& path, TreeNode node);  // and the directories above, from a root on
 
-  // Null: not there. Paths have no "." or "..", and no '/' at the end.
+  // Null: not there. Paths have no "." or "..", no '/' at the end, and lead through no links:
+  // resolve.h makes such ones.
   [[nodiscard]] const TreeNode* find(std::string_view path) const;
   // The names in a directory, sorted.
   [[nodiscard]] std::vector<std::string> names_in(std::string_view directory) const;

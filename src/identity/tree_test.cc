@@ -27,7 +27,9 @@ std::string text(const Tree& tree, const std::string& path) {
 TEST(Tree, ShowsTheDevice) {
   const Tree tree = tree_for("verbena");
   EXPECT_THAT(tree.names_in("/sys/class/infiniband"), ElementsAre("verbena0"));
-  const std::string device = "/sys/class/infiniband/verbena0";
+  EXPECT_EQ(text(tree, "/sys/class/infiniband/verbena0"),
+            "../../devices/verbena/infiniband/verbena0");
+  const std::string device = "/sys/devices/verbena/infiniband/verbena0";
   EXPECT_EQ(text(tree, device + "/node_type"), "1: CA\n");
   EXPECT_EQ(text(tree, device + "/ports/1/state"), "4: ACTIVE\n");
   EXPECT_EQ(text(tree, device + "/ports/1/gids/0"), "0000:0000:0000:0000:0000:ffff:7f00:0001\n");
@@ -35,16 +37,16 @@ TEST(Tree, ShowsTheDevice) {
   EXPECT_EQ(text(tree, device + "/ports/1/gid_attrs/types/0"), "RoCE v2\n");
   EXPECT_EQ(text(tree, device + "/ports/1/gid_attrs/ndevs/0"), "lo\n");
   EXPECT_THAT(tree.names_in(device + "/ports/1/gid_attrs/types"), ElementsAre("0"));
-  EXPECT_THAT(tree.names_in(device + "/device/net"), ElementsAre("lo"));
-  EXPECT_EQ(text(tree, "/sys/class/infiniband_verbs/uverbs0/ibdev"), "verbena0\n");
+  EXPECT_THAT(tree.names_in("/sys/devices/verbena/net"), ElementsAre("lo"));
+  EXPECT_EQ(text(tree, "/sys/devices/verbena/infiniband_verbs/uverbs0/ibdev"), "verbena0\n");
   ASSERT_NE(tree.find("/dev/infiniband/uverbs0"), nullptr);
   EXPECT_EQ(tree.find("/dev/infiniband/uverbs0")->type, TreeNode::Type::kDevice);
 }
 
 TEST(Tree, ShowsAConnectXWithBothKindsOfGids) {
   const Tree tree = tree_for("connectx");
-  const std::string device = "/sys/class/infiniband/mlx5_0";
-  EXPECT_EQ(text(tree, device + "/device/vendor"), "0x02c9\n");
+  const std::string device = "/sys/devices/verbena/infiniband/mlx5_0";
+  EXPECT_EQ(text(tree, "/sys/devices/verbena/vendor"), "0x02c9\n");
   EXPECT_EQ(text(tree, device + "/hca_type"), "MT4119\n");
   EXPECT_EQ(text(tree, device + "/ports/1/gid_attrs/types/0"), "IB/RoCE v1\n");
   EXPECT_EQ(text(tree, device + "/ports/1/gid_attrs/types/1"), "RoCE v2\n");

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/unique_fd.h"
+#include "preload/locate.h"
 #include "preload/next.h"
 #include "preload/shown.h"
 
@@ -107,8 +108,9 @@ template <typename Entry>
 }  // namespace
 
 VERBENA_EXPORT DIR* opendir(const char* path) {
-  if (const auto shown = ours(AT_FDCWD, path)) return open_directory(*shown);
-  return NEXT(opendir)(path);
+  const Place place = locate(AT_FDCWD, path);
+  if (place) return open_directory(place.path());
+  return NEXT(opendir)(place.for_kernel(path));
 }
 VERBENA_EXPORT DIR* fdopendir(int fd) {
   if (auto shown = directory_of(fd)) return open_stream(std::move(*shown), verbena::UniqueFd(fd));
@@ -129,6 +131,24 @@ VERBENA_EXPORT dirent64* readdir64(DIR* directory) {
   if (stream == nullptr) return NEXT(readdir64)(directory);
   return reinterpret_cast<dirent64*>(read_entry(*stream));
 }
+// As readdir() does it, into the caller's room. NOLINTBEGIN(readability-non-const-parameter)
+VERBENA_EXPORT int readdir_r(DIR* directory, dirent* entry, dirent** result) {
+  Stream* const stream = stream_of(directory);
+  if (stream == nullptr) return NEXT(readdir_r)(directory, entry, result);
+  const dirent* const next = read_entry(*stream);
+  *result = next == nullptr ? nullptr : entry;
+  if (next != nullptr) *entry = *next;
+  return 0;
+}
+VERBENA_EXPORT int readdir64_r(DIR* directory, dirent64* entry, dirent64** result) {
+  Stream* const stream = stream_of(directory);
+  if (stream == nullptr) return NEXT(readdir64_r)(directory, entry, result);
+  const dirent* const next = read_entry(*stream);
+  *result = next == nullptr ? nullptr : entry;
+  if (next != nullptr) std::memcpy(static_cast<void*>(entry), next, sizeof *next);
+  return 0;
+}
+// NOLINTEND(readability-non-const-parameter)
 VERBENA_EXPORT void rewinddir(DIR* directory) {
   Stream* const stream = stream_of(directory);
   if (stream == nullptr) return NEXT(rewinddir)(directory);
@@ -149,11 +169,13 @@ VERBENA_EXPORT int dirfd(DIR* directory) {
 }
 VERBENA_EXPORT int scandir(const char* path, dirent*** list, int (*wanted)(const dirent*),
                            int (*order)(const dirent**, const dirent**)) {
-  if (const auto shown = ours(AT_FDCWD, path)) return scan(*shown, list, wanted, order);
-  return NEXT(scandir)(path, list, wanted, order);
+  const Place place = locate(AT_FDCWD, path);
+  if (place) return scan(place.path(), list, wanted, order);
+  return NEXT(scandir)(place.for_kernel(path), list, wanted, order);
 }
 VERBENA_EXPORT int scandir64(const char* path, dirent64*** list, int (*wanted)(const dirent64*),
                              int (*order)(const dirent64**, const dirent64**)) {
-  if (const auto shown = ours(AT_FDCWD, path)) return scan(*shown, list, wanted, order);
-  return NEXT(scandir64)(path, list, wanted, order);
+  const Place place = locate(AT_FDCWD, path);
+  if (place) return scan(place.path(), list, wanted, order);
+  return NEXT(scandir64)(place.for_kernel(path), list, wanted, order);
 }

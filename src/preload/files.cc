@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include "preload/locate.h"
 #include "preload/next.h"
 #include "preload/shown.h"
 
@@ -25,6 +26,10 @@ namespace {
     va_end(arguments);                          \
   }
 
+[[nodiscard]] Follow follow_by(int flags) {
+  return (flags & O_NOFOLLOW) != 0 ? Follow::kNotTheLast : Follow::kAll;
+}
+
 [[nodiscard]] FILE* stream_of(const std::string& path, const char* mode) {
   if (std::strpbrk(mode, "wa+") != nullptr) {
     errno = EACCES;
@@ -41,23 +46,27 @@ namespace {
 
 VERBENA_EXPORT int open(const char* path, int flags, ...) {
   MODE_AFTER(flags)
-  if (const auto shown = ours(AT_FDCWD, path)) return open_shown(*shown, flags);
-  return NEXT(open)(path, flags, mode);
+  const Place place = locate(AT_FDCWD, path, follow_by(flags));
+  if (place) return open_shown(place.path(), flags);
+  return NEXT(open)(place.for_kernel(path), flags, mode);
 }
 VERBENA_EXPORT int open64(const char* path, int flags, ...) {
   MODE_AFTER(flags)
-  if (const auto shown = ours(AT_FDCWD, path)) return open_shown(*shown, flags);
-  return NEXT(open64)(path, flags, mode);
+  const Place place = locate(AT_FDCWD, path, follow_by(flags));
+  if (place) return open_shown(place.path(), flags);
+  return NEXT(open64)(place.for_kernel(path), flags, mode);
 }
 VERBENA_EXPORT int openat(int directory, const char* path, int flags, ...) {
   MODE_AFTER(flags)
-  if (const auto shown = ours(directory, path)) return open_shown(*shown, flags);
-  return NEXT(openat)(directory, path, flags, mode);
+  const Place place = locate(directory, path, follow_by(flags));
+  if (place) return open_shown(place.path(), flags);
+  return NEXT(openat)(directory, place.for_kernel(path), flags, mode);
 }
 VERBENA_EXPORT int openat64(int directory, const char* path, int flags, ...) {
   MODE_AFTER(flags)
-  if (const auto shown = ours(directory, path)) return open_shown(*shown, flags);
-  return NEXT(openat64)(directory, path, flags, mode);
+  const Place place = locate(directory, path, follow_by(flags));
+  if (place) return open_shown(place.path(), flags);
+  return NEXT(openat64)(directory, place.for_kernel(path), flags, mode);
 }
 
 // What the headers make of calls without a mode under _FORTIFY_SOURCE.
@@ -69,27 +78,33 @@ extern "C" int __openat64_2(int, const char*, int);
 // NOLINTEND(readability-identifier-naming)
 
 VERBENA_EXPORT int __open_2(const char* path, int flags) {
-  if (const auto shown = ours(AT_FDCWD, path)) return open_shown(*shown, flags);
-  return NEXT(__open_2)(path, flags);
+  const Place place = locate(AT_FDCWD, path, follow_by(flags));
+  if (place) return open_shown(place.path(), flags);
+  return NEXT(__open_2)(place.for_kernel(path), flags);
 }
 VERBENA_EXPORT int __open64_2(const char* path, int flags) {
-  if (const auto shown = ours(AT_FDCWD, path)) return open_shown(*shown, flags);
-  return NEXT(__open64_2)(path, flags);
+  const Place place = locate(AT_FDCWD, path, follow_by(flags));
+  if (place) return open_shown(place.path(), flags);
+  return NEXT(__open64_2)(place.for_kernel(path), flags);
 }
 VERBENA_EXPORT int __openat_2(int directory, const char* path, int flags) {
-  if (const auto shown = ours(directory, path)) return open_shown(*shown, flags);
-  return NEXT(__openat_2)(directory, path, flags);
+  const Place place = locate(directory, path, follow_by(flags));
+  if (place) return open_shown(place.path(), flags);
+  return NEXT(__openat_2)(directory, place.for_kernel(path), flags);
 }
 VERBENA_EXPORT int __openat64_2(int directory, const char* path, int flags) {
-  if (const auto shown = ours(directory, path)) return open_shown(*shown, flags);
-  return NEXT(__openat64_2)(directory, path, flags);
+  const Place place = locate(directory, path, follow_by(flags));
+  if (place) return open_shown(place.path(), flags);
+  return NEXT(__openat64_2)(directory, place.for_kernel(path), flags);
 }
 
 VERBENA_EXPORT FILE* fopen(const char* path, const char* mode) {
-  if (const auto shown = ours(AT_FDCWD, path)) return stream_of(*shown, mode);
-  return NEXT(fopen)(path, mode);
+  const Place place = locate(AT_FDCWD, path);
+  if (place) return stream_of(place.path(), mode);
+  return NEXT(fopen)(place.for_kernel(path), mode);
 }
 VERBENA_EXPORT FILE* fopen64(const char* path, const char* mode) {
-  if (const auto shown = ours(AT_FDCWD, path)) return stream_of(*shown, mode);
-  return NEXT(fopen64)(path, mode);
+  const Place place = locate(AT_FDCWD, path);
+  if (place) return stream_of(place.path(), mode);
+  return NEXT(fopen64)(place.for_kernel(path), mode);
 }

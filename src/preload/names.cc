@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Names of files: links (we have none), real paths, patterns.
+// Names of files: links, real paths, patterns.
+#include <algorithm>
 #include <cerrno>
 #include <climits>
 #include <cstdlib>
@@ -11,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "preload/locate.h"
 #include "preload/next.h"
 #include "preload/shown.h"
 
@@ -18,9 +20,15 @@ using namespace verbena::preload;
 
 namespace {
 
-[[nodiscard]] ssize_t no_link(const std::string& path) {
-  errno = look_up(path) ? EINVAL : ENOENT;
-  return -1;
+[[nodiscard]] ssize_t read_link_shown(const std::string& path, char* out, size_t size) {
+  const auto node = look_up(path);
+  if (!node || node->type != verbena::identity::TreeNode::Type::kLink) {
+    errno = node ? EINVAL : ENOENT;
+    return -1;
+  }
+  const size_t length = std::min(size, node->content.size());
+  std::memcpy(out, node->content.data(), length);
+  return static_cast<ssize_t>(length);
 }
 
 [[nodiscard]] char* real_path(const std::string& path, char* out) {
@@ -41,18 +49,21 @@ void give_functions(Glob& to) {
 }
 
 [[nodiscard]] bool may_be_ours(const char* pattern) {
-  return pattern != nullptr && std::strstr(pattern, "infiniband") != nullptr;
+  return pattern != nullptr &&
+         (verbena::identity::may_lead_to_roots(pattern) || current_directory());
 }
 
 }  // namespace
 
 VERBENA_EXPORT ssize_t readlink(const char* path, char* out, size_t size) {
-  if (const auto shown = ours(AT_FDCWD, path)) return no_link(*shown);
-  return NEXT(readlink)(path, out, size);
+  const Place place = locate(AT_FDCWD, path, Follow::kNotTheLast);
+  if (place) return read_link_shown(place.path(), out, size);
+  return NEXT(readlink)(place.for_kernel(path), out, size);
 }
 VERBENA_EXPORT ssize_t readlinkat(int directory, const char* path, char* out, size_t size) {
-  if (const auto shown = ours(directory, path)) return no_link(*shown);
-  return NEXT(readlinkat)(directory, path, out, size);
+  const Place place = locate(directory, path, Follow::kNotTheLast);
+  if (place) return read_link_shown(place.path(), out, size);
+  return NEXT(readlinkat)(directory, place.for_kernel(path), out, size);
 }
 
 // What the headers make of these under _FORTIFY_SOURCE.
@@ -63,26 +74,31 @@ extern "C" char* __realpath_chk(const char*, char*, size_t);
 // NOLINTEND(readability-identifier-naming)
 
 VERBENA_EXPORT ssize_t __readlink_chk(const char* path, char* out, size_t size, size_t room) {
-  if (const auto shown = ours(AT_FDCWD, path)) return no_link(*shown);
-  return NEXT(__readlink_chk)(path, out, size, room);
+  const Place place = locate(AT_FDCWD, path, Follow::kNotTheLast);
+  if (place && size <= room) return read_link_shown(place.path(), out, size);
+  return NEXT(__readlink_chk)(place.for_kernel(path), out, size, room);
 }
 VERBENA_EXPORT ssize_t __readlinkat_chk(int directory, const char* path, char* out, size_t size,
                                         size_t room) {
-  if (const auto shown = ours(directory, path)) return no_link(*shown);
-  return NEXT(__readlinkat_chk)(directory, path, out, size, room);
+  const Place place = locate(directory, path, Follow::kNotTheLast);
+  if (place && size <= room) return read_link_shown(place.path(), out, size);
+  return NEXT(__readlinkat_chk)(directory, place.for_kernel(path), out, size, room);
 }
 
 VERBENA_EXPORT char* realpath(const char* path, char* out) {
-  if (const auto shown = ours(AT_FDCWD, path)) return real_path(*shown, out);
-  return NEXT(realpath)(path, out);
+  const Place place = locate(AT_FDCWD, path);
+  if (place) return real_path(place.path(), out);
+  return NEXT(realpath)(place.for_kernel(path), out);
 }
 VERBENA_EXPORT char* __realpath_chk(const char* path, char* out, size_t room) {
-  if (const auto shown = ours(AT_FDCWD, path)) return real_path(*shown, out);
-  return NEXT(__realpath_chk)(path, out, room);
+  const Place place = locate(AT_FDCWD, path);
+  if (place && room >= PATH_MAX) return real_path(place.path(), out);
+  return NEXT(__realpath_chk)(place.for_kernel(path), out, room);
 }
 VERBENA_EXPORT char* canonicalize_file_name(const char* path) {
-  if (const auto shown = ours(AT_FDCWD, path)) return real_path(*shown, nullptr);
-  return NEXT(canonicalize_file_name)(path);
+  const Place place = locate(AT_FDCWD, path);
+  if (place) return real_path(place.path(), nullptr);
+  return NEXT(canonicalize_file_name)(place.for_kernel(path));
 }
 
 VERBENA_EXPORT int glob(const char* pattern, int flags, int (*on_error)(const char*, int),

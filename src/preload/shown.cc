@@ -2,18 +2,14 @@
 #include "preload/shown.h"
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <cerrno>
-#include <cstdio>
-#include <cstring>
 #include <ctime>
 #include <memory>
 #include <mutex>
 #include <string_view>
 
 #include <fcntl.h>
-#include <linux/limits.h>
 #include <pthread.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -28,13 +24,11 @@ namespace {
 using identity::Tree;
 using identity::TreeNode;
 
-// How the memory that stands for a directory is named: the kernel shows it in /proc/self/fd.
-constexpr std::string_view kDirectoryMark = "verbena:";
-constexpr std::string_view kMemoryPrefix = "/memfd:verbena:";
-constexpr std::string_view kMemorySuffix = " (deleted)";
+// How the memory is named that stands for a file or directory: the kernel shows it in
+// /proc/self/fd.
+constexpr std::string_view kMark = "verbena:";
 
-// Set by the first directory that is opened: until then no descriptor need be looked at.
-std::atomic<bool> directory_was_opened = false;
+std::atomic<bool> opened = false;
 
 struct State {
   std::mutex mutex;
@@ -67,41 +61,14 @@ State& state() {
   return of.tree;
 }
 
-[[nodiscard]] bool is_at_or_under(std::string_view path, std::string_view root) {
-  return path.starts_with(root) && (path.size() == root.size() || path[root.size()] == '/');
-}
-
-[[nodiscard]] bool is_ours(std::string_view path) {
-  const auto under = [&](std::string_view root) { return is_at_or_under(path, root); };
-  return std::ranges::any_of(identity::kShownRoots, under) ||
-         std::ranges::any_of(identity::kHiddenRoots, under);
-}
-
-// By the text alone: what we show has no symbolic links, and what leads to it in /sys and /dev has
-// none either.
-[[nodiscard]] std::string without_dots(std::string_view path) {
-  std::string plain;
-  while (!path.empty()) {
-    const size_t end = std::min(path.find('/'), path.size());
-    const std::string_view part = path.substr(0, end);
-    path.remove_prefix(std::min(end + 1, path.size()));
-    if (part.empty() || part == ".") continue;
-    if (part == "..") {
-      plain.erase(std::min(plain.rfind('/'), plain.size()));
-    } else {
-      plain += '/';
-      plain += part;
-    }
-  }
-  return plain;
-}
-
 [[nodiscard]] int fail_with(int error) {
   errno = error;
   return -1;
 }
 
-[[nodiscard]] int make_memory(const std::string& name, const std::string& content, int flags) {
+[[nodiscard]] int make_memory(const std::string& path, const std::string& content, int flags) {
+  opened.store(true, std::memory_order_relaxed);
+  const std::string name = std::string(kMark) + path;
   const unsigned close_on_exec = (flags & O_CLOEXEC) != 0 ? MFD_CLOEXEC : 0;
   const int fd = ::memfd_create(name.c_str(), MFD_ALLOW_SEALING | close_on_exec);
   if (fd < 0) return -1;
@@ -123,46 +90,13 @@ State& state() {
 
 }  // namespace
 
-std::optional<std::string> directory_of(int fd) {
-  if (fd < 0 || !directory_was_opened.load(std::memory_order_relaxed)) return std::nullopt;
-  const int saved = errno;
-  std::array<char, 32> link;
-  std::snprintf(link.data(), link.size(), "/proc/self/fd/%d", fd);
-  std::array<char, PATH_MAX> target;
-  // The kernel's, for readlink() is one of ours.
-  const long length =
-      ::syscall(SYS_readlinkat, AT_FDCWD, link.data(), target.data(), target.size());
-  errno = saved;
-  if (length <= 0) return std::nullopt;
-  std::string_view name(target.data(), static_cast<size_t>(length));
-  if (!name.starts_with(kMemoryPrefix) || !name.ends_with(kMemorySuffix)) return std::nullopt;
-  name.remove_prefix(kMemoryPrefix.size());
-  name.remove_suffix(kMemorySuffix.size());
-  if (!is_ours(name)) return std::nullopt;
-  return std::string(name);
+identity::Resolved resolve_shown(const std::string& path, identity::Follow follow) {
+  State& shared = state();
+  const std::lock_guard lock(shared.mutex);
+  return identity::resolve(current(shared), path, follow);
 }
 
-std::optional<std::string> ours(int directory, const char* path) {
-  if (path == nullptr || path[0] == 0) return std::nullopt;
-  std::string whole;
-  if (path[0] == '/') {
-    if (std::strstr(path, "/infiniband") == nullptr) return std::nullopt;
-    whole = without_dots(path);
-  } else if (directory == AT_FDCWD) {
-    if (std::strstr(path, "infiniband") == nullptr) return std::nullopt;
-    std::array<char, PATH_MAX> current_directory;
-    if (::syscall(SYS_getcwd, current_directory.data(), current_directory.size()) <= 0) {
-      return std::nullopt;
-    }
-    whole = without_dots(std::string(current_directory.data()) + '/' + path);
-  } else {
-    const auto from = directory_of(directory);
-    if (!from) return std::nullopt;
-    whole = without_dots(*from + '/' + path);
-  }
-  if (!is_ours(whole)) return std::nullopt;
-  return whole;
-}
+bool anything_was_opened() { return opened.load(std::memory_order_relaxed); }
 
 std::optional<TreeNode> look_up(const std::string& path) {
   State& shared = state();
@@ -190,9 +124,9 @@ int open_shown(const std::string& path, int flags) {
       return static_cast<int>(::syscall(SYS_openat, AT_FDCWD, "/dev/null", flags & ~O_CREAT, 0));
     case TreeNode::Type::kDirectory: {
       if (to_write) return fail_with(EISDIR);
-      directory_was_opened.store(true, std::memory_order_relaxed);
-      return make_memory(std::string(kDirectoryMark) + path, "", flags);
+      return make_memory(path, "", flags);
     }
+    case TreeNode::Type::kLink: return fail_with(ELOOP);  // O_NOFOLLOW
     case TreeNode::Type::kFile: break;
   }
   if (to_write) return fail_with(EACCES);
@@ -216,6 +150,10 @@ int stat_shown(const std::string& path, struct stat& out) {
     case TreeNode::Type::kDevice:
       out.st_mode = S_IFCHR | 0666;
       out.st_rdev = makedev(1, 3);
+      break;
+    case TreeNode::Type::kLink:
+      out.st_mode = S_IFLNK | 0777;
+      out.st_size = static_cast<off_t>(node->content.size());
       break;
   }
   out.st_atim.tv_sec = out.st_mtim.tv_sec = out.st_ctim.tv_sec = state().time;

@@ -9,6 +9,7 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
+#include "preload/locate.h"
 #include "preload/next.h"
 #include "preload/shown.h"
 
@@ -22,11 +23,11 @@ namespace {
   return *reinterpret_cast<struct stat*>(out);
 }
 
-// The path of ours that an *at() call means, be it by the descriptor alone.
-[[nodiscard]] std::optional<std::string> ours_at(int directory, const char* path, int flags) {
-  const bool by_descriptor = path == nullptr || path[0] == 0;
-  if ((flags & AT_EMPTY_PATH) != 0 && by_descriptor) return directory_of(directory);
-  return ours(directory, path);
+// What the kernel said about a descriptor, or what we say of one of ours: memory without a name.
+[[nodiscard]] int amend(int result, int fd, struct stat& out) {
+  if (result != 0 || out.st_nlink != 0) return result;
+  const auto shown = shown_by(fd);
+  return shown ? stat_shown(*shown, out) : result;
 }
 
 int statx_shown(const std::string& path, struct statx& out) {
@@ -50,41 +51,44 @@ int statx_shown(const std::string& path, struct statx& out) {
 }  // namespace
 
 VERBENA_EXPORT int stat(const char* path, struct stat* out) {
-  if (const auto shown = ours(AT_FDCWD, path)) return stat_shown(*shown, *out);
-  return NEXT(stat)(path, out);
+  const Place place = locate(AT_FDCWD, path);
+  if (place) return stat_shown(place.path(), *out);
+  return NEXT(stat)(place.for_kernel(path), out);
 }
 VERBENA_EXPORT int stat64(const char* path, struct stat64* out) {
-  if (const auto shown = ours(AT_FDCWD, path)) return stat_shown(*shown, as_stat(out));
-  return NEXT(stat64)(path, out);
+  const Place place = locate(AT_FDCWD, path);
+  if (place) return stat_shown(place.path(), as_stat(out));
+  return NEXT(stat64)(place.for_kernel(path), out);
 }
 VERBENA_EXPORT int lstat(const char* path, struct stat* out) {
-  if (const auto shown = ours(AT_FDCWD, path)) return stat_shown(*shown, *out);
-  return NEXT(lstat)(path, out);
+  const Place place = locate(AT_FDCWD, path, Follow::kNotTheLast);
+  if (place) return stat_shown(place.path(), *out);
+  return NEXT(lstat)(place.for_kernel(path), out);
 }
 VERBENA_EXPORT int lstat64(const char* path, struct stat64* out) {
-  if (const auto shown = ours(AT_FDCWD, path)) return stat_shown(*shown, as_stat(out));
-  return NEXT(lstat64)(path, out);
+  const Place place = locate(AT_FDCWD, path, Follow::kNotTheLast);
+  if (place) return stat_shown(place.path(), as_stat(out));
+  return NEXT(lstat64)(place.for_kernel(path), out);
 }
-VERBENA_EXPORT int fstat(int fd, struct stat* out) {
-  if (const auto shown = directory_of(fd)) return stat_shown(*shown, *out);
-  return NEXT(fstat)(fd, out);
-}
+VERBENA_EXPORT int fstat(int fd, struct stat* out) { return amend(NEXT(fstat)(fd, out), fd, *out); }
 VERBENA_EXPORT int fstat64(int fd, struct stat64* out) {
-  if (const auto shown = directory_of(fd)) return stat_shown(*shown, as_stat(out));
-  return NEXT(fstat64)(fd, out);
+  return amend(NEXT(fstat64)(fd, out), fd, as_stat(out));
 }
 VERBENA_EXPORT int fstatat(int directory, const char* path, struct stat* out, int flags) {
-  if (const auto shown = ours_at(directory, path, flags)) return stat_shown(*shown, *out);
-  return NEXT(fstatat)(directory, path, out, flags);
+  const Place place = locate_with_flags(directory, path, flags);
+  if (place) return stat_shown(place.path(), *out);
+  return NEXT(fstatat)(directory, place.for_kernel(path), out, flags);
 }
 VERBENA_EXPORT int fstatat64(int directory, const char* path, struct stat64* out, int flags) {
-  if (const auto shown = ours_at(directory, path, flags)) return stat_shown(*shown, as_stat(out));
-  return NEXT(fstatat64)(directory, path, out, flags);
+  const Place place = locate_with_flags(directory, path, flags);
+  if (place) return stat_shown(place.path(), as_stat(out));
+  return NEXT(fstatat64)(directory, place.for_kernel(path), out, flags);
 }
 VERBENA_EXPORT int statx(int directory, const char* path, int flags, unsigned mask,
                          struct statx* out) {
-  if (const auto shown = ours_at(directory, path, flags)) return statx_shown(*shown, *out);
-  return NEXT(statx)(directory, path, flags, mask, out);
+  const Place place = locate_with_flags(directory, path, flags);
+  if (place) return statx_shown(place.path(), *out);
+  return NEXT(statx)(directory, place.for_kernel(path), flags, mask, out);
 }
 
 // What programs call that were linked before glibc 2.33.
@@ -100,71 +104,83 @@ extern "C" int __fxstatat64(int, int, const char*, struct stat64*, int);
 // NOLINTEND(readability-identifier-naming)
 
 VERBENA_EXPORT int __xstat(int version, const char* path, struct stat* out) {
-  if (const auto shown = ours(AT_FDCWD, path)) return stat_shown(*shown, *out);
-  return NEXT(__xstat)(version, path, out);
+  const Place place = locate(AT_FDCWD, path);
+  if (place) return stat_shown(place.path(), *out);
+  return NEXT(__xstat)(version, place.for_kernel(path), out);
 }
 VERBENA_EXPORT int __xstat64(int version, const char* path, struct stat64* out) {
-  if (const auto shown = ours(AT_FDCWD, path)) return stat_shown(*shown, as_stat(out));
-  return NEXT(__xstat64)(version, path, out);
+  const Place place = locate(AT_FDCWD, path);
+  if (place) return stat_shown(place.path(), as_stat(out));
+  return NEXT(__xstat64)(version, place.for_kernel(path), out);
 }
 VERBENA_EXPORT int __lxstat(int version, const char* path, struct stat* out) {
-  if (const auto shown = ours(AT_FDCWD, path)) return stat_shown(*shown, *out);
-  return NEXT(__lxstat)(version, path, out);
+  const Place place = locate(AT_FDCWD, path, Follow::kNotTheLast);
+  if (place) return stat_shown(place.path(), *out);
+  return NEXT(__lxstat)(version, place.for_kernel(path), out);
 }
 VERBENA_EXPORT int __lxstat64(int version, const char* path, struct stat64* out) {
-  if (const auto shown = ours(AT_FDCWD, path)) return stat_shown(*shown, as_stat(out));
-  return NEXT(__lxstat64)(version, path, out);
+  const Place place = locate(AT_FDCWD, path, Follow::kNotTheLast);
+  if (place) return stat_shown(place.path(), as_stat(out));
+  return NEXT(__lxstat64)(version, place.for_kernel(path), out);
 }
 VERBENA_EXPORT int __fxstat(int version, int fd, struct stat* out) {
-  if (const auto shown = directory_of(fd)) return stat_shown(*shown, *out);
-  return NEXT(__fxstat)(version, fd, out);
+  return amend(NEXT(__fxstat)(version, fd, out), fd, *out);
 }
 VERBENA_EXPORT int __fxstat64(int version, int fd, struct stat64* out) {
-  if (const auto shown = directory_of(fd)) return stat_shown(*shown, as_stat(out));
-  return NEXT(__fxstat64)(version, fd, out);
+  return amend(NEXT(__fxstat64)(version, fd, out), fd, as_stat(out));
 }
 VERBENA_EXPORT int __fxstatat(int version, int directory, const char* path, struct stat* out,
                               int flags) {
-  if (const auto shown = ours_at(directory, path, flags)) return stat_shown(*shown, *out);
-  return NEXT(__fxstatat)(version, directory, path, out, flags);
+  const Place place = locate_with_flags(directory, path, flags);
+  if (place) return stat_shown(place.path(), *out);
+  return NEXT(__fxstatat)(version, directory, place.for_kernel(path), out, flags);
 }
 VERBENA_EXPORT int __fxstatat64(int version, int directory, const char* path, struct stat64* out,
                                 int flags) {
-  if (const auto shown = ours_at(directory, path, flags)) return stat_shown(*shown, as_stat(out));
-  return NEXT(__fxstatat64)(version, directory, path, out, flags);
+  const Place place = locate_with_flags(directory, path, flags);
+  if (place) return stat_shown(place.path(), as_stat(out));
+  return NEXT(__fxstatat64)(version, directory, place.for_kernel(path), out, flags);
 }
 
 VERBENA_EXPORT int access(const char* path, int mode) {
-  if (const auto shown = ours(AT_FDCWD, path)) return access_shown(*shown, mode);
-  return NEXT(access)(path, mode);
+  const Place place = locate(AT_FDCWD, path);
+  if (place) return access_shown(place.path(), mode);
+  return NEXT(access)(place.for_kernel(path), mode);
 }
 VERBENA_EXPORT int eaccess(const char* path, int mode) {
-  if (const auto shown = ours(AT_FDCWD, path)) return access_shown(*shown, mode);
-  return NEXT(eaccess)(path, mode);
+  const Place place = locate(AT_FDCWD, path);
+  if (place) return access_shown(place.path(), mode);
+  return NEXT(eaccess)(place.for_kernel(path), mode);
 }
 VERBENA_EXPORT int euidaccess(const char* path, int mode) {
-  if (const auto shown = ours(AT_FDCWD, path)) return access_shown(*shown, mode);
-  return NEXT(euidaccess)(path, mode);
+  const Place place = locate(AT_FDCWD, path);
+  if (place) return access_shown(place.path(), mode);
+  return NEXT(euidaccess)(place.for_kernel(path), mode);
 }
 VERBENA_EXPORT int faccessat(int directory, const char* path, int mode, int flags) {
-  if (const auto shown = ours(directory, path)) return access_shown(*shown, mode);
-  return NEXT(faccessat)(directory, path, mode, flags);
+  const Place place = locate_with_flags(directory, path, flags);
+  if (place) return access_shown(place.path(), mode);
+  return NEXT(faccessat)(directory, place.for_kernel(path), mode, flags);
 }
 
 // Of extended attributes there are none; `ls -l` asks.
 VERBENA_EXPORT ssize_t getxattr(const char* path, const char* name, void* value, size_t size) {
-  if (!ours(AT_FDCWD, path)) return NEXT(getxattr)(path, name, value, size);
+  const Place place = locate(AT_FDCWD, path);
+  if (!place) return NEXT(getxattr)(place.for_kernel(path), name, value, size);
   errno = ENOTSUP;
   return -1;
 }
 VERBENA_EXPORT ssize_t lgetxattr(const char* path, const char* name, void* value, size_t size) {
-  if (!ours(AT_FDCWD, path)) return NEXT(lgetxattr)(path, name, value, size);
+  const Place place = locate(AT_FDCWD, path, Follow::kNotTheLast);
+  if (!place) return NEXT(lgetxattr)(place.for_kernel(path), name, value, size);
   errno = ENOTSUP;
   return -1;
 }
 VERBENA_EXPORT ssize_t listxattr(const char* path, char* list, size_t size) {
-  return ours(AT_FDCWD, path) ? 0 : NEXT(listxattr)(path, list, size);
+  const Place place = locate(AT_FDCWD, path);
+  return place ? 0 : NEXT(listxattr)(place.for_kernel(path), list, size);
 }
 VERBENA_EXPORT ssize_t llistxattr(const char* path, char* list, size_t size) {
-  return ours(AT_FDCWD, path) ? 0 : NEXT(llistxattr)(path, list, size);
+  const Place place = locate(AT_FDCWD, path, Follow::kNotTheLast);
+  return place ? 0 : NEXT(llistxattr)(place.for_kernel(path), list, size);
 }

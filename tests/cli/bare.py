@@ -85,6 +85,27 @@ class BareRoot(unittest.TestCase):
         self.assertIn("verbena0", self.inside("verbena", "devices").stdout)
         self.assertIn("LD_PRELOAD", self.inside("verbena", "env").stdout)
 
+    def test_shows_a_namespace(self):
+        # The root is no mount point. Without /sys and /dev there is nothing to show the files over.
+        view = ("verbena", "run", "--view", "namespace", "--")
+        state = "/sys/class/infiniband/verbena0/ports/1/state"
+        refused = self.inside(*view, "cat", state)
+        self.assertEqual((refused.returncode, refused.stdout), (125, ""))
+        os.mkdir(f"{self.root}/sys")
+        os.mkdir(f"{self.root}/dev")
+        if os.geteuid() != 0:
+            self.skipTest("root alone may have mount namespaces in a chroot")
+        # As systemd makes it: what is mounted in one mount namespace appears in the others.
+        script = ('mount --make-rshared / && mount --rbind /proc "$0/proc" && chroot "$0" "$@" && cat /proc/self/mountinfo')
+        shared = call(["unshare", "--mount", "sh", "-c", script, self.root, *view, "cat", state],
+                      env={"PATH": "/bin:/usr/bin:/usr/sbin:/sbin"})
+        self.assertEqual(shared.stderr, "")
+        self.assertRegex(shared.stdout, r"^4: ACTIVE\n")
+        self.assertIn(f"{self.root}/proc", shared.stdout)
+        self.assertNotRegex(shared.stdout, f"{self.root}/(sys|dev)")
+        self.assertEqual(self.inside(*view, "cat", state).stdout, "4: ACTIVE\n")
+        self.assertEqual(os.listdir(f"{self.root}/sys"), [])
+
     def test_says_what_the_store_needs(self):
         help_text = self.inside("verbena", "--help").stdout
         self.assertEqual(help_text, verbena("--help").stdout)

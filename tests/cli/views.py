@@ -15,6 +15,7 @@ import support
 from support import call, verbena
 
 SYS = "/sys/class/infiniband"
+DEVICE = "/sys/devices/verbena"
 
 # Looks at the tree by the ways that Python has, and prints what it saw.
 LOOK = """
@@ -22,6 +23,10 @@ import glob, json, os, stat
 tree = {}
 def see(path):
     status = os.stat(path)
+    if os.path.islink(path):
+        assert os.path.samefile(path, os.path.realpath(path)), path
+        tree[path] = '-> ' + os.readlink(path)
+        return
     assert stat.S_IFMT(os.lstat(path).st_mode) == stat.S_IFMT(status.st_mode), path
     if stat.S_ISDIR(status.st_mode):
         names = sorted(os.listdir(path))
@@ -37,14 +42,19 @@ def see(path):
         tree[path] = 'device %d:%d' % (os.major(status.st_rdev), os.minor(status.st_rdev))
     else:
         assert not os.access(path + '/x', os.F_OK), path
-        tree[path] = open(path).read()
-for root in ('/sys/class/infiniband', '/sys/class/infiniband_verbs', '/dev/infiniband'):
+        with open(path) as file:
+            tree[path] = file.read()
+            assert os.path.samestat(os.fstat(file.fileno()), status), path
+for root in ('/sys/class/infiniband', '/sys/class/infiniband_verbs', '/dev/infiniband', '/sys/devices/verbena'):
     see(root)
 assert os.path.realpath('/sys/class/infiniband/../infiniband/') == '/sys/class/infiniband'
+assert sorted(os.listdir('/sys/class/infiniband/../net')) == sorted(os.listdir('/sys/class/net'))
 fd = os.open('/sys/class/infiniband', os.O_RDONLY | os.O_DIRECTORY)
 assert stat.S_ISDIR(os.fstat(fd).st_mode) and os.listdir(fd) == os.listdir('/sys/class/infiniband')
 name = os.listdir(fd)[0]
 assert os.read(os.open(name + '/node_type', os.O_RDONLY, dir_fd=fd), 100) == b'1: CA\\n'
+assert os.readlink(name, dir_fd=fd) == '../../devices/verbena/infiniband/' + name
+assert os.path.samestat(os.stat('..', dir_fd=fd), os.stat('/sys/class'))
 assert os.stat(name + '/ports', dir_fd=fd).st_ino == os.stat('/sys/class/infiniband/' + name + '/ports').st_ino
 for wrong in (SYS + '/nothing', '/dev/infiniband/uverbs1', '/sys/class/infiniband_mad'):
     assert not os.path.exists(wrong), wrong
@@ -90,7 +100,7 @@ class Views(unittest.TestCase):
             for name, field in (("fw_ver", "fw_ver"), ("node_guid", "node_guid"),
                                 ("sys_image_guid", "sys_image_guid"), ("board_id", "board_id"),
                                 ("device/vendor", "vendor_id")):
-                shown = tree[f"{SYS}/{device}/{name}"].strip()
+                shown = tree[f"{DEVICE}/infiniband/{device}/{name}" if "/" not in name else f"{DEVICE}/vendor"].strip()
                 said = re.search(rf"\t{field}:\s+(\S+)", info).group(1)
                 if name == "device/vendor":
                     shown, said = int(shown, 16), int(said, 16)
@@ -98,36 +108,60 @@ class Views(unittest.TestCase):
             self.assertIn("PORT_ACTIVE (4)", info)
             self.assertIn("LINK_UP (5)", info)
             self.assertIn("2.5 Gbps (1)", info)
-            self.assertEqual(tree[f"{SYS}/{device}/ports/1/rate"], "2.5 Gb/sec (1X SDR)\n")
+            self.assertEqual(tree[f"{DEVICE}/infiniband/{device}/ports/1/rate"], "2.5 Gb/sec (1X SDR)\n")
             self.check_gids(tree, device, options)
 
     def check_gids(self, tree, device, options):
         listed = json.loads(verbena("devices", "--json", *options).stdout)["devices"][0]["ports"][0]["gids"]
-        port = f"{SYS}/{device}/ports/1"
+        port = f"{DEVICE}/infiniband/{device}/ports/1"
         self.assertEqual([str(gid["index"]) for gid in listed],
                          sorted(tree[f"{port}/gid_attrs/types"], key=int))
         for gid in listed:
             index = gid["index"]
             self.assertEqual(tree[f"{port}/gid_attrs/ndevs/{index}"].strip(), gid["interface"])
             self.assertTrue(tree[f"{port}/gid_attrs/types/{index}"].strip().endswith(gid["type"]))
-            self.assertIn(gid["interface"], tree[f"{SYS}/{device}/device/net"])
+            self.assertIn(gid["interface"], tree[f"{DEVICE}/net"])
 
     def test_serve_programs_of_the_distribution(self):
         for view in views():
             for command, wanted in ((["ls", "-l", SYS], "verbena0"),
                                     (["ls", "-l", "/dev/infiniband"], r"crw-rw-rw-.* 1, +3 .*uverbs0"),
                                     (["cat", f"{SYS}/verbena0/ports/1/state"], "4: ACTIVE"),
-                                    (["find", SYS, "-name", "numa_node"], "device/numa_node"),
+                                    (["find", f"{SYS}/verbena0/device/", "-name", "numa_node"], "device/numa_node"),
+                                    (["ls", "-la", SYS], r"verbena0 -> ../../devices/verbena/infiniband/verbena0"),
+                                    (["ls", "-la", f"{SYS}/verbena0/device/"], r" \.\.\n(.*\n)*.* infiniband\n"),
+                                    (["ls", "-laL", SYS], r"drwxr-xr-x .* \.\.\n.* verbena0\n"),
+                                    (["cp", f"{SYS}/verbena0/node_type", "/dev/stdout"], "1: CA"),
                                     (["sh", "-c", f"cat {SYS}/*/node_type < /dev/null"], "1: CA"),
                                     (["sh", "-c", f"cd /sys/class; read x < infiniband/verbena0/ports/1/lid; echo $x"],
                                      "0x0"),
                                     (["sh", "-c", "test -c /dev/infiniband/uverbs0 && echo yes"], "yes"),
                                     (["bash", "-c", f"echo {SYS}/v*/ports/*"], "verbena0/ports/1"),
-                                    (["realpath", f"{SYS}/verbena0/device/.."], f"^{SYS}/verbena0\n"),
+                                    (["realpath", f"{SYS}/verbena0/device/.."], "^/sys/devices\n"),
                                     (["stat", "-c", "%F", "/dev/infiniband/uverbs0"], "character special")):
                 done = verbena("run", "--view", view, "--", *command)
                 self.assertEqual((done.returncode, done.stderr), (0, ""), (view, command))
                 self.assertRegex(done.stdout, wanted, (view, command))
+
+    def test_can_be_the_current_directory(self):
+        script = (f"cd {SYS} && pwd && ls && cd verbena0/ports/1 && pwd && cat state && echo gids/*4 && (cd gids; cat 200)"
+                  " && pwd -P && sh -c 'cat lid; pwd; cd ..; ls; pwd -P' && /bin/pwd && cd ../../device && cat vendor"
+                  " && python3 -c 'import os; print(os.getcwd(), os.path.exists(\"numa_node\"), len(os.listdir(\"..\")) > 2)'"
+                  f" && cd -P ../../class && pwd && test -d net && cd {SYS}/.. && cat infiniband/verbena0/node_type && ! cd infiniband/nothing 2>&1")
+        said = {}
+        for shell in ("dash", "bash"):
+            for view in views():
+                done = verbena("run", "--view", view, "--", shell, "-c", script)
+                self.assertEqual((done.returncode, done.stderr), (0, ""), (view, shell, done.stdout))
+                said[view, shell] = re.sub(r"^.*nothing.*$", "", done.stdout, flags=re.M)
+                self.assertEqual(said[view, shell], said["preload", "dash"])
+        self.assertIn("/sys/devices/verbena/infiniband/verbena0/ports/1\n0x0\n", said["preload", "dash"])
+
+    def test_leave_nothing_of_a_current_directory(self):
+        places = ("/tmp", "/dev/shm", "/var/tmp")
+        verbena("run", "--", "sh", "-c", f"cd {SYS}/verbena0 && kill -9 $$")
+        left = [name for place in places for name in os.listdir(place) if name.startswith("verbena-in")]
+        self.assertEqual(left, [])
 
     def test_leave_the_rest_alone(self):
         for view in views():
@@ -198,6 +232,12 @@ class Views(unittest.TestCase):
             # Folders there are other tests', which run beside this one.
             left = [name for name in os.listdir("/dev/shm") if "verbena" in name and not os.path.isdir(f"/dev/shm/{name}")]
             self.assertEqual(left, [])
+
+    def test_hwloc_finds_the_device(self):
+        support.need_program("lstopo-no-graphics")
+        for view in views():
+            shown = verbena("run", "--view", view, "--", "lstopo-no-graphics", "--of", "console", "--whole-io").stdout
+            self.assertIn('OpenFabrics "verbena0"', shown, view)
 
     def test_ucx_finds_the_device(self):
         support.need_program("ucx_info")
