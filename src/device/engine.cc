@@ -227,17 +227,24 @@ size_t Engine::receive_family(const link::UdpSockets* sockets, link::Family fami
 }
 
 void Engine::lock() {
-  constexpr int kSpins = 100;
+  const auto comes_soon = [this] {
+    constexpr int kSpins = 100;
+    for (int i = 0; i < kSpins; ++i) {
+      if (mutex_.try_lock()) return true;
+      cpu_relax();
+    }
+    return false;
+  };
+  if (lock_wanted_.load(std::memory_order_relaxed) == 0 && comes_soon()) return;
+  // One at a time: a thousand threads that spin and yield would keep the one that has the lock off
+  // its core.
+  const std::lock_guard alone(queue_);
   // A program that does nothing but call in would keep the lock from the helper for ever.
   constexpr int kGiveWay = 1000;
   for (int i = 0; i < kGiveWay && lock_wanted_.load(std::memory_order_relaxed) != 0; ++i) {
     ::sched_yield();
   }
-  for (int i = 0; i < kSpins; ++i) {
-    if (mutex_.try_lock()) return;
-    cpu_relax();
-  }
-  mutex_.lock();
+  if (!comes_soon()) mutex_.lock();
 }
 
 void Engine::settle(Time now, Acks acks) {

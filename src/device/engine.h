@@ -273,6 +273,9 @@ class Engine final : public transport::EventSink,
   EventRouter& router_;
   std::unique_ptr<RandomSource> random_;
   std::mutex mutex_;
+  // Held by the one of those who call in that waits for the lock; the others wait for this. (A
+  // forked child has one thread, which never waits.)
+  std::mutex queue_;
   std::unique_ptr<link::Host> host_;
   std::unique_ptr<memory::Domain> memory_;
   std::unique_ptr<link::UdpTransmitter> transmitter_;

@@ -52,9 +52,14 @@ class PollLease {
   void extend(Time now) {
     if (held(now)) polled_.store(now, std::memory_order_relaxed);
   }
-  // It posted, which may take longer than the lease.
+  // Somebody posted, which may take longer than the lease. It need not be the poller: while many
+  // threads post, that one may be off its core for long. So posts alone keep a lease for a while
+  // only.
   void on_post(Time now) {
-    if (is_recent(now)) polled_.store(now, std::memory_order_relaxed);
+    constexpr int64_t kLeasesByPosts = 20;
+    if (is_recent(now) && now - received_ < kLeasesByPosts * full()) {
+      polled_.store(now, std::memory_order_relaxed);
+    }
   }
   // Its program is about to sleep. Any thread.
   void give_up() { polled_.store(0, std::memory_order_relaxed); }
@@ -71,7 +76,10 @@ class PollLease {
     return before + 1 >= kAwake;
   }
 
-  void on_poll(Time now) { polled_.store(now, std::memory_order_relaxed); }
+  void on_poll(Time now) {
+    received_ = now;
+    polled_.store(now, std::memory_order_relaxed);
+  }
   // The poller brought packets, and has worked on them until now.
   void on_batch(Time now) {
     polled_.store(now, std::memory_order_relaxed);
@@ -118,6 +126,7 @@ class PollLease {
   std::atomic<Duration> length_{kFull};
   std::atomic<Duration> full_{kFull};
   std::atomic<uint32_t> looks_{0};  // since a queue was armed
+  Time received_ = 0;               // when the poller last did
   Time looked_ = 0;                 // the last of them
   Duration look_ = 0;
   int32_t score_ = kNewScore;

@@ -33,6 +33,23 @@ TEST(PollLease, CompletionsAndPostsExtendItButDoNotTakeIt) {
   EXPECT_FALSE(lease.held(kLeaseStart + kMillisecond));
 }
 
+// A thousand threads post, and the one that polls is off its core: the helper must come.
+TEST(PollLease, PostsAloneDoNotKeepItForEver) {
+  PollLease lease;
+  lease.on_poll(kLeaseStart);
+  Time now = kLeaseStart;
+  while (lease.held(now) && now < kLeaseStart + kSecond) {
+    now += PollLease::kFull / 10;
+    lease.on_post(now);
+  }
+  EXPECT_GT(now - kLeaseStart, 5 * kMillisecond) << "a burst of posts is no reason to lose it";
+  EXPECT_LT(now - kLeaseStart, 20 * kMillisecond);
+  lease.on_poll(now);
+  now += PollLease::kFull / 2;
+  lease.on_post(now);
+  EXPECT_TRUE(lease.held(now + PollLease::kFull - 1));
+}
+
 TEST(PollLease, WhereALookTakesLongItIsLonger) {
   PollLease lease;
   for (int i = 0; i < 100; ++i) lease.on_empty_look(500);
