@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A list of 256 pieces without alignment is filled from the network, over and over: by an indirect
-// key, and by what programs do without one (document 004).
+// key, and by the alternatives that programs use without one.
 #pragma once
 
 #include <array>

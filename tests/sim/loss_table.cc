@@ -215,7 +215,7 @@ void print_loss_table() {
       "Link of %llu Gb/s, %lld us one way; one RC queue pair, %u messages posted ahead; loss in "
       "both\n"
       "directions alike. Goodput without loss, then the share of it that remains.\n\n"
-      "| keeps early packets | operation | message | MTU | no loss | 0.1%% | 1%% | 5%% |\n"
+      "| holds early packets | operation | message | MTU | no loss | 0.1%% | 1%% | 5%% |\n"
       "|---|---|---|---|---|---|---|---|\n",
       static_cast<unsigned long long>(kLinkBitsPerSecond / 1'000'000'000),
       static_cast<long long>(kLinkDelay / kMicrosecond), kWorkDepth);
