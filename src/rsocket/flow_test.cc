@@ -79,12 +79,12 @@ class Direction {
 };
 
 TEST(RsocketFlow, BytesComeInOrderWhateverTheInterleaving) {
-  for (uint32_t seed = 1; seed <= 50; ++seed) {
+  for (uint32_t seed = 1; seed <= 20; ++seed) {
     std::mt19937 engine(seed);
     const auto random = [&] { return static_cast<uint32_t>(engine()); };
     Direction way(4096 + random() % 20000, 16 + random() % 30,
                   static_cast<uint16_t>(1 + random() % 40));
-    for (int step = 0; step < 20'000; ++step) {
+    for (int step = 0; step < 6'000; ++step) {
       switch (random() % 5) {
         case 0: way.write(1 + random() % 3000); break;
         case 1: way.deliver_data(); break;
@@ -95,13 +95,13 @@ TEST(RsocketFlow, BytesComeInOrderWhateverTheInterleaving) {
       ASSERT_FALSE(testing::Test::HasFailure()) << "seed " << seed << ", step " << step;
     }
     // Nothing stays behind, and 65,536 messages do not end it.
-    EXPECT_GT(way.total_read, 100'000U) << seed;
+    EXPECT_GT(way.total_read, 30'000U) << seed;
   }
 }
 
 TEST(RsocketFlow, NumbersOfMessagesWrap) {
   Direction way(4096, 16, 16);
-  for (int message = 0; message < 140'000; ++message) {
+  for (int message = 0; message < 70'000; ++message) {
     ASSERT_EQ(way.write(1), 1U) << message;
     way.deliver_data();
     way.read(1);

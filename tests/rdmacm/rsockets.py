@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Runs the distribution's programs that use rsockets on the drop-in libraries, and looks at the device's counters
-whether their bytes went over it."""
+"""Runs the distribution's programs that use rsockets on the drop-in libraries, and programs of TCP with librspreload.so,
+and looks at the device's counters whether their bytes went over it."""
 import filecmp
+import glob
 import json
 import os
 import subprocess
@@ -123,6 +124,111 @@ def run_kill(env, which):
     return problem
 
 
+def preload(env, library, **more):
+    return {**env, "LD_PRELOAD": library, **more}
+
+
+def run_iperf(env, words, least):
+    """iperf3, both ends preloaded. It lists what it carried; the device must have carried as much."""
+    port = str(pairs.free_port())
+    with tempfile.TemporaryDirectory() as folder:
+        counters = os.path.join(folder, "counters")
+        server = start(["iperf3", "-s", "-1", "-p", port], env)
+        client = ["iperf3", "-J", "-c", "127.0.0.1", "-p", port] + words.split()
+        problem = connect(client, {**env, "VERBENA_COUNTERS": counters}, server) or finish(server, "server")
+        stop(server)
+        if not problem and carried(counters) < least:
+            problem = f"the device carried {carried(counters)} bytes of at least {least}"
+        return problem
+
+
+# A server of HTTP that waits with epoll.
+WITH_EPOLL = """
+import asyncio, sys
+async def answer(reader, writer):
+    while (await reader.readline()).strip():
+        pass
+    with open("big", "rb") as file:
+        body = file.read()
+    writer.write(b"HTTP/1.0 200 OK\\r\\nContent-Length: %d\\r\\n\\r\\n" % len(body) + body)
+    await writer.drain()
+    writer.close()
+async def main():
+    server = await asyncio.start_server(answer, "127.0.0.1", int(sys.argv[1]))
+    async with server:
+        await server.serve_forever()
+asyncio.run(main())
+"""
+# One that starts a program for each request, while others are under way.
+WITH_CHILDREN = """
+import http.server, subprocess, sys
+class Handler(http.server.SimpleHTTPRequestHandler):
+    def do_GET(self):
+        for close_fds in (True, False):
+            assert subprocess.run(["echo", "x"], capture_output=True, close_fds=close_fds).stdout == b"x\\n"
+        super().do_GET()
+http.server.ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Handler).serve_forever()
+"""
+
+
+def run_http(env, server_words, at_once=1):
+    """curl fetches a file, perhaps several times at once; it must be whole, and have come over the device."""
+    port = str(pairs.free_port())
+    with tempfile.TemporaryDirectory() as folder:
+        big = os.path.join(folder, "big")
+        with open(big, "wb") as file:
+            file.write(os.urandom(10_000_000))
+        server = start([sys.executable] + server_words + [port], env, cwd=folder)
+        fetch = lambda number: ["curl", "-sS", "-o", os.path.join(folder, f"got{number}"), f"http://127.0.0.1:{port}/big"]
+        counters = lambda number: os.path.join(folder, f"counters{number}")
+        problem = connect(fetch(0), {**env, "VERBENA_COUNTERS": counters(0)}, server)
+        others = [start(fetch(number), {**env, "VERBENA_COUNTERS": counters(number)}) for number in range(1, at_once)]
+        for other in others:
+            problem = problem or finish(other, "client")
+            stop(other)
+        text = stop(server)
+        for number in range(at_once):
+            if not problem and not filecmp.cmp(big, os.path.join(folder, f"got{number}"), shallow=False):
+                problem = f"what came differs:\n{text}"
+            if not problem and carried(counters(number)) < 10_000_000:
+                problem = f"the device carried {carried(counters(number))} bytes of 10000000"
+        return problem
+
+
+def run_without_peer(env):
+    """A server without rsockets: a client that waits in connect() goes on by TCP, and says so."""
+    port = str(pairs.free_port())
+    server = start([sys.executable, "-m", "http.server", "--bind", "127.0.0.1", port], {**env, "LD_PRELOAD": ""})
+    until = time.monotonic() + LISTENS
+    while not pairs.listens(int(port)) and time.monotonic() < until:
+        time.sleep(0.01)
+    script = f"import urllib.request; print(urllib.request.urlopen('http://127.0.0.1:{port}/').status)"
+    said = [subprocess.run([sys.executable, "-c", script], env={**env, **more}, capture_output=True, text=True, timeout=pairs.SECONDS)
+            for more in ({}, {"VERBENA_QUIET": "1"})]
+    stop(server)
+    if [one.stdout for one in said] != ["200\n"] * 2:
+        return f"did not get through: {said}"
+    if "connected by TCP" not in said[0].stderr or said[1].stderr:
+        return f"said something else: {said}"
+    return None
+
+
+def add_preloaded(cases, env):
+    ours = preload(env, "librspreload.so")
+    distributions = "/usr/lib/*-linux-gnu/rsocket/librspreload.so"
+    for words in ("-t 1", "-t 1 -R", "-t 1 -P 4", "-t 1 --bidir", "-n 20M -Z"):
+        cases.append((f"iperf3 {words}", lambda words=words: run_iperf(ours, words, 10_000_000)))
+    for library in glob.glob(distributions):
+        cases.append(("iperf3 rdma-core's-preload", lambda library=library: run_iperf(preload(env, library), "-t 1", 10_000_000)))
+    cases.append(("curl http.server", lambda: run_http(ours, ["-m", "http.server", "--bind", "127.0.0.1"])))
+    cases.append(("curl epoll", lambda: run_http(ours, ["-c", WITH_EPOLL], 4)))
+    cases.append(("curl children", lambda: run_http(ours, ["-c", WITH_CHILDREN], 3)))
+    cases.append(("no rsocket at the peer", lambda: run_without_peer(ours)))
+    forks = preload(env, "librspreload.so", RDMAV_FORK_SAFE="1")
+    for way in ("-T f", "-T s"):
+        cases.append((f"rstream {way}", lambda way=way: run_stream(forks, "rstream", f"-S 5000 -C 1000 -I 5 -T v {way}", 40_000_000)))
+
+
 def main():
     arguments = pairs.arguments(__doc__)
     env = pairs.environment(arguments.libraries)
@@ -138,6 +244,7 @@ def main():
     cases.append(("rcopy", lambda: run_copy(env)))
     for which in ("server", "client"):
         cases.append((f"kill {which}", lambda which=which: run_kill(env, which)))
+    add_preloaded(cases, env)
     return pairs.run_cases(cases, arguments, 2)
 
 
