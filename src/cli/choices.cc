@@ -71,6 +71,7 @@ Result<void, std::string> set_variables(const Choices& choices, Environment& to)
   for (const Given& given : all) {
     if (!given.value.empty()) to[given.variable] = given.value;
   }
+  if (choices.rsockets) put_first(kRsocketsLibrary, "LD_PRELOAD", to);
   // The library says nothing when it cannot write at the program's end.
   if (!counters.empty() && !std::ofstream(counters, std::ios::app)) {
     return fail("--counters is '" + choices.counters +

@@ -25,13 +25,16 @@ struct Choices {
   std::string mtu;
   bool verbose = false;
   std::string counters;
+  bool rsockets = false;
 };
 
 using Environment = std::map<std::string, std::string, std::less<>>;
 
 // The caller's variables.
 [[nodiscard]] Environment this_environment();
-// Sets VERBENA_*; what is wrong with a choice, or with a variable that was there, is said.
+// Sets VERBENA_*, and preloads the library that makes rsockets of TCP sockets if that is wanted, by
+// its name: it lies beside the others. What is wrong with a choice, or with a variable that was
+// there, is said.
 [[nodiscard]] Result<void, std::string> set_variables(const Choices& choices, Environment& to);
 // Puts the libraries before others, and the library for the view before all; once, however often it
 // is done.

@@ -40,6 +40,15 @@ TEST(Choices, PutTheLibrariesFirstAndOnce) {
   EXPECT_EQ(in, once);
 }
 
+TEST(Choices, RsocketsArePreloadedByTheirName) {
+  Choices choices;
+  choices.rsockets = true;
+  Environment in{{"LD_PRELOAD", "/b.so"}};
+  ASSERT_TRUE(set_variables(choices, in));
+  ASSERT_TRUE(set_variables(choices, in));
+  EXPECT_EQ(in["LD_PRELOAD"], "librspreload.so:/b.so");
+}
+
 TEST(Choices, PreloadNothingForOtherViews) {
   Environment in;
   use_libraries("/v", View::kNamespace, in);

@@ -23,6 +23,7 @@ The host's own RDMA devices are hidden from it. Programs that it starts are serv
   verbena run -- ib_write_bw -d verbena0
   verbena run --address eth0 --mtu 1024 -- ./my-server
   verbena run --identity connectx -- ./wants-mlx5
+  verbena run --rsockets -- iperf3 -s
 )text";
 
 constexpr const char* kRunFooter =
@@ -59,6 +60,12 @@ void add_choices(Command& to, Choices& choices) {
       .option("--counters", choices.counters, "FILE",
               "a file that gets a line of JSON when a process ends that used the\n"
               "device: packets, bytes, and what went wrong");
+}
+
+void add_rsockets(Command& to, Choices& choices) {
+  to.flag("--rsockets", choices.rsockets,
+          "the program's TCP sockets become rsockets, which carry their data by\n"
+          "RDMA; both ends must be run so");
 }
 
 [[nodiscard]] int do_run(const DeviceOptions& options) {
@@ -112,6 +119,7 @@ void add_choices(Command& to, Choices& choices) {
 std::vector<Command> device_commands(DeviceOptions& options) {
   Command run("run", kAboutRun);
   add_choices(run, options.choices);
+  add_rsockets(run, options.choices);
   run.option("--view", options.view, "WAY",
              "how the program is shown the device's files in /sys and /dev:\n"
              "preload, a library before its own; namespace, mounts of its own,\n"
@@ -124,6 +132,7 @@ std::vector<Command> device_commands(DeviceOptions& options) {
 
   Command env("env", kAboutEnv);
   add_choices(env, options.choices);
+  add_rsockets(env, options.choices);
   env.option("--view", options.view, "WAY", "as for run: preload or none (preload)")
       .option("--shell", options.shell, "SHELL", "sh, bash, zsh, fish, csh or tcsh (sh)")
       .action([&options] { return do_env(options); });

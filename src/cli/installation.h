@@ -10,6 +10,7 @@ namespace verbena::cli {
 
 inline constexpr const char* kVerbsLibrary = "libibverbs.so.1";
 inline constexpr const char* kPathsLibrary = "libverbena-paths.so";
+inline constexpr const char* kRsocketsLibrary = "librspreload.so";
 
 // bin/verbena's ../lib/verbena.
 [[nodiscard]] Result<std::string, std::string> own_directory();
