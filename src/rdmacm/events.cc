@@ -9,6 +9,7 @@
 #include "rdmacm/failure.h"
 #include "rdmacm/id.h"
 #include "rdmacm/multicast.h"
+#include "rdmacm/newer.h"
 #include "rdmacm/qp.h"
 
 namespace verbena::rdmacm {
@@ -78,6 +79,9 @@ void finish_answer(Event& event) {
 // Whether the program is to see it.
 [[nodiscard]] bool make_true(Event& event) {
   CmId& id = of(event.id);
+  // Nobody's connection.
+  const int type = event.event;
+  if (type == kEventUser || type == kEventAddrinfoResolved) return true;
   switch (event.event) {
     case RDMA_CM_EVENT_CONNECT_REQUEST:
       if (!admit_request(event)) return false;

@@ -46,6 +46,10 @@ struct Membership {
   uint32_t acknowledged = 0;  // likewise
 };
 
+struct FreeAddrinfo {
+  void operator()(rdma_addrinfo* list) const { rdma_freeaddrinfo(list); }
+};
+
 struct CmId : rdma_cm_id, ProcessOwned {
   CmId() : rdma_cm_id{} {}
 
@@ -88,6 +92,9 @@ struct CmId : rdma_cm_id, ProcessOwned {
   std::vector<uint8_t> connect_data;
   std::vector<std::unique_ptr<Membership>> memberships;
   ibv_sa_path_rec path{};
+  // rdma_resolve_addrinfo() was called; its answer, until rdma_query_addrinfo() takes it.
+  std::atomic<bool> resolving = false;
+  std::unique_ptr<rdma_addrinfo, FreeAddrinfo> resolved;
   bool failed = false;           // by us, after the peer had accepted: what it says now is no news
   bool disconnect_told = false;  // the event was got
 

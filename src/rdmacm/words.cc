@@ -4,11 +4,12 @@
 #include <rdma/rdma_cma.h>
 
 #include "base/c_interface.h"
+#include "rdmacm/newer.h"
 
 VERBENA_EXPORT const char* rdma_event_str(rdma_cm_event_type event) {
 #define VERBENA_NAME(event) \
   case event: return #event
-  switch (event) {
+  switch (static_cast<int>(event)) {
     VERBENA_NAME(RDMA_CM_EVENT_ADDR_RESOLVED);
     VERBENA_NAME(RDMA_CM_EVENT_ADDR_ERROR);
     VERBENA_NAME(RDMA_CM_EVENT_ROUTE_RESOLVED);
@@ -25,6 +26,8 @@ VERBENA_EXPORT const char* rdma_event_str(rdma_cm_event_type event) {
     VERBENA_NAME(RDMA_CM_EVENT_MULTICAST_ERROR);
     VERBENA_NAME(RDMA_CM_EVENT_ADDR_CHANGE);
     VERBENA_NAME(RDMA_CM_EVENT_TIMEWAIT_EXIT);
+    case verbena::rdmacm::kEventAddrinfoResolved: return "RDMA_CM_EVENT_ADDRINFO_RESOLVED";
+    case verbena::rdmacm::kEventAddrinfoError:    return "RDMA_CM_EVENT_ADDRINFO_ERROR";
   }
 #undef VERBENA_NAME
   return "UNKNOWN EVENT";
