@@ -180,6 +180,18 @@ int Context::destroy_qp(Qp& qp) {
   return 0;
 }
 
+int Context::attach_counter(Qp& qp, transport::OperationCounter& counter, uint32_t operations) {
+  const Engine::Quiet locked(device_->engine());
+  return errno_of(locked.endpoint().attach_counter(qp.qpn, counter, operations));
+}
+
+int Context::retire_counter(transport::OperationCounter& counter) {
+  const Engine::Quiet locked(device_->engine());
+  if (counter.users != 0) return EBUSY;
+  counter.retired = true;
+  return 0;
+}
+
 int Context::attach_group(Qp& qp, const wire::Gid& group) {
   const Engine::Quiet locked(device_->engine());
   int error = 0;

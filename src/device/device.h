@@ -266,6 +266,11 @@ class Context {
   // once; EINVAL to detach what is not.
   [[nodiscard]] int attach_group(Qp& qp, const wire::Gid& group);
   [[nodiscard]] int detach_group(Qp& qp, const wire::Gid& group);
+  // Counts what the queue pair completes of these operations (bits of transport::CountedOp).
+  [[nodiscard]] int attach_counter(Qp& qp, transport::OperationCounter& counter,
+                                   uint32_t operations);
+  // The counter is attached to nothing, and will not be. EBUSY while it is.
+  [[nodiscard]] int retire_counter(transport::OperationCounter& counter);
   // EINVAL, among others, for a datagram that the interface of its path cannot carry whole.
   [[nodiscard]] int post_send(Qp& qp, const transport::SendRequest& request);
   // A chain under one lock, sent together. Gives how many were posted; `error` is why the next was

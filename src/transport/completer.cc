@@ -242,6 +242,7 @@ void complete_head(Core& /*core*/, QueuePair& qp) {
   // the next response is about.
   do {
     const SendWqe& wqe = qp.sq.at(qp.sq.head());
+    qp.count(wqe.op, WcStatus::kSuccess, wqe.length);
     if (qp.signal_all || (wqe.flags & kSignaled) != 0) report(qp, wqe, WcStatus::kSuccess);
     qp.sq.pop_head();
   } while (!qp.sq.empty() && qp.sq.at(qp.sq.head()).is_done_locally());
@@ -249,7 +250,9 @@ void complete_head(Core& /*core*/, QueuePair& qp) {
 
 void fail_head(Core& core, QueuePair& qp, WcStatus status) {
   VERBENA_CHECK(!qp.sq.empty());
-  report(qp, qp.sq.at(qp.sq.head()), status);
+  const SendWqe& wqe = qp.sq.at(qp.sq.head());
+  qp.count(wqe.op, status, 0);
+  report(qp, wqe, status);
   qp.sq.pop_head();
   if (is_reliable(qp.type)) {
     enter_error(core, qp);

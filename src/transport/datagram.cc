@@ -79,8 +79,10 @@ void on_datagram(Core& core, QueuePair& qp, const InPacket& packet) {
   const bool imm = packet.view.info->has(wire::kImmDt);
   const bool good = fault == memory::Fault::kNone;
   if (!good) core.count(Counter::kUdReceiveFault);
+  const WcStatus status = good ? WcStatus::kSuccess : WcStatus::kLocalProtection;
+  qp.count(CountedOp::kRecv, status, kGrhBytes + payload);
   qp.recv_cq->push({.wr_id = taken.wr_id,
-                    .status = good ? WcStatus::kSuccess : WcStatus::kLocalProtection,
+                    .status = status,
                     .opcode = WcOpcode::kRecv,
                     .solicited = packet.view.bth.solicited,
                     .flags = kWcGrh | (imm ? uint32_t{kWcWithImm} : 0),

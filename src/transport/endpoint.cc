@@ -165,6 +165,19 @@ bool Endpoint::ping(Qpn qpn) {
   return true;
 }
 
+Result<void, Error> Endpoint::attach_counter(Qpn qpn, OperationCounter& counter,
+                                             uint32_t operations) {
+  QueuePair* const qp = find(qpn);
+  if (qp == nullptr) return fail(Error::kNoSuchQp);
+  if ((operations & ~kCountableOps) != 0) return fail(Error::kUnsupported);
+  if (operations == 0 || counter.retired) return fail(Error::kInvalid);
+  if (qp->state() != QpState::kReset && qp->state() != QpState::kInit) return fail(Error::kInvalid);
+  if (qp->counters == nullptr) qp->counters = std::make_unique<AttachedCounters>();
+  if (!qp->counters->are_free(operations)) return fail(Error::kBusy);
+  qp->counters->attach(counter, operations);
+  return {};
+}
+
 Result<void, Error> Endpoint::attach(Qpn qpn, const wire::Gid& group) {
   QueuePair* const qp = find(qpn);
   if (qp == nullptr) return fail(Error::kNoSuchQp);

@@ -76,6 +76,11 @@ class Endpoint {
   [[nodiscard]] bool is_attached(Qpn qpn, const wire::Gid& group) const;
   [[nodiscard]] std::vector<wire::Gid> groups_of(Qpn qpn) const;
 
+  // --- counting: from here on, what the queue pair completes of these operations (bits). Before
+  // it sends or receives, and once for each operation; ends with the queue pair.
+  [[nodiscard]] Result<void, Error> attach_counter(Qpn qpn, OperationCounter& counter,
+                                                   uint32_t operations);
+
   // --- work
   // Entries of a queue in SQD that were not begun and have this wr_id do nothing when their turn
   // comes, and complete. Gives their number.

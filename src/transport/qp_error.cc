@@ -15,6 +15,7 @@ void stop_sending(Core& core, QueuePair& qp) {
 }
 
 void report_flushed_receive(QueuePair& qp) {
+  qp.count(CountedOp::kRecv, WcStatus::kFlushed, 0);
   qp.recv_cq->push({.wr_id = qp.recv.taken.wr_id,
                     .status = WcStatus::kFlushed,
                     .opcode = WcOpcode::kRecv,
@@ -35,7 +36,9 @@ void stop_receiving(Core& core, QueuePair& qp) {
 
 void flush_send_queue(QueuePair& qp) {
   while (!qp.sq.empty()) {
-    qp.send_cq->push({.wr_id = qp.sq.at(qp.sq.head()).wr_id,
+    const SendWqe& wqe = qp.sq.at(qp.sq.head());
+    qp.count(wqe.op, WcStatus::kFlushed, 0);
+    qp.send_cq->push({.wr_id = wqe.wr_id,
                       .status = WcStatus::kFlushed,
                       .opcode = WcOpcode::kSend,
                       .qpn = qp.qpn});

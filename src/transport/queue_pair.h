@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -14,6 +15,7 @@
 #include "base/timer_heap.h"
 #include "transport/attributes.h"
 #include "transport/hold.h"
+#include "transport/operation_counter.h"
 #include "transport/recv_queue.h"
 #include "transport/send_queue.h"
 #include "transport/work.h"
@@ -211,6 +213,14 @@ struct QueuePair {
   Time heard_at = 0;      // when a packet of the peer's last came
   bool served = false;    // sent something in this round of turns
   bool runnable = false;  // in the endpoint's list of queue pairs with something to send
+
+  std::unique_ptr<AttachedCounters> counters;  // most have none
+  void count(CountedOp op, WcStatus status, uint64_t bytes) const {
+    if (counters != nullptr) counters->count(op, status, bytes);
+  }
+  void count(SendOp op, WcStatus status, uint64_t bytes) const {
+    if (counters != nullptr) counters->count(op, status, bytes);
+  }
 
   // Something of its send queue's had a wrong signature.
   void note_signature_error() { send.signature_stop = signature_pipelining; }

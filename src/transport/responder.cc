@@ -66,6 +66,7 @@ void complete_receive(QueuePair& qp, const InPacket& packet, WcStatus status) {
     completion.imm_or_rkey = packet.view.ieth().rkey.value;
   }
   recv.taken.present = false;
+  qp.count(CountedOp::kRecv, status, recv.received);
   qp.recv_cq->push(completion);
 }
 
@@ -81,6 +82,9 @@ void refuse(Core& core, QueuePair& qp, const InPacket& packet, Verdict verdict) 
     return;
   }
   const bool receive_failed = recv.taken.present;
+  if (packet.view.info->operation == Operation::kWrite) {
+    qp.count(CountedOp::kRemoteWrite, WcStatus::kRemoteAccess, 0);
+  }
   switch (verdict) {
     case Verdict::kRemoteAccess:
       core.count(Counter::kNakRemoteAccessSent);
@@ -141,6 +145,7 @@ void refuse(Core& core, QueuePair& qp, const InPacket& packet, Verdict verdict) 
   }
   recv.in_message = RecvSide::InMessage::kNone;
   recv.msn = (recv.msn + 1) & 0xffffff;
+  if (!send) qp.count(CountedOp::kRemoteWrite, WcStatus::kSuccess, recv.received);
   return Verdict::kGood;
 }
 

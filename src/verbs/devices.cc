@@ -90,7 +90,7 @@ ibv_context* open_context(std::shared_ptr<Session> session, int cmd_fd) {
   if (!context->device.events().valid()) return none(EMFILE);
   static_cast<verbs_context&>(*context) = {};
   ibv_context& shown = context->context;
-  context->sz = sizeof(verbs_context);
+  context->sz = sizeof(VerbsContext);
   shown.abi_compat = __VERBS_ABI_IS_EXTENDED;
   shown.device = the_device();
   shown.cmd_fd = cmd_fd;
@@ -119,6 +119,10 @@ int query_port(ibv_context* context, uint8_t port, ibv_port_attr* attr, size_t s
     describe_port(of(context), whole);
     std::memset(attr, 0, size);
     std::memcpy(attr, &whole, std::min(size, sizeof whole));
+    const uint32_t speed = whole.active_speed;
+    if (size >= kActiveSpeedExOffset + sizeof speed) {
+      std::memcpy(reinterpret_cast<uint8_t*>(attr) + kActiveSpeedExOffset, &speed, sizeof speed);
+    }
     return 0;
   });
 }

@@ -26,8 +26,9 @@ int dealloc_td(ibv_td* td) {
 // A program's allocators are for what a device reads by itself. Nothing here is: they are not
 // called.
 ibv_pd* alloc_parent_domain(ibv_context* context, ibv_parent_domain_init_attr* attr) {
-  constexpr uint32_t kKnown =
-      IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS | IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT;
+  // Memory that is shared with the host of a confidential guest is allowed, and never needed.
+  constexpr uint32_t kKnown = IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS |
+                              IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT | kAllowUnprotectedMemory;
   if (attr == nullptr || !is_alive(attr->pd) || attr->pd->context != context) return none(EINVAL);
   if (!is_usable_in(context, attr->td)) return none(EINVAL);
   if ((attr->comp_mask & ~kKnown) != 0) return none(EINVAL);

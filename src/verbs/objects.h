@@ -18,6 +18,7 @@
 #include "device/device.h"
 #include "keys/service.h"
 #include "verbs/handle.h"
+#include "verbs/newer.h"
 
 namespace verbena::verbs {
 
@@ -66,11 +67,12 @@ struct Session {
 // Programs destroy these while other threads poll and post; what they hold can be large.
 inline constexpr size_t kLinger = 16;
 
-struct ContextObject : verbs_context, Handle<ContextObject> {
+struct ContextObject : VerbsContext, Handle<ContextObject> {
   ContextObject(std::shared_ptr<device::Device> with, std::shared_ptr<Session> of)
       : device(std::move(with)), session(std::move(of)) {}
   device::Context device;
   std::shared_ptr<Session> session;
+  std::atomic<uint32_t> counters{0};  // completion counters
 };
 
 struct TdObject : ibv_td, Handle<TdObject> {
@@ -94,6 +96,17 @@ struct MrObject : ibv_mr, Handle<MrObject> {
 
 struct DmObject : ibv_dm, Handle<DmObject> {
   std::shared_ptr<DeviceMemory> memory;
+};
+
+// Memory that the library allocated for the program.
+struct BufObject : Handle<BufObject> {
+  ibv_pd* pd = nullptr;
+  void* addr = nullptr;
+  size_t size = 0;
+};
+
+struct CounterObject : CompCntr, Handle<CounterObject> {
+  transport::OperationCounter counter;
 };
 
 struct MwObject : ibv_mw, Handle<MwObject> {};
@@ -185,6 +198,10 @@ struct AhObject : ibv_ah, Handle<AhObject> {
 [[nodiscard]] inline AhObject& of(ibv_ah* ah) { return *static_cast<AhObject*>(ah); }
 [[nodiscard]] inline DmObject& of(ibv_dm* dm) { return *static_cast<DmObject*>(dm); }
 [[nodiscard]] inline TdObject& of(ibv_td* td) { return *static_cast<TdObject*>(td); }
+[[nodiscard]] inline BufObject& of(ibv_buf* buf) { return *reinterpret_cast<BufObject*>(buf); }
+[[nodiscard]] inline CounterObject& of(ibv_comp_cntr* counter) {
+  return *static_cast<CounterObject*>(reinterpret_cast<CompCntr*>(counter));
+}
 [[nodiscard]] inline KeyObject& of(keys::Key* key) { return *static_cast<KeyObject*>(key); }
 [[nodiscard]] inline MwObject& of(ibv_mw* mw) { return *static_cast<MwObject*>(mw); }
 
@@ -199,6 +216,9 @@ struct AhObject : ibv_ah, Handle<AhObject> {
 }
 [[nodiscard]] inline bool is_alive(keys::Key* key) {
   return key != nullptr && of(key).is_alive() && is_alive(of(key).context);
+}
+[[nodiscard]] inline bool is_alive(ibv_comp_cntr* counter) {
+  return counter != nullptr && of(counter).is_alive() && is_alive(of(counter).context);
 }
 template <typename Shown>
 [[nodiscard]] bool is_alive(Shown* shown) {

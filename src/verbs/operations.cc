@@ -4,8 +4,6 @@
 #include "verbs/objects.h"
 
 namespace verbena::verbs {
-namespace {}  // namespace
-
 void fill_operations(ContextObject& context) {
   ibv_context_ops& ops = context.context.ops;
   ops.alloc_mw = alloc_mw;
@@ -33,6 +31,12 @@ void fill_operations(ContextObject& context) {
   context.dealloc_td = dealloc_td;
   context.alloc_parent_domain = alloc_parent_domain;
   context.query_rt_values = query_rt_values;
+  context.alloc_dmah = alloc_dmah;
+  context.dealloc_dmah = dealloc_dmah;
+  context.reg_mr_ex = reg_mr_ex;
+  context.dm_export_dmabuf_fd = dm_export_dmabuf_fd;
+  context.alloc_buf = alloc_buf;
+  context.free_buf = free_buf;
 }
 
 }  // namespace verbena::verbs

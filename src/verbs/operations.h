@@ -26,6 +26,12 @@ ibv_td* alloc_td(ibv_context* context, ibv_td_init_attr* attr);
 int dealloc_td(ibv_td* td);
 ibv_pd* alloc_parent_domain(ibv_context* context, ibv_parent_domain_init_attr* attr);
 int query_rt_values(ibv_context* context, ibv_values_ex* values);
+ibv_dmah* alloc_dmah(ibv_context* context, ibv_dmah_init_attr* attr);
+int dealloc_dmah(ibv_dmah* dmah);
+ibv_mr* reg_mr_ex(ibv_pd* pd, ibv_mr_init_attr* attr);
+int dm_export_dmabuf_fd(ibv_dm* dm);
+void* alloc_buf(ibv_pd* pd, size_t size, ibv_buf** buf);
+void free_buf(ibv_buf* buf);
 struct CqWish {
   uint32_t entries = 0;
   void* cq_context = nullptr;

@@ -5,8 +5,9 @@
 symbols.py DIRECTORY-OF-THE-LIBRARIES
 
 Each has what programs import (symbols/*.txt, gathered from the programs that docs/verbs-coverage.md is
-about), and where the distribution's library is installed in the version we stand in for, all default
-versions of that; and nothing else. It needs no library that is not named here, and refuses calls in the
+about), what newer releases of rdma-core have (symbols/*-newer.txt, up to NEWEST), and where the distribution's
+library is installed in the version whose headers we are compiled with, all default versions of that; and
+nothing else. It needs no library that is not named here, and refuses calls in the
 way the man pages say.
 """
 import ctypes
@@ -19,10 +20,12 @@ import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 RELEASE = "44"  # of rdma-core
-# Of what is private to rdma-core, ibv_devinfo alone wants something.
+NEWEST = 65
+# Of what is private to rdma-core, its own programs want two names, in the versions that there were.
 # Our own libraries beside libibverbs have doors into it.
-PRIVATE = {"libibverbs": {"ibv_query_gid_type@IBVERBS_PRIVATE_34", "verbena_connection_service@VERBENA_PRIVATE_2",
-                          "verbena_key_service@VERBENA_KEYS_1"}}
+PRIVATE = {"libibverbs": {"verbena_connection_service@VERBENA_PRIVATE_2", "verbena_key_service@VERBENA_KEYS_1"} |
+                         {f"{name}@IBVERBS_PRIVATE_{release}" for name in ("ibv_query_gid_type", "ibv_wr_opcode_str")
+                          for release in (34, *range(57, NEWEST + 1))}}
 # ISA-L is not to be had as a static library in Debian. The loader is for thread-local variables.
 NEEDED = {"libibverbs": {"libisal.so.2"}, "librdmacm": {"libibverbs.so.1"}, "libmlx5": {"libibverbs.so.1"}}
 NEEDED_BY_ALL = r"libc\.so\.6|libm\.so\.6|ld-linux-.*"
@@ -60,9 +63,13 @@ def distribution_library(name):
     return None
 
 
-def imported_by_programs(name):
-    with open(f"{HERE}/symbols/{name}.txt", encoding="ascii") as names:
-        return {line.strip() for line in names}
+def listed(name):
+    """What programs import, and what newer releases have."""
+    symbols = set()
+    for path in (f"{HERE}/symbols/{name}.txt", f"{HERE}/symbols/{name}-newer.txt"):
+        with open(path, encoding="ascii") as names:
+            symbols |= {line.strip() for line in names}
+    return symbols
 
 
 def check_library(directory, name):
@@ -70,16 +77,17 @@ def check_library(directory, name):
     default, other = exports(path)
     dynamic = readelf("--dynamic", path)
     theirs = distribution_library(name)
-    wanted = imported_by_programs(name)
+    wanted = listed(name)
+    private = PRIVATE.get(name, set())
     if theirs:
         wanted |= {symbol for symbol in exports(theirs)[0] if "PRIVATE" not in symbol}
-        surplus = (default | other) - wanted - PRIVATE.get(name, set())
+        surplus = (default | other) - wanted - private
     else:
         print(f"{name}: rdma-core {RELEASE} is not installed: compared to what programs import alone")
         surplus = {symbol for symbol in default | other if not re.search(r"@(IBVERBS|RDMACM|MLX5|EFA)_", symbol)}
     needed = {library for library in tag(dynamic, "NEEDED")
               if not re.fullmatch(NEEDED_BY_ALL, library)} - NEEDED.get(name, set())
-    problems = [f"{name}: {symbol} is missing" for symbol in sorted(wanted - default)]
+    problems = [f"{name}: {symbol} is missing" for symbol in sorted((wanted - default) | (private - default - other))]
     problems += [f"{name}: {symbol} is nobody's business" for symbol in sorted(surplus)]
     problems += [f"{name}: needs {library}" for library in sorted(needed)]
     if tag(dynamic, "SONAME") != {f"{name}.so.1"}:
@@ -97,13 +105,15 @@ def check_refusals(directory):
     load = lambda name: ctypes.CDLL(f"{directory}/{name}.so.1", use_errno=True)
     rdmacm, mlx5, efa = load("librdmacm"), load("libmlx5"), load("libefa")
     calls = [("rdma_set_local_ece", rdmacm, ctypes.c_int, -1, True),
-             ("rsend", rdmacm, ctypes.c_ssize_t, -1, True),
-             ("riowrite", rdmacm, ctypes.c_ssize_t, -1, True),
+             ("repoll_create", rdmacm, ctypes.c_int, -1, True),
              ("mlx5dv_devx_obj_query", mlx5, ctypes.c_int, errno.EOPNOTSUPP, True),
              ("mlx5dv_devx_obj_create", mlx5, ctypes.c_void_p, None, True),
              ("mlx5dv_sched_node_create", mlx5, ctypes.c_void_p, None, True),
              ("mlx5dv_is_supported", mlx5, ctypes.c_bool, False, False),
-             ("efadv_query_ah", efa, ctypes.c_int, errno.EOPNOTSUPP, True)]
+             ("mlx5dv_reg_dmabuf_mr", mlx5, ctypes.c_void_p, None, True),
+             ("mlx5dv_get_data_direct_sysfs_path", mlx5, ctypes.c_int, errno.ENODEV, False),
+             ("efadv_query_ah", efa, ctypes.c_int, errno.EOPNOTSUPP, True),
+             ("efadv_get_max_sq_depth", efa, ctypes.c_int, -errno.EOPNOTSUPP, False)]
     problems = []
     for name, library, returned, wanted, by_errno in calls:
         function = library[name]
