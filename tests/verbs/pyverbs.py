@@ -11,193 +11,26 @@ With a part: only cases whose names begin so. With words: only cases whose names
 
 Not `/usr/bin/env python3`: the distribution's pyverbs belongs to the distribution's Python.
 """
-import argparse
-import fnmatch
-import gzip
-import json
 import os
-import shutil
-import signal
 import subprocess
 import sys
-import tempfile
-import time
 
-SECONDS = 240
+from pyverbs_suite import SKIPPED, arguments, lines_of, run_and_judge
+
 SUITE = "/usr/share/doc/rdma-core/tests"
-HERE = os.path.dirname(os.path.abspath(__file__))
-SKIPPED = 77
-
-
-def unpack(suite, into):
-    os.mkdir(into)
-    for name in os.listdir(suite):
-        source = os.path.join(suite, name)
-        if name.endswith(".gz"):
-            with gzip.open(source) as packed, open(os.path.join(into, name[:-3]), "wb") as plain:
-                shutil.copyfileobj(packed, plain)
-        elif name.endswith(".py"):
-            shutil.copy(source, os.path.join(into, name))
-
-
-def run_inside(directory, part, words):
-    """In a process of its own, with our libraries: runs the cases, writes what came of each."""
-    import unittest
-
-    # Instead of this script's own directory, in which `pyverbs` is this script.
-    sys.path[:1] = [directory, os.path.join(directory, "tests")]
-    sys.argv[1:] = []
-    from args_parser import parser
-    parser.parse_args()
-
-    class Results(unittest.TestResult):
-        def __init__(self):
-            super().__init__()
-            self.outcomes = {}
-
-        def startTest(self, test):
-            super().startTest(test)
-            self.outcomes[test.id()] = ["unfinished", ""]
-            self.save()
-
-        def note(self, test, outcome, text=""):
-            # The first that went wrong counts: a skip or failure is not undone by what follows.
-            if self.outcomes.get(test.id(), ["unfinished"])[0] in ("unfinished", "passed"):
-                self.outcomes[test.id()] = [outcome, text]
-
-        def addSuccess(self, test):
-            self.note(test, "passed")
-
-        def addSkip(self, test, reason):
-            self.note(test, "skipped", reason)
-
-        def addFailure(self, test, err):
-            self.note(test, "failed", self._exc_info_to_string(err, test))
-
-        def addError(self, test, err):
-            self.note(test, "failed", self._exc_info_to_string(err, test))
-
-        def addSubTest(self, test, subtest, err):
-            if err is not None:
-                self.note(test, "failed", self._exc_info_to_string(err, test))
-
-        def save(self):
-            with open(os.path.join(directory, "outcomes"), "w", encoding="utf-8") as file:
-                json.dump(self.outcomes, file)
-
-    def cases(suite):
-        for item in suite:
-            if isinstance(item, unittest.TestSuite):
-                yield from cases(item)
-            elif item.id().startswith(part) and (not words or any(word in item.id() for word in words)):
-                yield item
-
-    import tests
-    results = Results()
-    unittest.TestSuite(cases(unittest.defaultTestLoader.loadTestsFromModule(tests))).run(results)
-    results.save()
-
-
-def run_suite(libraries, directory, choice):
-    """Gives the outcomes by case, and why the run as a whole went wrong, if it did."""
-    # With what `verbena run` shows of /sys: the connection manager's cases look there for the device's interface.
-    env = dict(os.environ, LD_LIBRARY_PATH=libraries, LD_PRELOAD=os.path.join(libraries, "libverbena-paths.so"),
-               VERBENA_IDENTITY=choice.identity)
-    command = [sys.executable, os.path.abspath(__file__), "--inside", directory, choice.part] + choice.words
-    run = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                           start_new_session=True)
-    problem = None
-    try:
-        output, _ = run.communicate(timeout=SECONDS)
-        if run.returncode != 0:
-            problem = f"the run ended with status {run.returncode}:\n{output}"
-    except subprocess.TimeoutExpired:
-        os.killpg(run.pid, signal.SIGKILL)
-        run.communicate()
-        problem = f"not done after {SECONDS} s"
-    outcomes = {}
-    if os.path.exists(os.path.join(directory, "outcomes")):
-        with open(os.path.join(directory, "outcomes"), encoding="utf-8") as file:
-            outcomes = json.load(file)
-    return outcomes, problem
-
-
-def lines_of(name, identity):
-    """Of the list, and of the one for this identity."""
-    lines = []
-    for path in (os.path.join(HERE, f"{name}.txt"), os.path.join(HERE, f"{name}-{identity}.txt")):
-        if os.path.exists(path):
-            with open(path, encoding="utf-8") as file:
-                lines += [line.rstrip("\n") for line in file if line.strip() and not line.startswith("#")]
-    return lines
-
-
-def mark_refused(outcomes, patterns):
-    """Turns a failure of a case that may be refused into that, if EOPNOTSUPP is what it ended with."""
-    for case, (outcome, text) in outcomes.items():
-        if (outcome == "failed" and any(fnmatch.fnmatch(case, pattern) for pattern, _ in patterns)
-                and "Errno: 95," in text.rstrip().splitlines()[-1]):
-            outcomes[case] = ["refused", text]
-
-
-def judge(outcomes, must_pass, may_skip):
-    """What is wrong, a text each; and what is only worth a note."""
-    wrong, notes = [], []
-    for case in sorted(set(must_pass) - set(outcomes)):
-        wrong.append(f"{case} must pass and is not in the suite")
-    for case, (outcome, text) in sorted(outcomes.items()):
-        if outcome == "passed":
-            if case not in must_pass:
-                notes.append(f"{case} passes and is in no list of those that must")
-        elif outcome not in ("skipped", "refused"):
-            wrong.append(f"{case} {outcome}:\n{text}")
-        elif case in must_pass:
-            wrong.append(f"{case} must pass and was {outcome}: {text}")
-        elif outcome == "skipped" and not any(fnmatch.fnmatch(case, pattern) for pattern, _ in may_skip):
-            wrong.append(f"{case} was skipped, and no pyverbs-may-skip list has a reason why: {text}")
-    return wrong, notes
 
 
 def main():
-    if sys.argv[1] == "--inside":
-        return run_inside(sys.argv[2], sys.argv[3], sys.argv[4:])
-    parser = argparse.ArgumentParser()
-    parser.add_argument("libraries", type=os.path.abspath)
-    parser.add_argument("--identity", choices=["verbena", "connectx"], default="verbena")
-    parser.add_argument("--part", default="")
-    parser.add_argument("words", nargs="*")
-    choice = parser.parse_intermixed_args()
-    words = choice.words
+    choice = arguments().parse_intermixed_args()
     if not os.path.isdir(SUITE):
         print(f"skipped: there is no {SUITE} (package rdma-core, installed with its documentation)")
         return SKIPPED
     if subprocess.run([sys.executable, "-I", "-c", "import pyverbs"], check=False, capture_output=True).returncode != 0:
         print("skipped: there is no pyverbs (package python3-pyverbs)")
         return SKIPPED
-
-    began = time.monotonic()
-    with tempfile.TemporaryDirectory() as directory:
-        unpack(SUITE, os.path.join(directory, "tests"))
-        outcomes, problem = run_suite(choice.libraries, directory, choice)
-
     must_pass = {case for case in lines_of("pyverbs-must-pass", choice.identity) if case.startswith(choice.part)}
     may_skip = [line.split(None, 1) for line in lines_of("pyverbs-may-skip", choice.identity)]
-    if words:
-        must_pass, may_skip = set(), [("*", "")]
-    mark_refused(outcomes, [line.split(None, 1) for line in lines_of("pyverbs-refused", choice.identity)])
-    wrong, notes = judge(outcomes, must_pass, may_skip)
-    if problem:
-        wrong.append(problem)
-    if words:
-        notes = [f"{case}: {' '.join(outcome)}" for case, outcome in sorted(outcomes.items())]
-    for text in notes + wrong:
-        print(text)
-    counts = {}
-    for outcome, _ in outcomes.values():
-        counts[outcome] = counts.get(outcome, 0) + 1
-    print(f"{len(outcomes)} cases: " + ", ".join(f"{n} {outcome}" for outcome, n in sorted(counts.items())) +
-          f"; {time.monotonic() - began:.1f} s")
-    return 1 if wrong else 0
+    return run_and_judge(SUITE, choice, must_pass, may_skip)
 
 
 if __name__ == "__main__":
