@@ -345,6 +345,17 @@ class Program {
     ibv_context* const where = context();
     if (where != nullptr) xrcds_.keep(ibv_open_xrcd(where, &attr));
   }
+  void set_data(ibv_qp_ex* work) {
+    std::array<ibv_sge, 8> list;
+    list.fill(entry());
+    const std::array<ibv_data_buf, 2> parts{{{memory_.data(), in_.u8()}, {memory_.data(), 9}}};
+    switch (in_.u8() % 4) {
+      case 0:  return ibv_wr_set_sge(work, list[0].lkey, list[0].addr, list[0].length);
+      case 1:  return ibv_wr_set_sge_list(work, in_.u8() % 9, list.data());
+      case 2:  return ibv_wr_set_inline_data(work, memory_.data(), in_.u8());
+      default: return ibv_wr_set_inline_data_list(work, size_t{1} + in_.u8() % 2, parts.data());
+    }
+  }
   void work_api() {
     ibv_qp* const qp = qps_.pick(in_);
     if (qp == nullptr) return;
@@ -354,9 +365,7 @@ class Program {
     for (int i = in_.u8() % 4; i > 0; --i) {
       work->wr_flags = in_.u8() & 7;
       ibv_wr_rdma_write(work, in_.u32(), in_.u32());
-      const ibv_sge sge = entry();
-      ibv_wr_set_sge(work, sge.lkey, sge.addr, sge.length);
-      ibv_wr_set_inline_data(work, memory_.data(), in_.u8());
+      set_data(work);
     }
     if ((in_.u8() & 1) != 0) {
       ignore(ibv_wr_complete(work));
