@@ -199,7 +199,7 @@ Done Command::take_option(std::span<const std::string>& given) {
   const size_t equals = word.find('=');
   const std::string name = word.substr(0, equals);
   Option* const option = find(name);
-  if (option == nullptr) return fail("there is no option " + name);
+  if (option == nullptr) return fail("unknown option " + name);
   given = given.subspan(1);
   if (option->value.empty()) {
     if (equals != std::string::npos) return fail(name + " takes no value");
@@ -219,7 +219,7 @@ Done Command::take_letters(std::span<const std::string>& given) {
   for (size_t at = 1; at < word.size(); ++at) {
     const std::string name{'-', word[at]};
     Option* const option = find(name);
-    if (option == nullptr) return fail("there is no option " + name);
+    if (option == nullptr) return fail("unknown option " + name);
     if (option->value.empty()) {
       if (auto done = set(*option, ""); !done) return done;
       continue;
@@ -239,7 +239,7 @@ Done Command::take_word(const std::string& word) {
     place.given = true;
     return place.store(word);
   }
-  return fail("'" + word + "' is one word too many");
+  return fail("unexpected argument '" + word + "'");
 }
 
 Done Command::check_all() const {
@@ -253,7 +253,7 @@ Done Command::check_all() const {
   };
   for (const auto& [one, other] : excluded_) {
     if (is_given(one) && is_given(other))
-      return fail(one + " and " + other + " exclude each other");
+      return fail(one + " and " + other + " cannot be used together");
   }
   return {};
 }

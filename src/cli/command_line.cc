@@ -16,16 +16,16 @@ namespace {
 
 constexpr const char* kAbout =
     R"text(RDMA on any machine: programs that use libibverbs run on a device in software, with no RDMA
-hardware, no kernel module, no root and no daemon. And a store that proves its data right.
+hardware, no kernel module, no root and no daemon; and an object store that verifies its data.
 
-  verbena devices                                  what a program will see
+  verbena devices                                  show the device as programs see it
   verbena run -- ibv_devinfo -v                    run a program on it
-  verbena run -- ibv_rc_pingpong -g 0 &            two of them; -g is the number of one of the
-  verbena run -- ibv_rc_pingpong -g 0 127.0.0.1    addresses that `verbena devices` lists
-  eval "$(verbena env)"                            or for all that this shell starts
+  verbena run -- ibv_rc_pingpong -g 0 &            two programs; -g is the index of an address
+  verbena run -- ibv_rc_pingpong -g 0 127.0.0.1    listed by `verbena devices`
+  eval "$(verbena env)"                            for all programs of this shell
 
-  verbena put --data DIR photo.jpg photos/1        keep a file as an object of a store in a folder
-  verbena get --data DIR photos/1 photo.jpg        and have it back, verified
+  verbena put --data DIR photo.jpg photos/1        store a file as an object
+  verbena get --data DIR photos/1 photo.jpg        get it back, verified
 
 Usage: verbena COMMAND [OPTIONS]
 
@@ -46,7 +46,7 @@ constexpr size_t kListColumn = 12;
   for (const StoreCommand& command : kStoreCommands) {
     text += help_entry(std::string(command.name), std::string(command.summary), kListColumn);
   }
-  return text + "\nverbena COMMAND --help tells more; so do verbena(1) and verbena-store(1).\n";
+  return text + "\nSee verbena COMMAND --help, verbena(1) and verbena-store(1).\n";
 }
 
 [[nodiscard]] std::string names_of(const std::vector<Command>& commands) {
@@ -69,13 +69,13 @@ int run_command_line(int count, char** arguments) {
   const std::string& first = words.front();
   if (first == "--help" || first == "-h") return print_help(help(commands));
   if (first == "--version") return print_help("verbena " VERBENA_VERSION "\n");
-  if (first.starts_with('-')) return usage("", "there is no option " + first, kUsage);
+  if (first.starts_with('-')) return usage("", "unknown option " + first, kUsage);
   if (std::ranges::find(kStoreCommands, first, &StoreCommand::name) != kStoreCommands.end()) {
     return run_store_command(count, arguments);
   }
   const auto command = std::ranges::find(commands, first, &Command::name);
   if (command != commands.end()) return command->run(std::span(words).subspan(1));
-  return usage("", "there is no command '" + first + "'; there are: " + names_of(commands), kUsage);
+  return usage("", "unknown command '" + first + "'; commands: " + names_of(commands), kUsage);
 }
 
 }  // namespace verbena::cli

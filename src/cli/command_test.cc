@@ -55,15 +55,15 @@ TEST(Command, SaysWhatIsWrong) {
   command.word("FIRST", given.first, "a word").optional_word("SECOND", given.second, "another");
   command.exclude("--quiet", "--force");
   EXPECT_EQ(problem_with(command, {}), "FIRST is missing");
-  EXPECT_EQ(problem_with(command, {"a", "b", "c"}), "'c' is one word too many");
-  EXPECT_EQ(problem_with(command, {"a", "--siz", "3"}), "there is no option --siz");
-  EXPECT_EQ(problem_with(command, {"a", "-qx"}), "there is no option -x");
+  EXPECT_EQ(problem_with(command, {"a", "b", "c"}), "unexpected argument 'c'");
+  EXPECT_EQ(problem_with(command, {"a", "--siz", "3"}), "unknown option --siz");
+  EXPECT_EQ(problem_with(command, {"a", "-qx"}), "unknown option -x");
   EXPECT_EQ(problem_with(command, {"a", "--size"}), "--size needs a value: SIZE");
   EXPECT_EQ(problem_with(command, {"a", "-d"}), "-d needs a value: DIR");
   EXPECT_EQ(problem_with(command, {"a", "--quiet=yes"}), "--quiet takes no value");
   EXPECT_EQ(problem_with(command, {"a", "--size=1", "--size=2"}), "--size is given twice");
   EXPECT_EQ(problem_with(command, {"a", "--wait", "1s"}), "--wait is '1s', which is not a number");
-  EXPECT_EQ(problem_with(command, {"a", "-qf"}), "--quiet and --force exclude each other");
+  EXPECT_EQ(problem_with(command, {"a", "-qf"}), "--quiet and --force cannot be used together");
   EXPECT_EQ(problem_with(command, {"a", "-qq"}), "");
 }
 

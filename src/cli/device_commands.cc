@@ -17,8 +17,8 @@ namespace {
 // The first line is what the list of commands shows.
 constexpr const char* kAboutRun = R"text(Runs a program on the device.
 
-The program takes this command's place: it has its process id, terminal, signals and exit status.
-The host's own RDMA devices are hidden from it. Programs that it starts are served, too.
+The program replaces this command: process id, terminal, signals and exit status are its own.
+RDMA devices of the host are hidden from it. Its child processes also use the device.
 
   verbena run -- ib_write_bw -d verbena0
   verbena run --address eth0 --mtu 1024 -- ./my-server
@@ -27,55 +27,55 @@ The host's own RDMA devices are hidden from it. Programs that it starts are serv
 )text";
 
 constexpr const char* kRunFooter =
-    R"text(Exit status: the program's; 127: it was not found; 126: it cannot be executed; 125: a wrong
-option, or Verbena's libraries are missing, or the view is refused here. See verbena-run(1).)text";
+    R"text(Exit status: that of the program; 127: program not found; 126: program cannot be executed; 125:
+invalid option, missing libraries, or view not allowed by the system. See verbena-run(1).)text";
 
-constexpr const char* kAboutEnv = R"text(Prints what makes a shell's programs run on the device.
+constexpr const char* kAboutEnv =
+    R"text(Prints shell commands that make all programs of the shell run on the device.
 
   eval "$(verbena env)"                 sh, bash, zsh
   verbena env --shell fish | source     fish
   eval "`verbena env --shell csh`"      csh, tcsh
 )text";
 
-constexpr const char* kAboutDevices = R"text(Shows what a program will see.
+constexpr const char* kAboutDevices = R"text(Shows the device as programs see it.
 
-The device is opened as a program would open it, with the same options.
+Opens the device as a program would, with the same options.
 )text";
 
 void add_choices(Command& to, Choices& choices) {
   to.option("--name", choices.name, "NAME",
-            "the device's name (verbena0; mlx5_0 with --identity connectx)")
+            "name of the device (default verbena0; mlx5_0 with --identity connectx)")
       .list("--address", choices.addresses, "WHAT",
-            "offer only these of the host's addresses, in this order: an\n"
-            "interface, an address or a network, as in eth0,10.0.0.0/8; may be\n"
-            "repeated (all)")
+            "offer only these addresses of the host, in this order: interfaces,\n"
+            "addresses or networks, as in eth0,10.0.0.0/8; may be repeated\n"
+            "(default: all)")
       .option("--identity", choices.identity, "WHO",
-              "who the device says it is: verbena, or connectx for programs that\n"
-              "insist on one; it is able to do no more (verbena)")
+              "identity of the device: verbena, or connectx for programs that\n"
+              "require a ConnectX (default verbena)")
       .option("--mtu", choices.mtu, "BYTES",
-              "the largest MTU to announce: 256, 512, 1024, 2048 or 4096; never\n"
-              "more than the interfaces carry (4096)")
-      .flag("--verbose", choices.verbose,
-            "the libraries may say on the standard error what is wrong")
+              "maximum active MTU: 256, 512, 1024, 2048 or 4096; also limited by\n"
+              "the interfaces (default 4096)")
+      .flag("--verbose", choices.verbose, "let the libraries print warnings on standard error")
       .option("--counters", choices.counters, "FILE",
-              "a file that gets a line of JSON when a process ends that used the\n"
-              "device: packets, bytes, and what went wrong");
+              "append a line of JSON to FILE when a process that used the device\n"
+              "exits: packets, bytes and error counters");
 }
 
 void add_rsockets(Command& to, Choices& choices) {
   to.flag("--rsockets", choices.rsockets,
-          "the program's TCP sockets become rsockets, which carry their data by\n"
-          "RDMA; both ends must be run so");
+          "replace the program's TCP sockets by rsockets, which transfer data by\n"
+          "RDMA; needed at both ends");
 }
 
 [[nodiscard]] int do_run(const DeviceOptions& options) {
   const auto view = view_named(options.view);
   if (!view) {
     return usage("run",
-                 "--view is '" + options.view + "'; there are: preload, namespace, none, auto",
+                 "--view is '" + options.view + "'; valid values: preload, namespace, none, auto",
                  kItselfFailed);
   }
-  if (options.program.empty()) return usage("run", "which program?", kItselfFailed);
+  if (options.program.empty()) return usage("run", "no program given", kItselfFailed);
   Environment environment = this_environment();
   if (const auto applied = set_variables(options.choices, environment); !applied) {
     return usage("run", applied.error(), kItselfFailed);
@@ -86,7 +86,7 @@ void add_rsockets(Command& to, Choices& choices) {
 [[nodiscard]] int do_env(const DeviceOptions& options) {
   const auto view = view_named(options.view);
   if (view != View::kPreload && view != View::kNone) {
-    return usage("env", "--view is '" + options.view + "'; a shell can have: preload, none",
+    return usage("env", "--view is '" + options.view + "'; valid values for a shell: preload, none",
                  kUsage);
   }
   const auto shell = shell_named(options.shell);
@@ -121,10 +121,10 @@ std::vector<Command> device_commands(DeviceOptions& options) {
   add_choices(run, options.choices);
   add_rsockets(run, options.choices);
   run.option("--view", options.view, "WAY",
-             "how the program is shown the device's files in /sys and /dev:\n"
-             "preload, a library before its own; namespace, mounts of its own,\n"
-             "for programs that go round the C library; auto, namespace, or\n"
-             "preload where that is refused; none (preload)")
+             "how /sys and /dev show the device: preload, by a preloaded library;\n"
+             "namespace, by a mount namespace, for programs that do not use the\n"
+             "C library; auto, namespace, or preload if not allowed; none\n"
+             "(default preload)")
       .program("-- PROGRAM [ARGUMENTS...]", options.program)
       .footer(kRunFooter)
       .usage_status(kItselfFailed)
@@ -133,13 +133,13 @@ std::vector<Command> device_commands(DeviceOptions& options) {
   Command env("env", kAboutEnv);
   add_choices(env, options.choices);
   add_rsockets(env, options.choices);
-  env.option("--view", options.view, "WAY", "as for run: preload or none (preload)")
-      .option("--shell", options.shell, "SHELL", "sh, bash, zsh, fish, csh or tcsh (sh)")
+  env.option("--view", options.view, "WAY", "as for run: preload or none (default preload)")
+      .option("--shell", options.shell, "SHELL", "sh, bash, zsh, fish, csh or tcsh (default sh)")
       .action([&options] { return do_env(options); });
 
   Command devices("devices", kAboutDevices);
   add_choices(devices, options.choices);
-  devices.flag("--json", options.json, "for scripts").action([&options] {
+  devices.flag("--json", options.json, "print JSON").action([&options] {
     return do_devices(options);
   });
   return {std::move(run), std::move(env), std::move(devices)};

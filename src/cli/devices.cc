@@ -81,7 +81,7 @@ class Library {
 [[nodiscard]] Result<Device, std::string> ask(const Library& library, ibv_device* listed) {
   ibv_context* const context = CALL(ibv_open_device)(listed);
   if (context == nullptr) {
-    return fail("the device cannot be opened: " + std::string(std::strerror(errno)));
+    return fail("cannot open the device: " + std::string(std::strerror(errno)));
   }
   Device device;
   device.name = CALL(ibv_get_device_name)(listed);
@@ -110,7 +110,7 @@ class Library {
 [[nodiscard]] Result<std::vector<Device>, std::string> ask_all(const Library& library) {
   int count = 0;
   ibv_device** const list = CALL(ibv_get_device_list)(&count);
-  if (list == nullptr) return fail("no device list: " + std::string(std::strerror(errno)));
+  if (list == nullptr) return fail("cannot list devices: " + std::string(std::strerror(errno)));
   std::vector<Device> devices;
   for (int i = 0; i < count; ++i) {
     auto device = ask(library, list[i]);
@@ -133,7 +133,7 @@ void print_text(const Library& library, const Device& device, const Reach& reach
               reach.notice.empty() ? "" : ", this host only", mtu_bytes(device.port.active_mtu),
               mtu_bytes(device.port.max_mtu));
   if (device.gids.empty()) {
-    std::printf("  no address of this host is offered: see --address\n");
+    std::printf("  no address of this host is offered; see --address\n");
     return;
   }
   std::printf("  %-5s%-9s%-12s%s\n", "GID", "type", "interface", "address");

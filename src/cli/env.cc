@@ -28,7 +28,8 @@ Result<Shell, std::string> shell_named(std::string_view name) {
   if (name == "sh" || name == "bash" || name == "zsh") return Shell::kPosix;
   if (name == "fish") return Shell::kFish;
   if (name == "csh" || name == "tcsh") return Shell::kCsh;
-  return fail("--shell is '" + std::string(name) + "'; there are: sh, bash, zsh, fish, csh, tcsh");
+  return fail("--shell is '" + std::string(name) +
+              "'; valid values: sh, bash, zsh, fish, csh, tcsh");
 }
 
 std::string assignments(const Environment& before, const Environment& after, Shell shell) {

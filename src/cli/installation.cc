@@ -11,7 +11,7 @@ namespace fs = std::filesystem;
 Result<std::string, std::string> own_directory() {
   std::error_code error;
   const fs::path self = fs::read_symlink("/proc/self/exe", error);
-  if (error) return fail("/proc/self/exe cannot be read: " + error.message());
+  if (error) return fail("cannot read /proc/self/exe: " + error.message());
   return (self.parent_path() / "../lib/verbena").lexically_normal().string();
 }
 
@@ -23,7 +23,7 @@ Result<std::string, std::string> library_directory() {
     const fs::path library = fs::path(*directory) / name;
     if (!fs::exists(library, error)) {
       return fail(library.string() +
-                  " is missing. The libraries belong into lib/verbena beside the bin folder of "
+                  " is missing. The libraries must be in lib/verbena next to the bin directory of "
                   "this command; build or install Verbena again.");
     }
   }

@@ -60,7 +60,7 @@ namespace {
 }  // namespace
 
 Result<std::string, NoProgram> find_program(const std::string& name, std::string_view path) {
-  if (name.empty()) return fail(NoProgram{kNotFound, "the program's name is empty"});
+  if (name.empty()) return fail(NoProgram{kNotFound, "the program name is empty"});
   if (name.find('/') != std::string::npos) {
     if (is_file(name) && ::access(name.c_str(), X_OK) == 0) return name;
     return fail(cannot_run(name));
@@ -89,22 +89,20 @@ std::vector<std::string> obstacles(const std::string& file) {
   }
   std::vector<std::string> found;
   if (const std::string how = raised_privileges(file); !how.empty()) {
-    found.push_back(file + " is " + how +
-                    ": for such programs the system ignores which libraries the caller wants");
+    found.push_back(file + " is " + how + ": the system ignores LD_LIBRARY_PATH for such programs");
   }
   const auto elf = read_elf(file);
   if (!elf) return found;
   if (!elf->for_this_machine) {
-    found.push_back(file + " is built for another kind of machine than Verbena's libraries");
+    found.push_back(file + " is built for another architecture than Verbena's libraries");
   } else if (!elf->dynamic) {
-    found.push_back(file +
-                    " is statically linked: it has its libraries inside, and no others reach it");
+    found.push_back(file + " is statically linked: its libraries cannot be replaced");
   }
   for (const std::string& directory : elf->rpath) {
     if (is_file(directory + "/libibverbs.so.1")) {
       std::string what = file;
-      what.append(" has a libibverbs of its own in ").append(directory);
-      found.push_back(std::move(what.append(" (RPATH), which goes before ours")));
+      what.append(" has its own libibverbs in ").append(directory);
+      found.push_back(std::move(what.append(" (RPATH), which has precedence")));
     }
   }
   return found;

@@ -68,8 +68,8 @@ class Words {
   }
   if (error == ENOENT) {
     return say(kNotExecutable, program +
-                                   ": its interpreter (the dynamic loader, or what follows "
-                                   "#! in a script) is not there");
+                                   ": its interpreter (the dynamic loader, or that after #! in a "
+                                   "script) does not exist");
   }
   return say(kNotExecutable, program + ": " + std::strerror(error));
 }
@@ -83,7 +83,7 @@ int run(const std::vector<std::string>& command, View view, Environment environm
       find_program(command.front(), value_of(environment, "PATH", "/usr/local/bin:/usr/bin:/bin"));
   if (!program) return say(program.error().status, program.error().what);
   for (const std::string& obstacle : obstacles(*program)) {
-    say(0, obstacle + ". Verbena cannot serve it; what it starts may be served.");
+    say(0, obstacle + ". It cannot use Verbena; its child processes may.");
   }
 
   if (view == View::kAuto) {

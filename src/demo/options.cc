@@ -43,34 +43,34 @@ const char* const kHelp = R"(verbena-demo [--ipv6] [--burst-ms N] [--seed N] [--
 verbena-demo --simulated [--seed N] [--pcap FILE]
 verbena-demo --limits [--json]
 
-Two processes of this host, an initiator and a target, exchange every RDMA operation over real RoCEv2
-packets on UDP port 4791. It takes no RDMA hardware, no kernel module and no root. First each
-operation is run with messages of a few sizes and random data, and whoever receives it compares it to
-the last byte ("verified"). Then each is run again and again for a moment ("timed").
+Two processes on this host, an initiator and a target, run every RDMA operation over RoCEv2
+packets on UDP port 4791. This needs no RDMA hardware, no kernel module and no root. First each
+operation runs with messages of several sizes and random data, and the receiver compares every
+byte ("verified"). Then each operation runs repeatedly for a short time ("timed").
 
-  RC  reliable connection: what is lost is sent again, in order, and acknowledged
-  UC  unreliable connection: in order, and a lost packet costs the message
-  UD  datagrams: one packet each, to anyone
-  SEND        the target has posted a buffer for the message (a receive), and is told when it has come;
-              "with immediate": with 32 bits for it, "with invalidate": takes a key back
+  RC  reliable connection: packets are acknowledged, lost packets are retransmitted, in order
+  UC  unreliable connection: in order; a lost packet loses the message
+  UD  datagrams: one packet each, to any destination
+  SEND        the target posts a buffer for the message (a receive) and gets a completion for it;
+              "with immediate": carries 32 bits of data, "with invalidate": invalidates a key
   WRITE, READ, COMPARE-SWAP, FETCH-ADD
-              work on the target's memory; its program sleeps meanwhile
+              access the target's memory; its program sleeps meanwhile
 
-The packets of the verified part are written to a capture that Wireshark and tshark open (filter:
-infiniband). Rates are of this machine's loopback, with both processes on it; `./dev bench device`
-measures with care.
+The packets of the verified part are written to a capture that Wireshark and tshark can open (filter:
+infiniband). Rates are those of the loopback interface with both processes on this machine; `./dev bench
+device` measures more carefully.
 
-  --ipv6        over ::1 instead of 127.0.0.1
-  --burst-ms N  how long each operation is timed, 0 to 10000; 0: not at all (200)
-  --json        the result for a script
-  --simulated   instead: two simulated hosts on a network that loses, doubles, corrupts and swaps some
-                packets, told packet by packet; the same each time
-  --limits      instead: how many queue pairs, regions and so on a process may have, and how large
-  --seed N      other data (1); simulated, other keys and numbers too
-  --pcap FILE   where the capture goes (verbena-demo.pcap)
-  --help        this
+  --ipv6        use ::1 instead of 127.0.0.1
+  --burst-ms N  time for each timed operation, 0 to 10000; 0 disables timing (default 200)
+  --json        print the result as JSON
+  --simulated   instead: two simulated hosts on a network that loses, duplicates, corrupts and reorders
+                packets, printed packet by packet; the same each time
+  --limits      instead: print the limits of a process (queue pairs, regions, sizes, ...)
+  --seed N      seed of the data (default 1); with --simulated, also of keys and numbers
+  --pcap FILE   file of the capture (default verbena-demo.pcap)
+  --help        print this help
 
-Exit status: 0, all data is right; 1, it is not, or the run could not be made; 2, a wrong option.
+Exit status: 0, all data was verified; 1, data was wrong or the run failed; 2, invalid option.
 )";
 
 Result<Options, std::string> parse_options(std::span<const char* const> arguments) {

@@ -48,7 +48,7 @@ Reading read_settings(const Lookup& value_of) {
   if (kind == "connectx") {
     settings.kind = Kind::kConnectX;
   } else if (!kind.empty() && kind != "verbena") {
-    wrong(kIdentityVariable, kind, "there are: verbena, connectx");
+    wrong(kIdentityVariable, kind, "valid values: verbena, connectx");
   }
   const bool connectx = settings.kind == Kind::kConnectX;
   settings.gids.with_v1 = connectx;
@@ -73,7 +73,7 @@ Reading read_settings(const Lookup& value_of) {
   if (const auto known = mtu_of(mtu)) {
     settings.gids.mtu_at_most = *known;
   } else if (!mtu.empty()) {
-    wrong(kMtuVariable, mtu, "there are: 256, 512, 1024, 2048, 4096");
+    wrong(kMtuVariable, mtu, "valid values: 256, 512, 1024, 2048, 4096");
   }
 
   const auto verbose = given(kVerboseVariable);

@@ -152,7 +152,7 @@ class Options(unittest.TestCase):
                 self.assertEqual(done.returncode, status, done.stderr)
                 self.assertIn(wanted, done.stderr)
                 self.assertEqual(done.stdout, "")
-        for arguments, status, wanted in ((["run"], 125, "which program"), (["run", "--view", "x", "--", "true"], 125, "--view"),
+        for arguments, status, wanted in ((["run"], 125, "no program given"), (["run", "--view", "x", "--", "true"], 125, "--view"),
                                           (["env", "--view", "namespace"], 2, "preload"), (["env", "--shell", "x"], 2, "fish"),
                                           (["frob"], 2, "'frob'"), ([], 2, "verbena run"), (["devices", "--", "x"], 2, "x")):
             done = verbena(*arguments)
