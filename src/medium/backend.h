@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where a store's memory comes from: blocks of one size, each in place for as long as it is held.
-// Backends are stacked: one that makes memory (malloc, nvdimm, staged), a cache of released blocks
-// over it, a balance over several of those.
+// The memory of a store: blocks of one size, each at a fixed address as long as it is held.
+// Backends are stacked: one that provides memory (malloc, nvdimm, staged), a cache of released
+// blocks over it, and a distribution (balance) over several of those.
 //
-// A block has a *position*, by which a store that is opened again finds it: 0, 1, 2, ... with no
-// gaps among those that the medium has room for. (Of a balance each medium has no gaps in its own.)
-// What is in memory becomes durable by flush() and
-// then fence(); until then any part of it may be on the medium, or none, in any order.
+// A block has a *position*, by which a store that is opened again finds it: 0, 1, 2, ... without
+// gaps. (In a balance, the positions of each medium have no gaps.) Memory becomes durable by
+// flush() and then fence(); until then any part of it may be on the medium, in any order.
 //
 // Thread-safe.
 #pragma once
@@ -21,10 +20,10 @@
 namespace verbena::medium {
 
 enum class Code : uint8_t {
-  kFull,      // no room for another block; goes on when one is released
+  kFull,      // no space for another block; works again when one is released
   kNoMemory,  // the kernel has none, or RLIMIT_MEMLOCK does not allow it
-  kIo,        // the medium failed: what it holds is not known any more
-  kBad,       // what is there is not a medium of ours, or not of this shape
+  kIo,        // the medium failed: its content is unknown
+  kBad,       // not a medium of a store, or one with another layout
 };
 struct Error {
   Code code = Code::kIo;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Several backends as one: blocks are dealt in turn, position p is the block p / n of medium p % n.
-// A full one is passed over, and its positions stay free.
+// Several backends as one: blocks are distributed round-robin; position p is block p / n of medium
+// p % n. A full medium is skipped, and its positions stay free.
 #pragma once
 
 #include <cstdint>

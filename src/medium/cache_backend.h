@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Keeps released blocks of another backend, mapped, faulted in and registered, and hands them out
-// again first. To the one below they are held; what they contain means nothing to anybody, so a
-// crash with blocks in here loses nothing.
+// Keeps released blocks of another backend, mapped, populated and registered, and reuses them
+// first. The backend below sees them as held. Their content is undefined, so a crash loses nothing.
 #pragma once
 
 #include <cstddef>

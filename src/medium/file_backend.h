@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the media on files have in common: which blocks are held, what waits for a fence, and one
+// The common part of media on files: which blocks are held, which ranges wait for a fence, and one
 // fence at a time.
 #pragma once
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Many writes from memory into files at once: by io_uring, or where the system refuses that one
-// after the other. For one thread at a time.
+// Many writes from memory to files at once by io_uring, or one after another if io_uring is not
+// available. For one thread at a time.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory of the process, and nothing behind it: a store that is gone with the process.
+// Memory of the process without a medium: the store ends with the process.
 #pragma once
 
 #include <cstddef>

@@ -3,7 +3,7 @@
 // cache lines; elsewhere the page cache, flushed by msync.
 //
 // A file that is cut short while it is mapped, or a disk that cannot be read, ends the process with
-// SIGBUS: what can be looked at before is looked at when opening.
+// SIGBUS: open() checks what can be checked before.
 #pragma once
 
 #include <memory>

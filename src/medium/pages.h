@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What memory and files are aligned to.
+// The alignment of memory and files.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory of the process in front of files: for real network devices, which cannot be let loose on
-// page-cache mappings. fence() writes what was flushed, past the page cache where it can be.
+// Memory of the process as a buffer for files: for NICs, for which the kernel cannot pin page-cache
+// mappings. fence() writes the flushed ranges, bypassing the page cache where possible.
 #pragma once
 
 #include <memory>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sentences of this folder's errors.
+// Error messages of this folder.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which objects there are, by id and by name. Its lock comes after those of objects and before the
-// log's.
+// The index of objects by id and by name. Lock order: objects, catalog, log.
 #pragma once
 
 #include <cstdint>

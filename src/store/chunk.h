@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// The chunk: 4096 bytes, 4048 of them data. It states its birth and never changes.
+// The chunk: 4096 bytes, 4048 of them data. It records its birth and never changes.
 //
 //   0                                                                      4048
-//   |                    data, zeros behind `length`                         |
+//   |                    data, zeros after `length`                         |
 //   +----------+----------+----------+----------+-------+----------+--------+-------+-------+
 //   | 4048     | 4056     | 4064     | 4072     | 4080  | 4084     | 4088   | 4090  | 4092  |
 //   | id u64   | owner u64| index u64| txn u64  | store | data_crc | length | flags | crc32 |
 //   |          |          |          |          | u32   | u32      | u16    | u16   | u32   |
 //   +----------+----------+----------+----------+-------+----------+--------+-------+-------+
 //
-// Big-endian. data_crc is of the 4048 bytes, crc32 of the first 4092: it goes on from data_crc over
-// the 44 bytes between, without the data. Both are CRC-32/BZIP2, what a ConnectX computes. All of
-// owner .. flags zero is document 000's plain chunk.
+// Big-endian. data_crc covers the 4048 bytes, crc32 the first 4092: it continues data_crc over the
+// 44 bytes in between, without reading the data. Both are CRC-32/BZIP2, which a ConnectX computes.
+// A plain chunk has zeros from owner to flags (docs/store-format.md).
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@ inline constexpr uint16_t kFlagLog = 1;
 inline constexpr uint16_t kFlagCheckpoint = 2;
 inline constexpr uint16_t kFlagSuperblock = 4;
 
-// For which object, which of its chunks, and in which transaction it was written.
+// The object, the index in it and the transaction that the chunk was written for.
 struct Birth {
   uint64_t owner = 0;  // an object's internal number; 0: log and superblock
   uint64_t index = 0;
@@ -46,16 +46,16 @@ struct ChunkHead {
 
 enum class ChunkVerdict : uint8_t {
   kGood,
-  kPlain,    // document 000's: an id and a right CRC, nothing else
+  kPlain,    // a plain chunk: only an id and a right CRC
   kCrc,      // crc32 is not that of the bytes
   kDataCrc,  // crc32 is right, data_crc is not
-  kLength,   // above 4048, or bytes behind it are not zero
+  kLength,   // above 4048, or bytes after it are not zero
 };
 [[nodiscard]] const char* name_of(ChunkVerdict verdict);
 
-// Writes the 48 bytes behind the data, given the CRC of the 4048 bytes (finished).
+// Writes the 48 bytes after the data, given the CRC of the 4048 bytes (finished).
 void seal(uint8_t* chunk, const ChunkHead& head, uint32_t data_crc);
-// The fields as they are, right or not.
+// The fields, not validated.
 [[nodiscard]] ChunkHead head_of(const uint8_t* chunk);
 [[nodiscard]] uint32_t data_crc_of(const uint8_t* chunk);
 [[nodiscard]] uint32_t chunk_crc_of(const uint8_t* chunk);

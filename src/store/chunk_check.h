@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether a chunk of data is the one that a mapping names, and if not, what about it is not.
+// Checks that a data chunk is the one that a mapping refers to, and reports the first difference.
 #pragma once
 
 #include <optional>
@@ -12,7 +12,7 @@ namespace verbena::store {
 // Chunk i of a run, written for this store. The CRCs apart.
 [[nodiscard]] bool head_matches(const uint8_t* chunk, const Run& run, uint32_t i, uint32_t store);
 
-// The first thing that does not match, given the CRC of its data; none if all does.
+// The first field that does not match, given the CRC of its data; nullopt if all match.
 [[nodiscard]] std::optional<Damage> find_damage(const uint8_t* chunk, uint32_t data_crc,
                                                 ObjectId object, const Run& run, uint32_t i,
                                                 uint32_t store);

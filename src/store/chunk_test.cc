@@ -135,7 +135,7 @@ TEST(Chunk, BytesBehindTheLength) {
   }
 }
 
-// Document 000's: data, id, zeros, and the CRC of all that.
+// A plain chunk: data, id, zeros, and the CRC of all that.
 TEST(Chunk, PlainIsKnownAsPlain) {
   SeededRandom random(6);
   ChunkHead head;

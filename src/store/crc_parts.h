@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// CRC-32/BZIP2 of wholes from their parts, without the bytes. For lengths up to a chunk's that is
-// one multiplication, by a table of x^(8n). Finished values throughout.
+// Combines CRC-32/BZIP2 values of parts into that of the whole, without the bytes. For lengths up
+// to that of a chunk this is one multiplication, by a table of x^(8n). All values are finished.
 #pragma once
 
 #include <cstdint>

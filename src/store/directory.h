@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A store in folders of a file system: who owns it, where its files are, what shape they have. One
-// folder, or several (one per NUMA node), over which blocks are dealt in turn.
+// A store in directories of a file system: its owner, its files and their layout. One directory, or
+// several (one per NUMA node), over which blocks are distributed round-robin.
 #pragma once
 
 #include <memory>
@@ -25,7 +25,7 @@ struct DirectoryOptions {
   Options store;
 };
 
-// A store in a folder, and the right to it: one owner at a time.
+// A store in a directory, and its lock: one owner at a time.
 class DirectoryStore {
  public:
   // kExists if there is one. Makes the folders.
@@ -52,15 +52,15 @@ class DirectoryStore {
 [[nodiscard]] Result<ScrubReport> scrub(const std::vector<std::string>& folders,
                                         const Progress& progress = {});
 
-// What salvage brought over, and what it had to guess.
+// What salvage copied, and what it had to guess.
 struct SalvageReport {
-  bool by_log = false;  // the log was readable: names, sizes and ownership are certain
+  bool by_log = false;  // the log was readable: names, sizes and ownership are exact
   uint64_t objects = 0;
-  uint64_t chunks = 0;               // brought over
-  uint64_t bad_chunks = 0;           // left behind
+  uint64_t chunks = 0;               // copied
+  uint64_t bad_chunks = 0;           // not copied
   std::vector<std::string> guesses;  // sentences
 };
-// Builds a new store from what is left of an old one.
+// Builds a new store from a damaged one.
 [[nodiscard]] Result<SalvageReport> salvage(const std::vector<std::string>& from,
                                             const std::vector<std::string>& to,
                                             const Progress& progress = {});

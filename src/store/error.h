@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Why an operation on a store did not happen. Each says what, to which object, and where.
+// Why an operation on a store failed: the reason, the object and the place.
 #pragma once
 
 #include <cstdint>
@@ -11,18 +11,18 @@ namespace verbena::store {
 
 enum class Code : uint8_t {
   kNotFound,  // no such object
-  kExists,    // there is one of this id or name
-  kInvalid,   // the arguments make no sense
-  kFull,      // no room; goes on when space is freed
+  kExists,    // the id or name is in use
+  kInvalid,   // invalid arguments
+  kFull,      // no space; works again when space is freed
   kNoMemory,  // of the process
   kDamaged,   // a checksum or a birth does not match: see `damage`
   kConflict,  // another client has registered the range
-  kReadOnly,  // opened so, or since a sync failed
+  kReadOnly,  // opened read-only, or a sync has failed
   kInUse,     // another process owns the store
-  kVersion,   // of a format that this program does not know
-  kNoStore,   // there is none there
+  kVersion,   // a format version that this program does not support
+  kNoStore,   // there is no store
   kIo,        // the medium failed
-  kLogFull,   // within the engine alone: a checkpoint is needed first
+  kLogFull,   // only within the engine: a checkpoint is needed first
 };
 
 struct ObjectId {
@@ -32,7 +32,7 @@ struct ObjectId {
 };
 [[nodiscard]] std::string text_of(ObjectId id);  // "high:low", decimal
 
-// Where, and what was found instead of what.
+// The place of a damage, the expected and the actual value.
 struct Damage {
   ObjectId object;      // 0:0 for the log and the superblocks
   uint64_t offset = 0;  // in the object, in bytes

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who may use a folder: one process that writes, or several that read. The lock is the kernel's: it
-// goes with the process, however that ends.
+// The lock of a directory: one process that writes, or several that read. It is a kernel lock,
+// which is released when the process ends for any reason.
 #pragma once
 
 #include <string>

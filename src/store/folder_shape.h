@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What folders hold, before they are opened: which of them is which medium of a store, and what the
-// superblocks say about the shape of its blocks.
+// Inspects directories before a store is opened: which directory is which medium of the store, and
+// the block size according to the superblocks.
 #pragma once
 
 #include <optional>
@@ -16,7 +16,7 @@ struct FolderShape {
   uint32_t chunks_per_block = 0;
 };
 
-// Whether there are files of a store in a folder.
+// Whether a directory has files of a store.
 [[nodiscard]] bool holds_store(const std::string& folder);
 // Whether those of a store that was being made, and has no superblock and no data yet.
 [[nodiscard]] bool unfinished(const std::vector<std::string>& folders);

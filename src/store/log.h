@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The log: what happened, in order, in chunks that are written once, kept twice. A chunk is open in
-// memory until it is full or flushed; then it goes to both copies. The superblocks, which say where
-// the log and the last checkpoint are, are its own.
+// The log: all changes, in order, in chunks that are written once, in two copies. A chunk is open
+// in memory until it is full or flushed; then both copies are written. The log also owns the
+// superblocks, which contain the places of the log and of the last checkpoint.
 //
 //   checkpoint extents | log extents: ... durable | sealed | [open chunk] | room
 //                                              ^ durable_        ^ next_
@@ -24,7 +24,7 @@ namespace verbena::store {
 
 class Log final : private RecordStream {
  public:
-  // From where a log that was read goes on; a new one from the beginning. `space` is given up to
+  // Where a log that was read continues; a new one starts from the beginning. `space` is moved into
   // it.
   Log(Space& space, Persist& persist, LogSpace log_space, Superblock root, uint64_t next);
 
@@ -35,7 +35,8 @@ class Log final : private RecordStream {
   [[nodiscard]] Result<void> start_with_checkpoint(uint64_t checkpoint_bytes,
                                                    const std::function<void(RecordStream&)>& emit);
 
-  // Room for the index to grow to `checkpoint_bytes`: it must always be possible to write it anew.
+  // Reserves space for the index to grow to `checkpoint_bytes`: a checkpoint must always be
+  // possible.
   [[nodiscard]] Result<void> provide(uint64_t checkpoint_bytes);
 
   // The right to append one transaction of up to `bytes`. Held until it is destroyed.
@@ -62,7 +63,7 @@ class Log final : private RecordStream {
   // Writes the index anew, which emit() puts into the stream. Nothing else goes on meanwhile.
   [[nodiscard]] Result<void> checkpoint(uint64_t checkpoint_bytes,
                                         const std::function<void(RecordStream&)>& emit);
-  // Whether it is worth while.
+  // Whether a checkpoint is worthwhile.
   [[nodiscard]] bool wants_checkpoint() const {
     return wants_checkpoint_.load(std::memory_order_relaxed);
   }

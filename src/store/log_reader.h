@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads what a superblock names: which chunks of a checkpoint and of the log are there, in which of
-// their copies, and up to where the log is known to have been durable.
+// Reads the chunks that a superblock lists: which chunks of the checkpoint and of the log are
+// valid, in which copies, and up to where the log is known to be durable.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +33,7 @@ struct LogChunk {
 // The highest watermark in them, at least replay_from - 1.
 [[nodiscard]] uint64_t find_watermark(const Superblock& root, std::span<const LogChunk> chunks);
 
-// What to say of a copy that is not good.
+// The damage report for an invalid copy.
 [[nodiscard]] Damage log_damage(const char* which, uint64_t chunk, uint64_t sequence);
 
 // How many chunks that a superblock names are its own: which of two that contradict each other (one

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Room for the log and its checkpoints: pairs of blocks, of which the same chunks are used, one for
-// each copy. The first chunk of the first pair is the superblock's. Guarded by the log's lock.
+// Space for the log and its checkpoints: pairs of blocks. Each chunk is stored at the same place in
+// both blocks of a pair. The first chunk of the first pair is the superblock. Guarded by the log's
+// lock.
 #pragma once
 
 #include <array>

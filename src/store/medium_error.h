@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What went wrong with the medium, as an error of the store.
+// Converts an error of the medium into an error of the store.
 #pragma once
 
 #include "medium/backend.h"

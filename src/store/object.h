@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One object as the store knows it, and a reference that keeps it while an operation is at it.
+// One object in memory, and a reference that keeps it alive while an operation uses it.
 #pragma once
 
 #include <atomic>

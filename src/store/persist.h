@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every flush and every fence of the engine, by name: so that a test can leave out each one and see
-// that it was needed.
+// Every flush and every fence of the engine, by name, so that a test can omit each one and show
+// that it is needed.
 #pragma once
 
 #include <atomic>
@@ -42,8 +42,8 @@ class Persist {
   void flush(PersistPoint point, const uint8_t* memory, size_t bytes) {
     if (!omitted(point)) backend_.flush(memory, bytes);
   }
-  // After a failure all later ones fail: a second try would say that what the first one lost is
-  // durable.
+  // After a failure all later calls fail: a retry would report data as durable that the first call
+  // has lost.
   [[nodiscard]] Result<void> fence(PersistPoint point) {
     if (failed_.load(std::memory_order_relaxed)) return fail(broken("an earlier sync failed"));
     if (omitted(point)) return {};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which client reads or writes which range of which object: registered, refused where it conflicts
-// with another client's, dropped all at once when a client is gone. Thread-safe.
+// Ranges of objects that clients have registered for reading or writing. A range that conflicts
+// with that of another client is refused; all ranges of a client are dropped at once. Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace verbena::store {
 
-using ClientId = uint64_t;  // 0: nobody in particular, who has no ranges
+using ClientId = uint64_t;  // 0: no client, which has no ranges
 using RangeId = uint64_t;
 
 enum class Access : uint8_t { kRead, kWrite };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The chunks in a store's files as they lie there, without log or superblock: for salvaging.
+// Reads the chunks in the files of a store without its log or superblock, for salvage.
 #pragma once
 
 #include <cstdint>
@@ -29,9 +29,9 @@ struct RawFindings {
   std::map<uint64_t, RawHistory::Object> objects;  // by number
   std::unordered_map<uint64_t, Name> names;
   std::set<uint64_t> deleted;
-  bool all_shared = true;  // otherwise clones lack chunks: there were too many
+  bool all_shared = true;  // false: clones lack chunks, because there were too many shared ones
   uint64_t all = 0;        // chunks looked at
-  uint64_t bad = 0;        // that are neither whole nor empty
+  uint64_t bad = 0;        // neither valid nor empty
 };
 
 class RawChunks {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What happened to a store's objects, as far as chunks of data and of the log that are left tell
-// it, in whatever order they are found. For salvaging: what an object has may have been written as
-// another's, which is gone by now.
+// Reconstructs the history of objects from the remaining chunks of data and of the log, found in
+// any order. For salvage: a chunk of an object may have been written for another object that does
+// not exist any more.
 #pragma once
 
 #include <cstdint>

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The records of the log and of checkpoints: what happened to objects, as bytes. Records lie one
-// behind the other in a log chunk's data, whole, never across two chunks; `length` of the chunk is
-// where they end. A transaction is all records up to its COMMIT, and may reach over several chunks.
+// The records of the log and of checkpoints: changes of objects, as bytes. Records are consecutive
+// in the data of a log chunk and never cross chunks; `length` of the chunk is the end of the last
+// one. A transaction consists of all records up to its COMMIT, and may span several chunks.
 //
 //   | type u8 | body |        docs/store-format.md has the bodies
 //
-// Reading is of bytes that may be anything: each field is checked, and a reason given.
+// The bytes that are read are not trusted: each field is checked, and the reader returns a reason.
 #pragma once
 
 #include <cstdint>

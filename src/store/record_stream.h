@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Records into one chunk after the other: the log's, or a checkpoint's.
+// Writes records into consecutive chunks of the log or of a checkpoint.
 #pragma once
 
 #include <array>

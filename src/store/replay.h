@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the log says, made into objects. Bytes from a medium may be anything: whatever does not fit
-// what was said before is refused.
+// Applies the records of the log to objects. The records are not trusted: a record that contradicts
+// earlier ones is refused.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ class Replay {
   Replay(std::function<bool(const Run&)> possible, uint64_t max_runs, uint64_t max_objects)
       : possible_(std::move(possible)), max_runs_(max_runs), max_objects_(max_objects) {}
 
-  // One record; the reason it cannot be, if so.
+  // Applies one record, or returns the reason why it is invalid.
   [[nodiscard]] verbena::Result<void, std::string> apply(const Record& record);
   // The transaction that was applied ended at this time.
   void touched_at(uint64_t time_ns);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A lock for many readers or one writer, for std::shared_lock and std::unique_lock. Who wants to
-// write is let in before those who come later to read: std::shared_mutex would let readers keep it
-// for ever.
+// A reader-writer lock for std::shared_lock and std::unique_lock that prefers writers: a waiting
+// writer gets it before later readers. With std::shared_mutex readers can starve writers.
 #pragma once
 
 #include <pthread.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The segments of one object: runs of chunks in order of their index, without overlap; what lies
-// between is a hole. Leaves of up to 64 runs in a map by their lowest index: every change costs the
+// The segments of one object: runs of chunks in order of their index, without overlap; gaps between
+// them are holes. Leaves of up to 64 runs in a map by their lowest index: every change costs the
 // logarithm of their number.
 //
 // A change is prepared, which may run out of memory and leaves everything as it was, and then

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which chunks are in use, and by how many. Chunks come in blocks from the medium; each has a count
-// of references: the mappings of objects, and pins (readers, transfers, writes not yet committed).
+// Allocates chunks and counts their references. Chunks come in blocks from the medium; references
+// are the mappings of objects, and pins (readers, transfers, writes not yet committed).
 //
-// A chunk whose last reference went is *pending*: it is not given out again before a log chunk that
-// is durable says that the log chunk which freed it is durable, too; otherwise recovery, which does
-// not know yet that it was, would find other data there and take the write for unfinished.
+// A chunk without references is *pending*: it is not reused before a durable log chunk states that
+// the log chunk which freed it is durable, too. Otherwise recovery could find other data in it and
+// take an acknowledged write for an incomplete one.
 //
 //   drop() -> young -> [sealed into the log] -> sealed -> [durable] -> old -> [that on record] ->
 //   free

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The store: objects of bytes, each byte under a CRC, in memory that survives. No network in it.
+// The store: objects of bytes, all covered by CRCs, on a persistent medium. Without a network.
 //
 //   write -> fresh chunks -> record in the log -> mapping moved      flush -> durable
 //   read  <- chunks verified, birth and CRC, while they are copied
 //
-// Thread-safe: each request is atomic to all others on its object. What a write has done is visible
-// when it returns, durable after the next flush() (or at once: Durability::kEach), and in order: a
-// crash keeps a prefix of what was done. A store whose medium is not persistent has no log.
+// Thread-safe: each request is atomic with respect to all others on its object. A write is visible
+// when it returns and durable after the next flush() (or at once: Durability::kEach). A crash keeps
+// a prefix of all operations. A store whose medium is not persistent has no log.
 #pragma once
 
 #include <cstdint>
