@@ -11,6 +11,7 @@
 #include <rdma/rsocket.h>
 
 #include "base/c_interface.h"
+#include "rsocket/datagram.h"
 #include "rsocket/poll.h"
 #include "rsocket/registry.h"
 #include "rsocket/stream.h"
@@ -51,14 +52,24 @@ void leave_at_exit() {
   }
 }
 
+template <typename Kind>
+[[nodiscard]] int make_of(int domain) {
+  Kind* socket = nullptr;
+  if (const int error = Kind::make(domain, socket); error != 0) return -error;
+  const int number = socket->number();
+  Registry::of_process().add(socket);
+  return number;
+}
+
 [[nodiscard]] int make_socket(int domain, int type, int protocol) {
   if (domain != AF_INET && domain != AF_INET6) return -EOPNOTSUPP;
-  if (type != SOCK_STREAM || (protocol != 0 && protocol != IPPROTO_TCP)) return -EOPNOTSUPP;
-  Stream* stream = nullptr;
-  if (const int error = Stream::make(domain, stream); error != 0) return -error;
-  const int number = stream->number();
-  Registry::of_process().add(stream);
-  return number;
+  if (type == SOCK_STREAM && (protocol == 0 || protocol == IPPROTO_TCP)) {
+    return make_of<Stream>(domain);
+  }
+  if (type == SOCK_DGRAM && (protocol == 0 || protocol == IPPROTO_UDP)) {
+    return make_of<DatagramSocket>(domain);
+  }
+  return -EOPNOTSUPP;
 }
 
 [[nodiscard]] int accept_from(Socket& listener, sockaddr* address, socklen_t* length) {

@@ -98,6 +98,20 @@ def run_copy(env):
         return problem
 
 
+def run_datagrams(env, words):
+    """udpong; its server is endless. Most bytes must have crossed the device: the first messages go by UDP."""
+    port = str(pairs.free_port())
+    with tempfile.TemporaryDirectory() as folder:
+        counters = os.path.join(folder, "counters")
+        server = start(["udpong", "-b", "127.0.0.1", "-p", port] + words.split(), env)
+        client = ["udpong", "-s", "127.0.0.1", "-p", port, "-S", "1000", "-C", "500"] + words.split()
+        problem = connect(client, {**env, "VERBENA_COUNTERS": counters}, server)
+        stop(server)
+        if not problem and carried(counters) < 400_000:
+            problem = f"the device carried {carried(counters)} bytes of 500000"
+        return problem
+
+
 def run_kill(env, which):
     """One end is killed while both are busy; the other one notices."""
     port = str(pairs.free_port())
@@ -242,6 +256,8 @@ def main():
     cases.append(("rstream small", lambda: run_stream(env, "rstream", "-S 1 -C 1000 -I 3 -T v", 6000)))
     cases.append(("rstream all sizes", lambda: run_stream(env, "rstream", "-S all -I 20 -C 20", 1_000_000)))
     cases.append(("rcopy", lambda: run_copy(env)))
+    for words in ("-T b", "-T a", "-T b -T e"):
+        cases.append((f"udpong {words}", lambda words=words: run_datagrams(env, words)))
     for which in ("server", "client"):
         cases.append((f"kill {which}", lambda which=which: run_kill(env, which)))
     add_preloaded(cases, env)
