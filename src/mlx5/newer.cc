@@ -12,6 +12,7 @@ struct mlx5dv_export_sizes;
 
 extern "C" {
 ibv_mr* mlx5dv_reg_dmabuf_mr(ibv_pd*, uint64_t, size_t, uint64_t, int, int, int);
+// NOLINTNEXTLINE(readability-identifier-naming,bugprone-reserved-identifier): rdma-core's
 ibv_flow* __mlx5dv_create_flow(mlx5dv_flow_matcher*, mlx5dv_flow_match_parameters*, size_t,
                                mlx5dv_flow_action_attr*, size_t);
 int mlx5dv_devx_uar_export_dmabuf_fd(mlx5dv_devx_uar*);
@@ -43,6 +44,7 @@ VERBENA_REFUSE(nothing, mlx5dv_var_unimport);
 VERBENA_EXPORT int mlx5dv_get_data_direct_sysfs_path(ibv_context*, char*, size_t) { return verbena::with_errno(ENODEV); }
 
 // Nothing can be exported.
+// NOLINTNEXTLINE(readability-identifier-naming)
 VERBENA_EXPORT void _mlx5dv_get_export_sizes(mlx5dv_export_sizes* sizes, size_t bytes) {
   std::memset(static_cast<void*>(sizes), 0, bytes);
 }

@@ -30,6 +30,7 @@ void* ibv_alloc_buf(ibv_pd* pd, size_t size, ibv_buf** buf);
 void ibv_free_buf(ibv_buf* buf);
 ibv_mr* ibv_reg_buf_mr(ibv_pd* pd, ibv_buf* buf, void* addr, size_t length, int access);
 int ibv_export_buf_dmabuf_fd(ibv_buf* buf);
+// NOLINTNEXTLINE(readability-identifier-naming): rdma-core's
 int _ibv_query_comp_cntr_caps(ibv_context* context, ibv_comp_cntr_caps* caps, size_t size);
 ibv_comp_cntr* ibv_create_comp_cntr(ibv_context* context, ibv_comp_cntr_init_attr* attr);
 int ibv_destroy_comp_cntr(ibv_comp_cntr* counter);

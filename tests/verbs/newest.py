@@ -37,8 +37,11 @@ class Missing(Exception):
     """Something outside of this repository that is not to be had here."""
 
 
-def run(command, **options):
-    done = subprocess.run(command, capture_output=True, text=True, check=False, **options)
+def run(command, seconds=600, **options):
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=seconds, **options)
+    except subprocess.TimeoutExpired as late:
+        raise Missing(f"{' '.join(command[:6])} is not done after {seconds} s") from late
     if done.returncode != 0:
         raise Missing(f"{' '.join(command[:6])} ended with {done.returncode}:\n{(done.stdout + done.stderr)[-3000:]}")
     return done.stdout
@@ -64,7 +67,8 @@ def fetch(work):
     with open(sources, "w", encoding="ascii") as file:
         file.write(f"deb-src {signed}{mirror()} sid main\n")
     apt = ["apt-get", "-q", "-o", f"Dir::Etc::SourceList={sources}", "-o", "Dir::Etc::SourceParts=/dev/null",
-           "-o", f"Dir::State::Lists={lists}", "-o", f"Dir::Cache={cache}", "-o", "APT::Sandbox::User="]
+           "-o", f"Dir::State::Lists={lists}", "-o", f"Dir::Cache={cache}", "-o", "APT::Sandbox::User=",
+           "-o", "Acquire::http::Timeout=20", "-o", "Acquire::Retries=1"]
     run(apt + ["update"])
     run(apt + ["source", "--download-only", "--tar-only", "rdma-core"], cwd=work)
     found = [name for name in os.listdir(work) if re.fullmatch(r"rdma-core_.*\.orig\.tar\.\w+", name)]
@@ -78,7 +82,7 @@ def unpacked(work):
     source = os.path.join(work, "source")
     if os.path.isdir(source) and time.time() - os.stat(source).st_mtime < WEEK:
         return source
-    for stale in ("source", "build"):
+    for stale in ("source", "build", "unpacking"):
         shutil.rmtree(os.path.join(work, stale), ignore_errors=True)
     with tarfile.open(fetch(work)) as archive:
         top = archive.getnames()[0].split("/")[0]
@@ -96,7 +100,7 @@ def build(source, work):
     if not os.path.exists(os.path.join(directory, "build.ninja")):
         run(["cmake", "-GNinja", "-S", source, "-B", directory, "-DNO_MAN_PAGES=1", "-DENABLE_RESOLVE_NEIGH=0",
              "-DCMAKE_BUILD_TYPE=Debug", "-DPYTHON_EXECUTABLE=/usr/bin/python3", "-DCYTHON_EXECUTABLE=/usr/bin/cython3"])
-    run(["ninja", "-C", directory, "-j", jobs, "pyverbs/all", *PROGRAMS])
+    run(["ninja", "-C", directory, "-j", jobs, "pyverbs/all", *PROGRAMS], seconds=3600)
     if not os.path.isdir(os.path.join(directory, "python/pyverbs/providers/mlx5")):
         raise Missing("pyverbs was not built; are python3-dev and cython3 there?")
     return directory
