@@ -145,6 +145,9 @@ bool Sacrifice::sin_locally(SendRequest& request, memory::Sge& sge) {
     case Sin::kBadLocalKey:
       request.op = world_.chance(50) ? SendOp::kSend : SendOp::kRead;
       sge.lkey = LKey(world_.chance(50) ? sge.lkey.value ^ 0x42 : 0);
+      // A READ's is looked at when the answer comes: the peer must have one.
+      request.remote_addr = RemoteAddr(target_.addr(target_.range.offset));
+      request.rkey = target_.keys.rkey;
       outcome = one_of(WcStatus::kLocalProtection);
       break;
     case Sin::kSourceGone: {
