@@ -86,8 +86,8 @@ class Endpoint {
   // comes, and complete. Gives their number.
   [[nodiscard]] Result<uint32_t, Error> cancel_sends(Qpn qpn, uint64_t wr_id);
   [[nodiscard]] Result<void, Error> post_send(Qpn qpn, const SendRequest& request, Time now);
-  // Whether all of them could be posted now, one after the other.
-  [[nodiscard]] Result<void, Error> accepts(Qpn qpn, std::span<const SendRequest> requests) const;
+  // Whether all of them can be posted now, one after the other; there is memory for them then.
+  [[nodiscard]] Result<void, Error> accepts(Qpn qpn, std::span<const SendRequest> requests);
   [[nodiscard]] Result<void, Error> post_recv(Qpn qpn, const RecvRequest& request);
   [[nodiscard]] Result<void, Error> post_srq_recv(SrqId srq, const RecvRequest& request);
 

@@ -159,14 +159,15 @@ Result<uint64_t, Error> Endpoint::accepts(const QueuePair& qp, const SendRequest
   return length;
 }
 
-Result<void, Error> Endpoint::accepts(Qpn qpn, std::span<const SendRequest> requests) const {
-  const QueuePair* const qp = find(qpn);
+Result<void, Error> Endpoint::accepts(Qpn qpn, std::span<const SendRequest> requests) {
+  QueuePair* const qp = find(qpn);
   if (qp == nullptr) return fail(Error::kNoSuchQp);
   for (const SendRequest& request : requests) {
     const auto length = accepts(*qp, request);
     if (!length) return fail(length.error());
   }
   if (requests.size() > qp->sq.room()) return fail(Error::kQueueFull);
+  if (!qp->sq.make_room(requests)) return fail(Error::kTooMany);
   return {};
 }
 
@@ -190,6 +191,7 @@ Result<void, Error> Endpoint::post_send(Qpn qpn, const SendRequest& request, Tim
   const auto length = accepts(*qp, request);
   if (!length) return fail(length.error());
   if (qp->sq.full()) return fail(Error::kQueueFull);
+  if (!qp->sq.make_room({&request, 1})) return fail(Error::kTooMany);
   qp->sq.push(request, *length);
   const QpState state = qp->state();
   if (state == QpState::kErr || state == QpState::kSqe) {

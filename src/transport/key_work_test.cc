@@ -411,7 +411,9 @@ TEST(SendQueueOfKeys, RoomForAVeryLongListIsGivenBack) {
   const auto room_kept = [&](size_t blocks, auto&& finish) {
     config.blocks.resize(blocks);
     const uint64_t number = queue.tail();
-    queue.push({.op = SendOp::kConfigureKey, .config = &config}, 0);
+    const SendRequest request{.op = SendOp::kConfigureKey, .config = &config};
+    EXPECT_TRUE(queue.make_room({&request, 1}));
+    queue.push(request, 0);
     EXPECT_EQ(queue.config(number).config.blocks.size(), blocks);
     finish();
     return queue.config(number).config.blocks.capacity();

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <new>
 
 #include "base/check.h"
 
@@ -30,6 +31,31 @@ const ConfigTarget& SendQueue::config(uint64_t number) const {
 const CopyTarget& SendQueue::copy(uint64_t number) const {
   VERBENA_CHECK(!copies_.empty());
   return copies_[slot(number)];
+}
+
+bool SendQueue::make_rare_room(std::span<const SendRequest> requests) noexcept {
+  try {
+    uint64_t number = tail_;
+    for (const SendRequest& request : requests) {
+      switch (request.op) {
+        case SendOp::kBindWindow:
+          if (binds_.empty()) binds_.resize(mask_ + 1);
+          break;
+        case SendOp::kConfigureKey:
+          if (configs_.empty()) configs_.resize(mask_ + 1);
+          configs_[slot(number)].config.blocks.reserve(request.config->blocks.size());
+          break;
+        case SendOp::kCopy:
+          if (copies_.empty()) copies_.resize(mask_ + 1);
+          break;
+        default: break;
+      }
+      ++number;
+    }
+    return true;
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
 }
 
 void SendQueue::push(const SendRequest& request, uint64_t length) {
@@ -64,14 +90,11 @@ void SendQueue::push(const SendRequest& request, uint64_t length) {
     datagrams_[at] = {request.path, request.remote_qpn, request.remote_qkey};
   }
   if (request.op == SendOp::kBindWindow) {
-    if (binds_.empty()) binds_.resize(mask_ + 1);
     binds_[at] = {request.window, request.bind};
   } else if (request.op == SendOp::kConfigureKey) {
-    if (configs_.empty()) configs_.resize(mask_ + 1);
     configs_[at].key = request.key;
-    configs_[at].config = *request.config;  // into the room of the one before
+    configs_[at].config = *request.config;  // into the room that was made
   } else if (request.op == SendOp::kCopy) {
-    if (copies_.empty()) copies_.resize(mask_ + 1);
     copies_[at] = {request.copy_to, request.copy_from};
   }
   ++tail_;

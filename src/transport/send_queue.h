@@ -114,7 +114,13 @@ class SendQueue {
     return false;
   }
 
-  // Appends; the caller has checked that there is room and that the request fits the caps.
+  // Whether there is memory for these, which are to be pushed next.
+  [[nodiscard]] bool make_room(std::span<const SendRequest> requests) noexcept {
+    return std::ranges::none_of(requests, &SendQueue::is_rare, &SendRequest::op) ||
+           make_rare_room(requests);
+  }
+  // Appends; the caller has checked that the queue is not full and that the request fits the caps,
+  // and has made room.
   void push(const SendRequest& request, uint64_t length);
   void pop_head() {
     if (!configs_.empty()) give_back(configs_[slot(head_)].config);
@@ -125,6 +131,11 @@ class SendQueue {
   }
 
  private:
+  // Operations whose targets take memory that a queue without them does not pay for.
+  [[nodiscard]] static bool is_rare(SendOp op) {
+    return op == SendOp::kBindWindow || op == SendOp::kConfigureKey || op == SendOp::kCopy;
+  }
+  [[nodiscard]] bool make_rare_room(std::span<const SendRequest> requests) noexcept;
   // The room of a list is used again, but not that of a very long one: in a deep queue, each place
   // would come to have one.
   static void give_back(memory::KeyConfig& config) {
