@@ -34,7 +34,8 @@ class Service {
   // One for the process; nullptr takes it away. Events are for the connections of all of its users.
   virtual void set_sink(EventSink* sink) = 0;
 
-  // 0, EADDRINUSE, or ENOSPC when the host's table is full.
+  // 0, EADDRINUSE, ENOSPC when the host's table is full, or ETIMEDOUT when another process holds
+  // its lock and does not go on.
   [[nodiscard]] virtual int claim(const PortClaim& claim) = 0;
   virtual void give_back(const PortClaim& claim) = 0;
 

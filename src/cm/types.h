@@ -42,6 +42,8 @@ enum class Error : uint8_t {
   kTooLong,     // private data does not fit the message
   kTooMany,     // the table is full
   kInUse,       // somebody in this process listens there already
+  kNoPorts,     // the host's table of ports is full
+  kTimedOut,    // another process holds the lock of the host's ports, and does not go on
 };
 
 enum class QpKind : uint8_t { kRc, kUc, kXrc };

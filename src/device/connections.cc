@@ -114,21 +114,24 @@ void Connections::set_sink(cm::EventSink* sink) {
 }
 
 int Connections::claim(const cm::PortClaim& claim) {
-  const Engine::Quiet locked(engine_);
   return host_.add_port(port_of(claim), kind_of(claim));
 }
 
 void Connections::give_back(const cm::PortClaim& claim) {
-  const Engine::Quiet locked(engine_);
   host_.remove_port(port_of(claim), kind_of(claim));
 }
 
 Result<cm::ListenerId, cm::Error> Connections::listen(const cm::ListenParams& params) {
-  const Engine::Quiet locked(engine_);
   const link::Port port = port_of(params);
-  if (const int error = host_.add_port(port, link::Ports::Kind::kListening); error != 0) {
-    return fail(error == EADDRINUSE ? cm::Error::kInUse : cm::Error::kTooMany);
+  // Before the engine's lock is taken. What is asked for in between is refused, as it was before.
+  switch (host_.add_port(port, link::Ports::Kind::kListening)) {
+    case 0:          break;
+    case EADDRINUSE: return fail(cm::Error::kInUse);
+    case ETIMEDOUT:  return fail(cm::Error::kTimedOut);
+    case ENOSPC:     return fail(cm::Error::kNoPorts);
+    default:         return fail(cm::Error::kTooMany);
   }
+  const Engine::Quiet locked(engine_);
   const auto id = manager_.listen(params);
   if (!id) {
     host_.remove_port(port, link::Ports::Kind::kListening);

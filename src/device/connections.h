@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The connection manager on the wire: the messages of QP1 between the engine and cm::Manager, the
 // ports among the processes of the host, the watch over idle peers, and ends that wait to be told.
-// As cm::Service it takes the engine's lock; the engine calls the rest with the lock held.
+// As cm::Service it takes the engine's lock, but not where it waits for other processes (ports);
+// the engine calls the rest with the lock held.
 #pragma once
 
 #include <cstdint>

@@ -180,8 +180,14 @@ class Engine final : public transport::EventSink,
   void set_taps(link::TransmitTap* transmit, link::ReceiveFilter* receive);
 
   // Around fork. In the child the parent's sockets and thread are not ours.
-  void before_fork() { lock_first(); }
-  void after_fork_in_parent() { mutex_.unlock(); }
+  void before_fork() {
+    lock_first();
+    host_->before_fork();
+  }
+  void after_fork_in_parent() {
+    host_->after_fork_in_parent();
+    mutex_.unlock();
+  }
   void abandon_in_child();
 
   [[nodiscard]] static Time clock();

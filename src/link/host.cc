@@ -8,6 +8,7 @@
 #include <optional>
 #include <vector>
 
+#include <poll.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/timerfd.h>
@@ -25,7 +26,7 @@ namespace verbena::link {
 namespace {
 
 constexpr Duration kJoinLockBound = 5 * kSecond;
-constexpr Duration kPortLockBound = 500 * kMillisecond;
+constexpr Duration kPortLockBound = 5 * kSecond;
 constexpr Duration kLeaveLockBound = 200 * kMillisecond;
 constexpr int kBacklog = 128;
 
@@ -33,7 +34,8 @@ constexpr int kBacklog = 128;
   return {HostError::Kind::kSystem, step + ": " + std::strerror(code), code};
 }
 
-[[nodiscard]] HostError lock_error(const GroupNames& names) {
+[[nodiscard]] HostError lock_error(const GroupNames& names, int code) {
+  if (code != ETIMEDOUT) return system_error("unix socket", code);
   const auto holder = GroupLock::holder(names);
   return {
       HostError::Kind::kNoAnswer,
@@ -102,6 +104,23 @@ struct Seat {
   return udp;
 }
 
+// For what is left in a leaving member's sockets.
+class PassOn final : public DatagramHandler {
+ public:
+  explicit PassOn(Host& host) : host_(host) {}
+  void on_datagram(const Datagram& datagram) override {
+    if (datagram.bytes.size() <= kSlotByte || datagram.bytes[kSlotByte] == kProbeSlot) return;
+    (void)host_.route(datagram);
+  }
+  [[nodiscard]] uint32_t on_joined(const Datagram& rest, uint32_t segment) override {
+    return host_.route_joined(rest, segment);
+  }
+  void on_consumed(const wire::Gid&, uint16_t, uint32_t) override {}
+
+ private:
+  Host& host_;
+};
+
 }  // namespace
 
 Host::State::State(const HostOptions& given, TableMapping taken)
@@ -119,7 +138,7 @@ Result<std::unique_ptr<Host>, HostError> Host::join(const HostOptions& options,
   if (!options.this_host_if_taken) return join_on_port(options, random);
   const GroupNames names(options.group, options.udp.port);
   const auto choosing = GroupLock::take_choice(names, kJoinLockBound);
-  if (!choosing) return fail(lock_error(names));
+  if (!choosing) return fail(lock_error(names, choosing.error()));
   HostOptions candidate = options;
   const std::vector<uint16_t> ports = candidate_ports(options.udp.port);
   const auto joined = [&](Result<std::unique_ptr<Host>, HostError> host) {
@@ -150,7 +169,7 @@ Result<std::unique_ptr<Host>, HostError> Host::join_on_port(const HostOptions& o
                                                             RandomSource& random) {
   const GroupNames names(options.group, options.udp.port);
   const auto lock = GroupLock::take(names, kJoinLockBound);
-  if (!lock) return fail(lock_error(names));
+  if (!lock) return fail(lock_error(names, lock.error()));
   auto mapping = obtain_table(names, random);
   if (!mapping) return fail(mapping.error());
 
@@ -200,7 +219,7 @@ Host::~Host() {
   State& s = *state_;
   if (s.abandoned) return;
   s.ledger->settle();
-  const auto lock = GroupLock::take(s.names, kLeaveLockBound);
+  const auto lock = lock_to_leave();
   if (!lock) return;  // as if killed: the neighbours mend it
   Roster roster(s.table());
   // With the order as it is, us included, nothing of others comes here any more; what has come by
@@ -213,24 +232,33 @@ Host::~Host() {
   s.peers.reset();
 }
 
+// Whoever holds it may be a newcomer that waits for our answer.
+std::optional<GroupLock> Host::lock_to_leave() {
+  State& s = *state_;
+  PassOn handler(*this);
+  LockPatience patience(kLeaveLockBound);
+  try {
+    for (;;) {
+      auto lock = GroupLock::try_take(s.names);
+      if (lock) return std::move(*lock);
+      if (lock.error() != EADDRINUSE) return std::nullopt;
+      const auto pause = patience.next_pause();
+      if (!pause) return std::nullopt;
+      pollfd ready{s.epoll.get(), POLLIN, 0};
+      const timespec wait{0, static_cast<long>(*pause)};
+      if (::ppoll(&ready, 1, &wait, nullptr) > 0) on_ready(handler);
+    }
+  } catch (const std::bad_alloc&) {
+    return std::nullopt;
+  }
+}
+
 // While members come and go, packets of others fall to us. Those that nobody has looked at would be
 // lost with our sockets, and to a datagram's owner that is for ever.
 void Host::pass_on_rest() {
   constexpr int kMostBatches = 64;
-  struct Rest final : DatagramHandler {
-    explicit Rest(Host& from) : host(from) {}
-    void on_datagram(const Datagram& datagram) override {
-      if (datagram.bytes.size() <= kSlotByte || datagram.bytes[kSlotByte] == kProbeSlot) return;
-      (void)host.route(datagram);
-    }
-    [[nodiscard]] uint32_t on_joined(const Datagram& rest, uint32_t segment) override {
-      return host.route_joined(rest, segment);
-    }
-    void on_consumed(const wire::Gid&, uint16_t, uint32_t) override {}
-    Host& host;
-  };
   try {
-    Rest rest(*this);
+    PassOn rest(*this);
     UdpReceiver receiver;
     for (const Family family : {Family::kIpv4, Family::kIpv6}) {
       const UdpSockets* const held = state_->sockets(family);
@@ -245,6 +273,9 @@ void Host::pass_on_rest() {
   }
 }
 
+void Host::before_fork() { state_->ports_mutex.lock(); }
+void Host::after_fork_in_parent() { state_->ports_mutex.unlock(); }
+
 void Host::abandon_in_child() {
   State& s = *state_;
   s.abandoned = true;
@@ -258,18 +289,31 @@ void Host::abandon_in_child() {
     sockets.send.reset();
   }
   s.mapping.abandon();
+  s.ports_mutex.unlock();  // as before_fork() left it
 }
 
 int Host::add_port(const Port& port, Ports::Kind kind) {
   State& s = *state_;
-  const auto lock = GroupLock::take(s.names, kPortLockBound);
-  return lock ? Ports(s.table(), s.self).add(port, kind) : ETIMEDOUT;
+  LockPatience patience(kPortLockBound);
+  for (;;) {
+    {
+      const std::lock_guard guard(s.ports_mutex);
+      if (s.abandoned) return ENODEV;
+      const auto lock = GroupLock::try_take(s.names);
+      if (lock) return Ports(s.table(), s.self).add(port, kind);
+      if (lock.error() != EADDRINUSE) return lock.error();
+    }
+    const auto pause = patience.next_pause();
+    if (!pause) return ETIMEDOUT;
+    sleep_for(*pause);
+  }
 }
 
-// Without the lock: a moment's confusion is better than a port that nobody can have.
+// Without the group's lock: an entry of ours is nobody else's to change, and whoever adds one at
+// this moment sees it or does not.
 void Host::remove_port(const Port& port, Ports::Kind kind) {
   State& s = *state_;
-  const auto lock = GroupLock::take(s.names, kPortLockBound);
+  const std::lock_guard guard(s.ports_mutex);
   Ports(s.table(), s.self).remove(port, kind);
 }
 

@@ -30,6 +30,7 @@
 #include "link/udp_receiver.h"
 #include "link/udp_socket.h"
 #include "link/udp_transmitter.h"
+#include "link/unix_names.h"
 
 namespace verbena::link {
 
@@ -106,9 +107,12 @@ class Host final : public Credits {
   // their member together. 0: none, they go one by one.
   [[nodiscard]] uint32_t route_joined(const Datagram& rest, uint32_t segment);
 
-  // --- Ports of the connection manager, among all members. 0 or errno: EADDRINUSE, ENOSPC,
-  // ETIMEDOUT when a stopped member holds the lock.
+  // --- Ports of the connection manager, among all members.
+  // 0 or errno: EADDRINUSE, ENOSPC, ETIMEDOUT when a stopped process holds the group's lock. Waits
+  // for that lock, whose holder may be a newcomer that waits for our on_ready(): any thread calls
+  // it, and not with the engine's lock.
   [[nodiscard]] int add_port(const Port& port, Ports::Kind kind);
+  // Any thread; waits for nobody.
   void remove_port(const Port& port, Ports::Kind kind);
   // The slot of who listens for this at an address of this host; 0: nobody, or it is elsewhere.
   // `named`: the address in the request.
@@ -158,6 +162,9 @@ class Host final : public Credits {
   [[nodiscard]] uint32_t address_changes() const;
   [[nodiscard]] const HostCounters& counters() const;
 
+  // Around fork: no other thread is at the ports. Its child would keep the group's lock for ever.
+  void before_fork();
+  void after_fork_in_parent();
   // In a forked child: closes every descriptor, touches nothing shared. From then on it is alone:
   // nothing is received, and what is sent goes nowhere.
   void abandon_in_child();
@@ -174,6 +181,7 @@ class Host final : public Credits {
   [[nodiscard]] bool pass_on_mad(const Datagram& datagram);
   void tell_others(const Datagram& datagram);
   void pass_on_rest();
+  [[nodiscard]] std::optional<GroupLock> lock_to_leave();
   [[nodiscard]] bool deaf_now(uint8_t slot);
   void hears_again(uint8_t slot);
 

@@ -15,6 +15,7 @@
 
 #include <array>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -82,6 +83,9 @@ struct Host::State final : PeerEvents {
   LocalAddresses addresses;
   Memberships memberships;
   HostCounters counters;
+  // Held while ports of ours are added or removed, by any thread, and while this process forks.
+  // Never while waiting.
+  std::mutex ports_mutex;
   DatagramHandler* handler = nullptr;  // during on_ready()
   bool taking_over = false;            // what another member forwarded is ours, whatever it is
   bool abandoned = false;

@@ -240,6 +240,7 @@ TEST_F(HostTest, AnotherUserIsToldWhoHasThePort) {
 TEST_F(HostTest, AForkedChildTakesNothingAlong) {
   // The member forks a child that abandons; the child outlives it.
   const Member parent = start_joined([](Host& host, Report& report, Shared& shared) {
+    host.before_fork();
     const pid_t child = ::fork();
     if (child == 0) {
       host.abandon_in_child();
@@ -248,6 +249,7 @@ TEST_F(HostTest, AForkedChildTakesNothingAlong) {
       for (int i = 0; i < 3000; ++i) ::usleep(1000);
       ::_exit(0);
     }
+    host.after_fork_in_parent();
     serve_until_told(host, report, shared);
   });
   const Member other = start_joined();
@@ -257,6 +259,28 @@ TEST_F(HostTest, AForkedChildTakesNothingAlong) {
   expect_delivery({other});
   EXPECT_TRUE(wait_until([&] { return other.report->members == 1; }));
   ::kill(static_cast<pid_t>(parent.report->stage.load()), SIGKILL);
+}
+
+// The newcomer cannot look for its descriptors; it says why it does not join.
+TEST_F(HostTest, AStoppedMemberOutOfSightIsSaid) {
+  if (::geteuid() != 0) GTEST_SKIP() << "a pid namespace takes root";
+  const Member member = start_joined();
+  ::kill(member.pid, SIGSTOP);
+  Report* const inside = &shared_->reports.back();
+  const pid_t outer = ::fork();
+  if (outer == 0) {
+    if (::unshare(CLONE_NEWPID) != 0) ::_exit(1);
+    const pid_t inner = ::fork();
+    if (inner == 0) run_member(*inside, serve_until_told);
+    if (inner > 0) ::waitpid(inner, nullptr, 0);
+    ::_exit(0);
+  }
+  ::waitpid(outer, nullptr, 0);
+  ::kill(member.pid, SIGCONT);
+  EXPECT_EQ(inside->error, static_cast<uint32_t>(HostError::Kind::kNoAnswer));
+  EXPECT_NE(std::string_view(inside->message.data()).find("another pid namespace"),
+            std::string_view::npos)
+      << inside->message.data();
 }
 
 TEST_F(HostTest, AStoppedLockHolderIsNamed) {

@@ -33,6 +33,7 @@ struct Asked {
 struct Asking {
   std::vector<Asked> members;
   bool someone_alive = false;
+  int refused = 0;  // errno: the system does not let us ask
 };
 
 [[nodiscard]] Asking ask_everyone(const GroupNames& names) {
@@ -40,7 +41,11 @@ struct Asking {
   for (size_t slot = kFirstSlot; slot <= kLastSlot; ++slot) {
     auto fd = connect_to(names.member(static_cast<uint8_t>(slot)));
     if (!fd) {
-      if (fd.error() != ECONNREFUSED) asking.someone_alive = true;
+      const int error = fd.error();
+      if (error != ECONNREFUSED) asking.someone_alive = true;
+      if (error == EMFILE || error == ENFILE || error == ENOMEM || error == ENOBUFS) {
+        asking.refused = error;
+      }
       continue;
     }
     const PeerIdentity peer = identify_peer(fd->get());
@@ -72,6 +77,11 @@ struct Asking {
   return {};
 }
 
+[[nodiscard]] HostError table_error(int code) {
+  return {HostError::Kind::kSystem,
+          std::string("memory for the shared table: ") + std::strerror(code), code};
+}
+
 // A table; or nothing, when all that were asked died meanwhile.
 [[nodiscard]] Result<std::optional<TableMapping>, HostError> wait_for_answer(
     const Asking& asking, const GroupNames& names) {
@@ -81,13 +91,16 @@ struct Asking {
   const Time start = monotonic_now();
   bool tried_proc = false;
   bool other_version = false;
+  int no_room = 0;  // why it cannot be mapped
   const auto adopt = [&](UniqueFd fd) -> std::optional<TableMapping> {
+    if (!fd.valid()) return std::nullopt;
     auto mapping = TableMapping::adopt(std::move(fd));
     if (mapping) return std::move(*mapping);
+    if (mapping.error() == TableMapping::Error::kSystem) no_room = errno;
     if (mapping.error() == TableMapping::Error::kVersion) other_version = true;
     return std::nullopt;
   };
-  for (Duration waited = 0; waited < kAnswerBound && !other_version;
+  for (Duration waited = 0; waited < kAnswerBound && !other_version && no_room == 0;
        waited = monotonic_now() - start) {
     const Duration until = tried_proc ? kAnswerBound : kTryProcAfter;
     const int wait_ms = static_cast<int>((until - waited) / kMillisecond) + 1;
@@ -100,7 +113,7 @@ struct Asking {
       item.fd = -1;  // gone, or no use
       --left;
     }
-    if (left == 0 && !polled.empty() && !other_version) return std::nullopt;
+    if (left == 0 && !polled.empty() && !other_version && no_room == 0) return std::nullopt;
     if (ready > 0 || tried_proc) continue;
     tried_proc = true;
     for (const Asked& member : asking.members) {
@@ -108,6 +121,7 @@ struct Asking {
       if (auto mapping = adopt(find_in_proc(names, member.pid))) return std::move(*mapping);
     }
   }
+  if (no_room != 0) return fail(table_error(no_room));
   if (other_version) {
     return fail(HostError{
         HostError::Kind::kVersion,
@@ -116,7 +130,9 @@ struct Asking {
         0});
   }
   std::string who;
-  for (const Asked& member : asking.members) who += " " + std::to_string(member.pid);
+  for (const Asked& member : asking.members) {
+    who += member.pid != 0 ? " " + std::to_string(member.pid) : " one in another pid namespace";
+  }
   return fail(HostError{HostError::Kind::kNoAnswer,
                         "Verbena processes of this user do not answer (stopped? pids:" + who +
                             "); continue or end them",
@@ -156,17 +172,21 @@ void add_owners(const char* path, uint16_t port, std::vector<unsigned>& uids) {
 }  // namespace
 
 Result<TableMapping, HostError> obtain_table(const GroupNames& names, RandomSource& random) {
-  for (;;) {
+  // Those who were asked may all have died meanwhile; but not time after time.
+  constexpr int kMostRounds = 100;
+  int rounds = 0;
+  for (;; ++rounds) {
     const Asking asking = ask_everyone(names);
     if (!asking.someone_alive) break;
+    if (asking.refused != 0) return fail(table_error(asking.refused));
+    if (rounds == kMostRounds) return fail(table_error(EMFILE));  // what was handed out got lost
     auto answer = wait_for_answer(asking, names);
     if (!answer) return fail(answer.error());
     if (*answer) return std::move(**answer);
   }
   auto mapping = TableMapping::create(names.table().c_str(), random.next());
   if (mapping) return std::move(*mapping);
-  return fail(HostError{HostError::Kind::kSystem,
-                        std::string("memfd for the shared table: ") + std::strerror(errno), errno});
+  return fail(table_error(errno));
 }
 
 bool has_members(const GroupNames& names) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "link/ports.h"
 
+#include <algorithm>
+#include <bit>
 #include <cerrno>
 
 #include "link/shared_table.h"
@@ -27,6 +29,11 @@ using std::memory_order_release;
 
 }  // namespace
 
+// As another process has left it, which may have been out of its mind.
+uint32_t Ports::used() const {
+  return std::min<uint32_t>(table_.ports.end.load(memory_order_acquire), PortTable::kEntries);
+}
+
 bool Ports::is_live(const PortEntry& entry) const {
   const uint32_t slot = entry.slot.load(memory_order_relaxed);
   const uint32_t incarnation = entry.incarnation.load(memory_order_relaxed);
@@ -36,7 +43,7 @@ bool Ports::is_live(const PortEntry& entry) const {
 
 int Ports::add(const Port& port, Kind kind) {
   PortTable& all = table_.ports;
-  const uint32_t end = all.end.load(memory_order_relaxed);
+  const uint32_t end = used();
   PortEntry* place = nullptr;
   for (uint32_t i = 0; i < end; ++i) {
     PortEntry& entry = all.entries[i];
@@ -70,7 +77,7 @@ int Ports::add(const Port& port, Kind kind) {
 }
 
 void Ports::remove(const Port& port, Kind kind) {
-  const uint32_t end = table_.ports.end.load(memory_order_acquire);
+  const uint32_t end = used();
   for (uint32_t i = 0; i < end; ++i) {
     PortEntry& entry = table_.ports.entries[i];
     if (entry.service_id.load(memory_order_acquire) != port.service_id ||
@@ -85,7 +92,7 @@ void Ports::remove(const Port& port, Kind kind) {
 }
 
 void Ports::clear() {
-  const uint32_t end = table_.ports.end.load(memory_order_acquire);
+  const uint32_t end = used();
   for (uint32_t i = 0; i < end; ++i) {
     PortEntry& entry = table_.ports.entries[i];
     if (entry.slot.load(memory_order_relaxed) == self_ && is_live(entry)) {
@@ -96,8 +103,7 @@ void Ports::clear() {
 
 std::optional<uint8_t> Ports::listener(uint64_t service_id, const wire::Gid& address) const {
   std::optional<uint8_t> on_many;
-  const uint32_t end =
-      std::min<uint32_t>(table_.ports.end.load(memory_order_acquire), PortTable::kEntries);
+  const uint32_t end = used();
   for (uint32_t i = 0; i < end; ++i) {
     const PortEntry& entry = table_.ports.entries[i];
     if (entry.service_id.load(memory_order_acquire) != service_id || !is_live(entry)) continue;

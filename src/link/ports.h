@@ -48,7 +48,7 @@ class Ports {
 
   // 0, EADDRINUSE, or ENOSPC when the table is full. Under the group's lock.
   [[nodiscard]] int add(const Port& port, Kind kind);
-  // One of ours.
+  // One of ours. No lock among processes; one at a time in this one.
   void remove(const Port& port, Kind kind);
   // All of ours.
   void clear();
@@ -57,6 +57,7 @@ class Ports {
                                                 const wire::Gid& address) const;
 
  private:
+  [[nodiscard]] uint32_t used() const;
   [[nodiscard]] bool is_live(const PortEntry& entry) const;
 
   SharedTable& table_;

@@ -109,5 +109,17 @@ TEST_F(PortsTest, AFullTableSaysSoAndGoesOnWhenThereIsRoom) {
   EXPECT_EQ(of(4).add({kService - 1, kAll}, Kind::kBound), 0);
 }
 
+// What another process has left there is no reason to go beyond the table.
+TEST_F(PortsTest, AnEndBeyondTheTableIsItsEnd) {
+  ASSERT_EQ(of(3).add({kService, kOne}, Kind::kBound), 0);
+  table().ports.end = 0x7fff'ffff;
+  EXPECT_EQ(of(4).add({kService, kOne}, Kind::kBound), EADDRINUSE);
+  EXPECT_EQ(of(4).listener(kService, kOne), std::nullopt);
+  of(3).remove({kService, kTwo}, Kind::kBound);
+  of(4).clear();
+  of(3).remove({kService, kOne}, Kind::kBound);
+  EXPECT_EQ(of(4).add({kService, kOne}, Kind::kBound), 0);
+}
+
 }  // namespace
 }  // namespace verbena::link

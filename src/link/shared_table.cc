@@ -8,6 +8,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/blocked_signals.h"
+
 namespace verbena::link {
 namespace {
 
@@ -52,7 +54,11 @@ Result<TableMapping, TableMapping::Error> TableMapping::map(UniqueFd fd) {
 Result<TableMapping, TableMapping::Error> TableMapping::create(const char* name, uint64_t key) {
   UniqueFd fd(::memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!fd.valid()) return fail(Error::kSystem);
-  if (::ftruncate(fd.get(), sizeof(SharedTable)) != 0) return fail(Error::kSystem);
+  {
+    // Beyond the limit of a file's size (ulimit -f) the kernel would end the program.
+    const BlockedSignals blocked{SIGXFSZ};
+    if (::ftruncate(fd.get(), sizeof(SharedTable)) != 0) return fail(Error::kSystem);
+  }
   if (::fcntl(fd.get(), F_ADD_SEALS, kSeals) != 0) return fail(Error::kSystem);
   auto mapping = map(std::move(fd));
   if (!mapping) return mapping;

@@ -3,7 +3,7 @@
 // is said.
 //
 // Who may write what:
-//   slots, orders, generations           the holder of the group's lock (group_lock.h)
+//   slots, orders, generations           the holder of the group's lock (unix_names.h)
 //   inboxes, credits                     as their fields say, without a lock
 //   the tables at the end                the holder of the group's lock
 // Reading needs no lock. A holder may be killed between any two stores: the next one mends what it

@@ -47,12 +47,20 @@ struct Address {
   return fd;
 }
 
+}  // namespace
+
+LockPatience::LockPatience(Duration bound) : deadline_(monotonic_now() + bound) {}
+
+std::optional<Duration> LockPatience::next_pause() {
+  if (monotonic_now() >= deadline_) return std::nullopt;
+  pause_ = std::min<Duration>(pause_ * 2, 5 * kMillisecond);
+  return pause_;
+}
+
 void sleep_for(Duration span) {
   const timespec wait{static_cast<time_t>(span / kSecond), static_cast<long>(span % kSecond)};
   ::nanosleep(&wait, nullptr);
 }
-
-}  // namespace
 
 GroupNames::GroupNames(std::string_view group, uint16_t port)
     : prefix_(std::string(group.substr(0, kMaxGroupBytes)) + "." + std::to_string(::geteuid()) +
@@ -84,32 +92,32 @@ PeerIdentity identify_peer(int fd) {
   return {credentials.pid, credentials.uid == ::geteuid()};
 }
 
-std::optional<GroupLock> GroupLock::try_name(const std::string& name) {
+Result<GroupLock, int> GroupLock::try_name(const std::string& name) {
   auto fd = listen_on(name, 16);
-  if (!fd) return std::nullopt;
+  if (!fd) return fail(fd.error());
   return GroupLock(std::move(*fd));
 }
 
-std::optional<GroupLock> GroupLock::take_name(const std::string& name, Duration bound) {
-  const Time deadline = monotonic_now() + bound;
-  Duration wait = 100 * kMicrosecond;
+Result<GroupLock, int> GroupLock::take_name(const std::string& name, Duration bound) {
+  LockPatience patience(bound);
   for (;;) {
-    if (auto lock = try_name(name)) return lock;
-    if (monotonic_now() >= deadline) return std::nullopt;
-    sleep_for(wait);
-    wait = std::min<Duration>(wait * 2, 5 * kMillisecond);
+    auto lock = try_name(name);
+    if (lock || lock.error() != EADDRINUSE) return lock;
+    const auto pause = patience.next_pause();
+    if (!pause) return fail(ETIMEDOUT);
+    sleep_for(*pause);
   }
 }
 
-std::optional<GroupLock> GroupLock::try_take(const GroupNames& names) {
+Result<GroupLock, int> GroupLock::try_take(const GroupNames& names) {
   return try_name(names.lock());
 }
 
-std::optional<GroupLock> GroupLock::take(const GroupNames& names, Duration bound) {
+Result<GroupLock, int> GroupLock::take(const GroupNames& names, Duration bound) {
   return take_name(names.lock(), bound);
 }
 
-std::optional<GroupLock> GroupLock::take_choice(const GroupNames& names, Duration bound) {
+Result<GroupLock, int> GroupLock::take_choice(const GroupNames& names, Duration bound) {
   return take_name(names.choice(), bound);
 }
 

@@ -49,22 +49,37 @@ struct PeerIdentity {
 };
 [[nodiscard]] PeerIdentity identify_peer(int fd);
 
+// How long to wait before the lock is tried again: a little, then longer, until the bound is over.
+class LockPatience {
+ public:
+  explicit LockPatience(Duration bound);
+  // Nothing when the bound is over.
+  [[nodiscard]] std::optional<Duration> next_pause();
+
+ private:
+  Time deadline_;
+  Duration pause_ = 50 * kMicrosecond;
+};
+void sleep_for(Duration span);
+
 // Mutual exclusion among the processes of the group: whoever has bound the name. Death releases it.
+// Its holder may be waiting for an answer of any member: no member waits for it with a lock that
+// its own answers need (the engine's).
 class GroupLock {
  public:
-  [[nodiscard]] static std::optional<GroupLock> try_take(const GroupNames& names);
-  // Waits at most `bound`.
-  [[nodiscard]] static std::optional<GroupLock> take(const GroupNames& names, Duration bound);
+  // The error is errno: EADDRINUSE, somebody holds it; or what the system said (no descriptors).
+  [[nodiscard]] static Result<GroupLock, int> try_take(const GroupNames& names);
+  // Waits at most `bound`: ETIMEDOUT.
+  [[nodiscard]] static Result<GroupLock, int> take(const GroupNames& names, Duration bound);
   // Another lock, of names.choice(), taken before the group's.
-  [[nodiscard]] static std::optional<GroupLock> take_choice(const GroupNames& names,
-                                                            Duration bound);
+  [[nodiscard]] static Result<GroupLock, int> take_choice(const GroupNames& names, Duration bound);
   // Who holds it just now, if that can be seen.
   [[nodiscard]] static std::optional<pid_t> holder(const GroupNames& names);
 
  private:
   explicit GroupLock(UniqueFd fd) : fd_(std::move(fd)) {}
-  [[nodiscard]] static std::optional<GroupLock> try_name(const std::string& name);
-  [[nodiscard]] static std::optional<GroupLock> take_name(const std::string& name, Duration bound);
+  [[nodiscard]] static Result<GroupLock, int> try_name(const std::string& name);
+  [[nodiscard]] static Result<GroupLock, int> take_name(const std::string& name, Duration bound);
   UniqueFd fd_;
 };
 

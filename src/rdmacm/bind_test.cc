@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Addresses and ports, and the options about them.
+#include "rdmacm/connection.h"
+#include "rdmacm/device.h"
 #include "rdmacm/pair_fixture.h"
 
 namespace verbena::rdmacm {
@@ -69,6 +71,26 @@ TEST_F(RdmacmBind, ThoseWhoSayReuseShareAndOneListens) {
   EXPECT_EQ(rdma_listen(first, 0), 0);
   EXPECT_FAILS(rdma_listen(second, 0), EADDRINUSE);
   EXPECT_FAILS(set(first, RDMA_OPTION_ID_REUSEADDR, 0), EINVAL);  // too late
+}
+
+// The host has no place left for who listens: that is said, and not that memory is short.
+TEST_F(RdmacmBind, AFullTableOfPortsIsSaid) {
+  rdma_cm_id* const id = make_id();
+  const Address any = at("127.0.0.1");
+  ASSERT_EQ(rdma_bind_addr(id, raw(any)), 0);
+  cm::Service& service = Device::open()->service();
+  std::vector<cm::PortClaim> claims;
+  int error = 0;
+  for (uint64_t i = 1; error == 0 && i < 10'000; ++i) {
+    claims.push_back({.service_id = 0x7777'0000'0000 + i, .address = {}});
+    error = service.claim(claims.back());
+  }
+  EXPECT_EQ(error, ENOSPC);
+  claims.pop_back();
+  EXPECT_FAILS(rdma_listen(id, 0), ENOSPC);
+  for (const cm::PortClaim& claim : claims) service.give_back(claim);
+  EXPECT_EQ(rdma_listen(id, 0), 0);
+  EXPECT_EQ(errno_of(cm::Error::kTimedOut), ETIMEDOUT);
 }
 
 TEST_F(RdmacmBind, OnlyToAddressesOfTheDevice) {

@@ -22,6 +22,8 @@ int errno_of(cm::Error error) {
     case cm::Error::kTooLong:    return EINVAL;
     case cm::Error::kTooMany:    return ENOMEM;
     case cm::Error::kInUse:      return EADDRINUSE;
+    case cm::Error::kNoPorts:    return ENOSPC;
+    case cm::Error::kTimedOut:   return ETIMEDOUT;
   }
   return EINVAL;
 }

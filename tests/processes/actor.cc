@@ -29,7 +29,8 @@ Actor::Actor(Stage& stage, const std::function<void(Stage&)>& part) {
   pid_ = ::fork();
   if (pid_ != 0) return;
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (::getppid() != parent) ::_exit(1);
+  // 0: the parent is outside of this pid namespace.
+  if (const pid_t now = ::getppid(); now != parent && now != 0) ::_exit(1);
   try {
     part(stage);
   } catch (const std::exception& problem) {
