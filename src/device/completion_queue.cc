@@ -37,23 +37,32 @@ void CompletionQueue::push(const transport::Completion& completion) {
         .wall_ns = options_.wall_stamps ? static_cast<uint64_t>(link::wall_now()) : 0};
   }
   ++staged_;
-  staged_solicited_ |= completion.solicited || completion.status != transport::WcStatus::kSuccess;
+  if (completion.solicited || completion.status != transport::WcStatus::kSuccess) {
+    staged_solicited_ = staged_;
+  }
   if (!staged_listed) {
     staged_listed = true;
     owner_.completion_staged(*this);
   }
 }
 
+// seq_cst, here and in arm(): each stores what it has to say and then reads what the other said, so
+// that one of the two sees both.
 bool CompletionQueue::publish() {
   staged_listed = false;
-  if (published_.load(std::memory_order_relaxed) == staged_) return false;
-  published_.store(staged_,
-                   std::memory_order_seq_cst);  // pairs with arm(): one of the two sees the other
-  const bool solicited = staged_solicited_;
-  staged_solicited_ = false;
+  const uint64_t before = published_.load(std::memory_order_relaxed);
+  if (before == staged_) return false;
+  const bool solicited = staged_solicited_ > before;
+  if (solicited) solicited_.store(staged_solicited_, std::memory_order_seq_cst);
+  published_.store(staged_, std::memory_order_seq_cst);
   const Armed armed = armed_.load(std::memory_order_seq_cst);
   if (armed == Armed::kNo || (armed == Armed::kSolicited && !solicited)) return false;
-  armed_.store(Armed::kNo);  // a wish that became stronger just now is fulfilled as well
+  return fire();
+}
+
+// A wish that became stronger just now is fulfilled as well.
+bool CompletionQueue::fire() {
+  if (armed_.exchange(Armed::kNo) == Armed::kNo) return false;  // somebody else was quicker
   if (channel_ != nullptr) channel_->notify(*this);
   return true;
 }
@@ -104,11 +113,16 @@ uint32_t CompletionQueue::poll(std::span<transport::Completion> out, Stamp* stam
   return n;
 }
 
-void CompletionQueue::arm(bool solicited_only) {
+bool CompletionQueue::arm(bool solicited_only) {
   // An event for every completion is the stronger wish: it is not weakened by a later, lesser one.
   Armed before = armed_.load(std::memory_order_relaxed);
   const Armed wish = solicited_only ? Armed::kSolicited : Armed::kAny;
-  while (before < wish && !armed_.compare_exchange_weak(before, wish, std::memory_order_seq_cst)) {}
+  do {
+    if (before >= wish) return false;
+  } while (!armed_.compare_exchange_weak(before, wish, std::memory_order_seq_cst));
+  const uint64_t newest =
+      (solicited_only ? solicited_ : published_).load(std::memory_order_seq_cst);
+  return newest > consumed_.load(std::memory_order_acquire) && fire();
 }
 
 }  // namespace verbena::device

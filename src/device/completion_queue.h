@@ -72,8 +72,10 @@ class CompletionQueue final : public transport::CompletionQueue {
   // --- programs' side, any thread
   // `stamps`: room for as many, of a stamped queue.
   [[nodiscard]] uint32_t poll(std::span<transport::Completion> out, Stamp* stamps = nullptr);
-  // The next completion (or solicited one) raises an event on the channel, once.
-  void arm(bool solicited_only);
+  // The next completion (or solicited one) raises an event on the channel, once. One that was not
+  // polled yet is a next one, as on a NIC that is told with the wish how far the program has
+  // polled: true, the event is there.
+  bool arm(bool solicited_only);
   [[nodiscard]] bool armed() const { return armed_.load(std::memory_order_relaxed) != Armed::kNo; }
   // Whether anything may be polled; a hint, without a lock.
   [[nodiscard]] bool empty() const {
@@ -100,6 +102,8 @@ class CompletionQueue final : public transport::CompletionQueue {
 
  private:
   enum class Armed : uint8_t { kNo, kSolicited, kAny };
+  // Raises the event that was wished for, unless it was raised.
+  bool fire();
 
   CompletionOwner& owner_;
   CompletionChannel* const channel_;
@@ -108,7 +112,10 @@ class CompletionQueue final : public transport::CompletionQueue {
   Ring ring_;
   uint64_t mask_;  // one less than places in the ring
   uint64_t staged_ = 0;
-  bool staged_solicited_ = false;       // of what is staged: wakes a solicited-only waiter
+  // The end of the newest that wakes a waiter for solicited ones: of what is staged, of what is
+  // published.
+  uint64_t staged_solicited_ = 0;
+  std::atomic<uint64_t> solicited_{0};
   std::atomic<uint64_t> published_{0};  // release by publish(); acquire by poll()
   std::atomic<uint64_t> consumed_{0};   // release by poll(); acquire by push()
   std::atomic<Armed> armed_{Armed::kNo};

@@ -90,8 +90,7 @@ uint32_t Context::poll_cq(CompletionQueue& cq, std::span<transport::Completion> 
 }
 
 void Context::req_notify_cq(CompletionQueue& cq, bool solicited_only) {
-  cq.arm(solicited_only);
-  device_->engine().armed();
+  if (!cq.arm(solicited_only)) device_->engine().armed();
 }
 
 int Context::get_cq_event(CompletionChannel& channel, CompletionQueue*& cq) {
