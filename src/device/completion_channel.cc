@@ -2,21 +2,11 @@
 #include "device/completion_channel.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <utility>
-
-#include <fcntl.h>
-#include <sys/eventfd.h>
-#include <sys/uio.h>
-#include <unistd.h>
 
 #include "device/completion_queue.h"
 
 namespace verbena::device {
-
-CompletionChannel::CompletionChannel() : fd_(::eventfd(0, EFD_CLOEXEC | EFD_SEMAPHORE)) {}
-
-void CompletionChannel::signal(uint64_t count) { (void)!::write(fd_.get(), &count, sizeof count); }
 
 void CompletionChannel::notify(CompletionQueue& cq) {
   {
@@ -27,7 +17,7 @@ void CompletionChannel::notify(CompletionQueue& cq) {
       return;
     }
   }
-  signal(1);
+  count_.add(1);
 }
 
 void CompletionChannel::begin_direct() {
@@ -48,30 +38,20 @@ bool CompletionChannel::end_direct(CompletionQueue*& cq) {
       --rest;
     }
   }
-  if (rest > 0) signal(rest);
+  if (rest > 0) count_.add(rest);
   return given;
-}
-
-bool CompletionChannel::blocking() const { return (::fcntl(fd_.get(), F_GETFL) & O_NONBLOCK) == 0; }
-
-// Not a plain read: another thread may have been quicker, and the descriptor may be a blocking one.
-bool CompletionChannel::unsignal() {
-  uint64_t one = 0;
-  iovec into{&one, sizeof one};
-  return ::preadv2(fd_.get(), &into, 1, -1, RWF_NOWAIT) == sizeof one;
 }
 
 bool CompletionChannel::take(CompletionQueue*& cq) {
   const std::lock_guard lock(mutex_);
-  if (events_.empty() || !unsignal()) return false;
+  if (events_.empty() || !count_.try_take()) return false;
   cq = pop();
   return true;
 }
 
 int CompletionChannel::wait(CompletionQueue*& cq) {
   for (;;) {
-    uint64_t one = 0;
-    if (::read(fd_.get(), &one, sizeof one) != sizeof one) return errno;
+    if (const int error = count_.take(mutex_); error != 0) return error;
     const std::lock_guard lock(mutex_);
     if (events_.empty()) continue;  // forgotten just now
     cq = pop();
@@ -92,7 +72,7 @@ void CompletionChannel::forget(const CompletionQueue& cq) {
   const size_t n = kept.size();
   events_.erase(kept.begin(), kept.end());
   // Or the descriptor would stay readable without an event, and who sleeps on it would spin.
-  for (size_t i = 0; i < n; ++i) (void)unsignal();
+  for (size_t i = 0; i < n; ++i) (void)count_.try_take();
 }
 
 }  // namespace verbena::device

@@ -6,9 +6,8 @@
 #include <cstdint>
 #include <deque>
 #include <mutex>
-#include <optional>
 
-#include "base/unique_fd.h"
+#include "device/event_count.h"
 
 namespace verbena::device {
 
@@ -16,10 +15,9 @@ class CompletionQueue;
 
 class CompletionChannel {
  public:
-  CompletionChannel();
-  [[nodiscard]] bool valid() const { return fd_.valid(); }
+  [[nodiscard]] bool valid() const { return count_.valid(); }
   // Readable while an event waits. Callers may set O_NONBLOCK on it.
-  [[nodiscard]] int fd() const { return fd_.get(); }
+  [[nodiscard]] int fd() const { return count_.fd(); }
 
   void notify(CompletionQueue& cq);
   // Waits (unless the descriptor is non-blocking) for an event. 0, or an errno: EAGAIN, EINTR.
@@ -27,7 +25,7 @@ class CompletionChannel {
   // An event that is there already, without waiting.
   [[nodiscard]] bool take(CompletionQueue*& cq);
   // Whether wait() would wait.
-  [[nodiscard]] bool blocking() const;
+  [[nodiscard]] bool blocking() const { return count_.blocking(); }
   // A thread that waits on this channel is at work itself and looks for its event right after:
   // between the two, notify() spares it the descriptor. end_direct() gives it the event, if any.
   void begin_direct();
@@ -42,12 +40,10 @@ class CompletionChannel {
   uint32_t users = 0;  // completion queues attached
 
  private:
-  void signal(uint64_t count);
-  [[nodiscard]] bool unsignal();
   // The oldest event; there is one. Under the mutex.
   [[nodiscard]] CompletionQueue* pop();
 
-  UniqueFd fd_;  // an eventfd counting like a semaphore: its count is the number of events
+  EventCount count_;  // of events, but for unsignaled_
   std::mutex mutex_;
   std::deque<CompletionQueue*> events_;
   bool direct_ = false;

@@ -3,41 +3,24 @@
 
 #include <array>
 #include <cerrno>
-#include <cstddef>
 #include <ctime>
 
 #include <gtest/gtest.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <sys/eventfd.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/unique_fd.h"
+#include "support/forbid.h"
 
 namespace verbena::device {
 namespace {
-
-constexpr int kCannotForbid = 77;
 
 [[nodiscard]] Time now() {
   timespec time{};
   ::clock_gettime(CLOCK_MONOTONIC, &time);
   return Time{time.tv_sec} * kSecond + time.tv_nsec;
-}
-
-// From here on epoll_pwait2 gives this error in this process.
-[[nodiscard]] bool forbid_pwait2(int error) {
-  std::array<sock_filter, 4> code{
-      sock_filter BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
-      sock_filter BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_epoll_pwait2, 0, 1),
-      sock_filter BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | static_cast<uint32_t>(error)),
-      sock_filter BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
-  const sock_fprog program{.len = code.size(), .filter = code.data()};
-  return ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
-         ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0) == 0;
 }
 
 // The number of the step that went wrong, or 0.
@@ -70,11 +53,14 @@ TEST(EpollSleep, SleepsWhereThePreciseCallIsMissingOrForbidden) {
     SCOPED_TRACE(error);
     const pid_t child = ::fork();
     ASSERT_GE(child, 0);
-    if (child == 0) ::_exit(forbid_pwait2(error) ? sleeps_and_wakes() : kCannotForbid);
+    if (child == 0) {
+      ::_exit(testing::forbid(SYS_epoll_pwait2, error) ? sleeps_and_wakes()
+                                                       : testing::kCannotForbid);
+    }
     int status = 0;
     ASSERT_EQ(::waitpid(child, &status, 0), child);
     ASSERT_TRUE(WIFEXITED(status));
-    if (WEXITSTATUS(status) == kCannotForbid) GTEST_SKIP() << "no seccomp filters here";
+    if (WEXITSTATUS(status) == testing::kCannotForbid) GTEST_SKIP() << "no seccomp filters here";
     EXPECT_EQ(WEXITSTATUS(status), 0);
   }
 }

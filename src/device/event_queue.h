@@ -8,7 +8,7 @@
 #include <mutex>
 #include <unordered_map>
 
-#include "base/unique_fd.h"
+#include "device/event_count.h"
 #include "transport/types.h"
 
 namespace verbena::device {
@@ -36,9 +36,8 @@ struct AsyncEvent {
 
 class EventQueue {
  public:
-  EventQueue();
-  [[nodiscard]] bool valid() const { return fd_.valid(); }
-  [[nodiscard]] int fd() const { return fd_.get(); }
+  [[nodiscard]] bool valid() const { return count_.valid(); }
+  [[nodiscard]] int fd() const { return count_.fd(); }
   // Bounded: beyond kMaxEvents the oldest give way.
   void raise(const AsyncEvent& event);
   [[nodiscard]] int wait(AsyncEvent& event);
@@ -53,7 +52,7 @@ class EventQueue {
   static constexpr size_t kMaxEvents = 4096;
 
  private:
-  UniqueFd fd_;
+  EventCount count_;
   std::mutex mutex_;
   std::deque<AsyncEvent> events_;
   std::unordered_map<const void*, uint32_t> given_;  // by element
