@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include "base/blocked_signals.h"
 #include "base/unique_fd.h"
 #include "device/engine.h"
 
@@ -79,6 +80,7 @@ std::string counter_line(const Engine& engine) {
 
 void append_line(const std::string& path, const std::string& line) {
   const UniqueFd file(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
+  const BlockedSignals blocked{SIGXFSZ, SIGPIPE};
   if (file.valid()) (void)!::write(file.get(), line.data(), line.size());
 }
 

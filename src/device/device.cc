@@ -69,6 +69,18 @@ struct TakeDown {
   }
 };
 
+// What references to the device share. Made before the device is, so that handing it out takes no
+// memory any more.
+struct Held {
+  Held() = default;
+  ~Held() {
+    if (device != nullptr) TakeDown{}(device);
+  }
+  Held(const Held&) = delete;
+  Held& operator=(const Held&) = delete;
+  Device* device = nullptr;
+};
+
 // exit() without closing anything: peers still hear that what was completed here did arrive. Other
 // threads may be anywhere: nothing is waited for.
 void flush_at_exit() {
@@ -90,6 +102,8 @@ Result<std::shared_ptr<Device>, StartError> Device::acquire(const EngineOptions&
   static const int kRegistered =
       ::pthread_atfork(prepare_fork, resume_parent, start_child) | std::atexit(flush_at_exit);
   (void)kRegistered;
+  const auto held = std::make_shared<Held>();
+  process.all.reserve(process.all.size() + 1);
   std::unique_ptr<Device> device(new Device);
   EngineOptions with_limits = options;
   const DeviceLimits& limits = device->limits_;
@@ -103,12 +117,15 @@ Result<std::shared_ptr<Device>, StartError> Device::acquire(const EngineOptions&
                                .max_regions = limits.max_mr,
                                .max_windows = limits.max_mw,
                                .max_region_bytes = limits.max_mr_bytes};
-  auto engine = Engine::start(with_limits, *device);
+  auto engine = Engine::make(with_limits, *device);
   if (!engine) return fail(engine.error());
   device->engine_ = std::move(*engine);
   device->gids_.set_options(options.gids);
   device->gids_.refresh();  // after the link has asked for notices: none is missed
-  std::shared_ptr<Device> started(device.release(), TakeDown{});
+  // Last: its thread uses the rest.
+  if (const auto helper = device->engine_->start_helper(); !helper) return fail(helper.error());
+  held->device = device.release();
+  const std::shared_ptr<Device> started(held, held->device);
   process.device = started;
   process.all.push_back(started.get());
   return started;

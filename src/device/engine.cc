@@ -3,11 +3,12 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
+#include <system_error>
 
 #include <sched.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 #include "base/check.h"
@@ -24,78 +25,71 @@ constexpr uint32_t kOtherFamilyEvery = 16;
 // How often the poller's look is timed; odd, so that it is mostly one of the own family.
 constexpr uint32_t kTimedLookEvery = 63;
 
-// The kernel's random source, a buffer at a time.
-class KernelRandom final : public RandomSource {
- public:
-  [[nodiscard]] uint64_t next() override {
-    if (used_ == std::size(words_)) {
-      auto* at = reinterpret_cast<uint8_t*>(words_);
-      size_t left = sizeof words_;
-      while (left > 0) {
-        const ssize_t got = ::getrandom(at, left, 0);
-        if (got < 0) {
-          VERBENA_CHECK(errno == EINTR);
-          continue;
-        }
-        at += got;
-        left -= static_cast<size_t>(got);
-      }
-      used_ = 0;
-    }
-    return words_[used_++];
-  }
-
- private:
-  uint64_t words_[32];
-  size_t used_ = std::size(words_);
-};
-
-void watch(int epoll, int fd) {
+// The kernel may refuse: a user has so much memory for this, and no more.
+[[nodiscard]] bool watch(int epoll, int fd) {
   epoll_event event{};
   event.events = EPOLLIN;
   event.data.fd = fd;
-  VERBENA_CHECK(::epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) == 0);
+  return ::epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) == 0;
+}
+
+[[nodiscard]] bool watch(int epoll, const link::UdpSockets* sockets) {
+  return sockets == nullptr || watch(epoll, sockets->receive.get());
+}
+
+[[nodiscard]] link::HostError system_error(const std::string& step, int code) {
+  return {link::HostError::Kind::kSystem, step + ": " + std::strerror(code), code};
 }
 
 }  // namespace
 
 Time Engine::clock() { return link::monotonic_now(); }
 
-Engine::Engine(EventRouter& router) : router_(router), random_(std::make_unique<KernelRandom>()) {}
+Engine::Engine(EventRouter& router) : router_(router) {}
 
-Result<std::unique_ptr<Engine>, link::HostError> Engine::start(const EngineOptions& options,
-                                                               EventRouter& router) {
+Result<std::unique_ptr<Engine>, link::HostError> Engine::make(const EngineOptions& options,
+                                                              EventRouter& router) {
   std::unique_ptr<Engine> engine(new Engine(router));
-  auto host = link::Host::join(options.host, *engine->random_);
+  if (const int error = engine->random_.seed(); error != 0) {
+    return fail(system_error("getrandom and /dev/urandom", error));
+  }
+  auto host = link::Host::join(options.host, engine->random_);
   if (!host) return fail(host.error());
   engine->host_ = std::move(*host);
   link::Host& member = *engine->host_;
   engine->port_ = member.port();
   engine->this_host_only_ = !member.this_host_only().empty();
-  engine->memory_ = std::make_unique<memory::Domain>(*engine->random_, options.memory);
+  engine->memory_ = std::make_unique<memory::Domain>(engine->random_, options.memory);
   engine->transmitter_ =
       std::make_unique<link::UdpTransmitter>(member.ipv4(), member.ipv6(), member.port(), &member);
   engine->endpoint_ =
       std::make_unique<transport::Endpoint>(*engine->memory_, *engine->transmitter_, *engine,
-                                            *engine->random_, options.limits, options.tuning);
+                                            engine->random_, options.limits, options.tuning);
   engine->connections_ = std::make_unique<Connections>(
-      *engine, Connections::Parts{*engine->endpoint_, member, *engine->random_}, options.node_guid,
+      *engine, Connections::Parts{*engine->endpoint_, member, engine->random_}, options.node_guid,
       options.watch);
   engine->wake_.reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   engine->epoll_all_.reset(::epoll_create1(EPOLL_CLOEXEC));
   engine->epoll_control_.reset(::epoll_create1(EPOLL_CLOEXEC));
-  if (!engine->wake_.valid() || !engine->epoll_all_.valid() || !engine->epoll_control_.valid()) {
-    return fail(link::HostError{link::HostError::Kind::kSystem, "no descriptors left", errno});
+  const int all = engine->epoll_all_.get();
+  const int control = engine->epoll_control_.get();
+  const int wake = engine->wake_.get();
+  if (wake < 0 || all < 0 || control < 0 || !watch(all, wake) || !watch(control, wake) ||
+      !watch(all, member.fd()) || !watch(control, member.fd()) || !watch(all, member.ipv4()) ||
+      !watch(all, member.ipv6())) {
+    return fail(system_error("eventfd, epoll", errno));
   }
-  for (const int epoll : {engine->epoll_all_.get(), engine->epoll_control_.get()}) {
-    watch(epoll, engine->wake_.get());
-    watch(epoll, member.fd());
-  }
-  if (member.ipv4() != nullptr) watch(engine->epoll_all_.get(), member.ipv4()->receive.get());
-  if (member.ipv6() != nullptr) watch(engine->epoll_all_.get(), member.ipv6()->receive.get());
   engine->counters_file_ = options.counters_file;
-  engine->helper_ = std::thread([raw = engine.get()] { raw->helper_main(); });
   return engine;
+}
+
+Result<void, link::HostError> Engine::start_helper() {
+  try {
+    helper_ = std::thread([this] { helper_main(); });
+  } catch (const std::system_error& refused) {
+    return fail(system_error("the device's thread", refused.code().value()));
+  }
+  return {};
 }
 
 Engine::~Engine() {
@@ -139,7 +133,7 @@ void Engine::set_taps(link::TransmitTap* transmit, link::ReceiveFilter* receive)
 // a connection that ended must not find the next one.
 Qpn Engine::draw_qpn() {
   if (qpn_step_ == 0) {
-    const uint64_t drawn = random_->next();
+    const uint64_t drawn = random_.next();
     qpn_step_ = static_cast<uint32_t>(drawn) | 1;
     last_qpn_ = static_cast<uint32_t>(drawn >> 32);
   }
@@ -149,7 +143,7 @@ Qpn Engine::draw_qpn() {
 
 wire::Psn Engine::draw_psn() {
   const Quiet quiet(*this);
-  return wire::Psn(static_cast<uint32_t>(random_->next()));
+  return wire::Psn(static_cast<uint32_t>(random_.next()));
 }
 
 void Engine::note_family(bool ipv4) { (ipv4 ? ipv4_use_ : ipv6_use_).wanted = true; }
@@ -172,7 +166,7 @@ uint32_t Engine::on_joined(const link::Datagram& rest, uint32_t segment) {
   if (this_host_only_ && !host_->is_local(rest.source)) return 0;
   if (rest.bytes.size() < wire::Bth::kBytes) return 0;
   if (rest.bytes[5] != host_->slot()) return host_->route_joined(rest, segment);
-  if (filter_ != nullptr || this_host_only_) return 0;
+  if (filter_ != nullptr) return 0;
   icrcs_.aim(flow_of(rest), segment);
   return endpoint_->receive_run(
       rest.bytes, segment, rest.source, rest.destination, batch_time_,
@@ -291,9 +285,7 @@ void Engine::finish() {
 }
 
 void Engine::have_helper_by(Time deadline) {
-  if (deadline >= helper_alarm_.load(std::memory_order_relaxed)) return;
-  helper_alarm_.store(deadline, std::memory_order_relaxed);
-  wake_helper();
+  if (alarm_.move_up(deadline)) wake_helper();
 }
 
 void Engine::settle_received(Time now, bool held) {
@@ -323,7 +315,7 @@ void Engine::armed() {
   lease_.on_armed();
   sleeper_.store(true, std::memory_order_relaxed);
   // The helper must watch the sockets from now on, unless a thread in wait() does.
-  if (!helper_watching_.load(std::memory_order_relaxed) && !waited(clock())) {
+  if (!helper_watching_.load(std::memory_order_relaxed) && !alarm_.waited(clock())) {
     lease_.give_up();
     wake_helper();
   }

@@ -29,7 +29,7 @@
 #include <thread>
 #include <vector>
 
-#include "base/random.h"
+#include "base/kernel_random.h"
 #include "base/result.h"
 #include "base/time.h"
 #include "device/completion_channel.h"
@@ -39,6 +39,7 @@
 #include "device/event_queue.h"
 #include "device/gid_table.h"
 #include "device/held_ends.h"
+#include "device/helper_alarm.h"
 #include "device/poll_lease.h"
 #include "link/host.h"
 #include "link/receive_filter.h"
@@ -92,8 +93,11 @@ class Engine final : public transport::EventSink,
                      public link::DatagramHandler,
                      public CompletionOwner {
  public:
-  [[nodiscard]] static Result<std::unique_ptr<Engine>, link::HostError> start(
+  // One without its helper: `router` is called by who calls in, and by nobody else yet.
+  [[nodiscard]] static Result<std::unique_ptr<Engine>, link::HostError> make(
       const EngineOptions& options, EventRouter& router);
+  // Starts the helper. Once, when the router may be called by it; the engine is of no use before.
+  [[nodiscard]] Result<void, link::HostError> start_helper();
   ~Engine() override;
 
   // The right to touch what follows, for changes that give nothing to send and as a rule complete
@@ -264,8 +268,6 @@ class Engine final : public transport::EventSink,
   [[nodiscard]] bool leased(Time now) const {
     return !sleeper_.load(std::memory_order_relaxed) && lease_.held(now);
   }
-  // A thread in wait() receives, or has just left and is expected back.
-  [[nodiscard]] bool waited(Time now) const;
   [[nodiscard]] int receive_for(CompletionChannel& channel, CompletionQueue*& cq);
 
   // While there is traffic the helper looks up this often, so that posting need not wake it for
@@ -277,7 +279,7 @@ class Engine final : public transport::EventSink,
   void helper_sleep(Time until, bool watch_sockets);
 
   EventRouter& router_;
-  std::unique_ptr<RandomSource> random_;
+  KernelRandom random_;
   std::mutex mutex_;
   // Held by the one of those who call in that waits for the lock; the others wait for this. (A
   // forked child has one thread, which never waits.)
@@ -310,10 +312,8 @@ class Engine final : public transport::EventSink,
   // Between pollers and the helper; relaxed: hints that the next pass corrects.
   PollLease lease_;
   std::atomic<bool> sleeper_{false};  // a queue was armed since the last completion was published
-  std::atomic<bool> waiter_{false};   // a thread in wait() receives
+  HelperAlarm alarm_;                 // and the thread in wait() that receives
   std::atomic<uint32_t> bystanders_{0};  // other threads in wait()
-  std::atomic<Time> waiter_left_{0};
-  std::atomic<Time> helper_alarm_{0};  // when the helper wakes by itself; kNever: only when told
   std::atomic<bool> helper_watching_{false};
   std::atomic<uint32_t> lock_wanted_{0};  // by the helper, or to fork: others give way
   std::atomic<bool> stopping_{false};

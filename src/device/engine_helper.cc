@@ -51,7 +51,7 @@ Time Engine::helper_pass(Time now) {
   const std::lock_guard lock(mutex_, std::adopt_lock);
   ++counters_.helper_wakeups;
   const bool by_poller = leased(now);
-  const bool by_waiter = waited(now);
+  const bool by_waiter = alarm_.waited(now);
   const bool served = by_poller || by_waiter;
   if (polling_ && !by_poller) {
     polling_ = false;
@@ -86,8 +86,6 @@ Time Engine::helper_pass(Time now) {
   Time until = next_deadline();
   // A poller sees to its own timers.
   if (by_poller) until = lease_.end();
-  // A waiter that left and does not come back is noticed.
-  if (by_waiter && !waiter_.load(std::memory_order_relaxed)) until = std::min(until, now + tick());
   if (until != kNever) until = std::max(until, now);
   // Something wants to be sent and cannot (a receiver has no room): look again, but not without
   // pause. What was merely more than one turn goes on at once.
@@ -95,8 +93,8 @@ Time Engine::helper_pass(Time now) {
   stall_wait_ = stuck ? std::min(2 * stall_wait_, tick()) : kFirstStall;
   if (stuck) until = now + stall_wait_;
   if (now - last_activity_ < kActiveFor) until = std::min(until, now + tick());
-  helper_alarm_.store(until, std::memory_order_relaxed);
-  return until;
+  // A waiter that left and does not come back is noticed.
+  return alarm_.set(until, by_waiter, now + tick());
 }
 
 // Bulk is coming in: goes on looking for a moment, so that whoever sends it need not wake us for
@@ -110,7 +108,7 @@ void Engine::helper_spin() {
       cpu_relax();
       continue;
     }
-    if (leased(now) || waited(now) || stopping_.load(std::memory_order_relaxed)) return;
+    if (leased(now) || alarm_.waited(now) || stopping_.load(std::memory_order_relaxed)) return;
     batch_time_ = now;
     if (receive_batch(false) > 0) {
       settle(now, acks_of_batch());

@@ -9,17 +9,6 @@
 #include "device/engine.h"
 
 namespace verbena::device {
-namespace {
-
-// So long a waiter that left is expected back before the helper takes over.
-constexpr Duration kExpectedBack = kMillisecond;
-
-}  // namespace
-
-bool Engine::waited(Time now) const {
-  return waiter_.load(std::memory_order_relaxed) ||
-         now - waiter_left_.load(std::memory_order_relaxed) < kExpectedBack;
-}
 
 int Engine::wait(CompletionChannel& channel, CompletionQueue*& cq) {
   if (channel.take(cq)) return 0;
@@ -28,24 +17,21 @@ int Engine::wait(CompletionChannel& channel, CompletionQueue*& cq) {
     if (endpoint_->owes_acks()) settle(clock());
   }
   if (!channel.blocking()) return channel.wait(cq);
-  if (waiter_.exchange(true)) {
+  if (!alarm_.enter()) {
     ++bystanders_;
     const int error = channel.wait(cq);
     --bystanders_;
     return error;
   }
   const int error = receive_for(channel, cq);
-  const Time left = clock();
-  waiter_left_.store(left, std::memory_order_relaxed);
-  waiter_.store(false);
   // Nobody receives until this thread comes back or the helper looks. It looks often enough while
   // there is traffic; others that wait here cannot be left to that.
+  bool wake = alarm_.leave(clock());
   if (bystanders_.load() != 0) {
-    waiter_left_.store(0, std::memory_order_relaxed);
-    wake_helper();
-  } else if (helper_alarm_.load(std::memory_order_relaxed) > left + kExpectedBack) {
-    wake_helper();
+    alarm_.leave_for_good();
+    wake = true;
   }
+  if (wake) wake_helper();
   return error;
 }
 

@@ -87,7 +87,10 @@ ibv_context* open_context(std::shared_ptr<Session> session, int cmd_fd) {
     std::fprintf(stderr, "verbena: %s\n", (*acquired)->notice().c_str());
   }
   auto context = std::make_unique<ContextObject>(std::move(*acquired), std::move(session));
-  if (!context->device.events().valid()) return none(EMFILE);
+  if (!context->device.events().valid()) {
+    context.reset();  // before errno is set
+    return none(EMFILE);
+  }
   static_cast<verbs_context&>(*context) = {};
   ibv_context& shown = context->context;
   context->sz = sizeof(VerbsContext);

@@ -160,12 +160,19 @@ TEST_F(Sharing, WhereThePortIsAnothersThisHostIsServed) {
       need(index && device.resolve({.destination = kLoopback, .source_index = *index}),
            "no path to this host");
       exchange(party, stage, own, other);
+      // Much at once comes as on the other port: in runs.
+      for (uint8_t i = 0; i < 4; ++i) need(party.echo(0, 400'000, i), "much does not arrive");
+      stage.steps[own] = 4;
       need(wait_until([&] { return stage.steps[2] >= 3; }), "the latecomer did not come");
+      const device::Engine::Locked locked(device.engine());
+      need(locked.endpoint().counters().at(static_cast<size_t>(transport::Counter::kRunsReceived)) >
+               0,
+           "no runs");
     };
   };
   Actor one(*stage_, part(0, 1));
   Actor two(*stage_, part(1, 0));
-  ASSERT_TRUE(wait_until([&] { return stage_->steps[0] >= 3 && stage_->steps[1] >= 3; }))
+  ASSERT_TRUE(wait_until([&] { return stage_->steps[0] >= 4 && stage_->steps[1] >= 4; }))
       << stage_->words.data();
   std::printf("notice: %s\n", stage_->words.data());
   // The port is free again, but who is there decides: a latecomer must reach them.
