@@ -21,6 +21,28 @@ static_assert(static_cast<int>(transport::WcStatus::kRetryExceeded) == IBV_WC_RE
               static_cast<unsigned>(transport::kWcWithImm) == IBV_WC_WITH_IMM &&
               static_cast<unsigned>(transport::kWcWithInvalidate) == IBV_WC_WITH_INV);
 
+// How many queues a channel has, which programs may read, is changed as in rdma-core.
+class ChannelUse {
+ public:
+  explicit ChannelUse(ibv_comp_channel* channel) : channel_(channel) { add(1); }
+  ~ChannelUse() { add(-1); }
+  ChannelUse(const ChannelUse&) = delete;
+  ChannelUse& operator=(const ChannelUse&) = delete;
+  // It lasts.
+  void keep() { channel_ = nullptr; }
+
+  static void add(ibv_comp_channel* channel, int change) {
+    if (channel == nullptr) return;
+    ::pthread_mutex_lock(&channel->context->mutex);
+    channel->refcnt += change;
+    ::pthread_mutex_unlock(&channel->context->mutex);
+  }
+
+ private:
+  void add(int change) { add(channel_, change); }
+  ibv_comp_channel* channel_;
+};
+
 void translate(const Completion& from, ibv_wc& to) {
   to = {};
   to.wr_id = from.wr_id;
@@ -45,6 +67,7 @@ ibv_cq* make_cq(ibv_context* context, const CqWish& wish) {
   if (wish.vector >= static_cast<uint32_t>(context->num_comp_vectors)) return none(EINVAL);
   if (!has_memory_for("MLX_CQ_ALLOC_TYPE")) return none(ENOMEM);
   auto cq = std::make_unique<CqObject>();
+  ChannelUse use(wish.channel);
   auto made = of(context).device.create_cq(
       wish.entries, wish.channel != nullptr ? &of(wish.channel).channel : nullptr, wish.options);
   if (!made) return none(made.error());
@@ -59,7 +82,7 @@ ibv_cq* make_cq(ibv_context* context, const CqWish& wish) {
   cq->cq->cookie = cq.get();
   cq->stamped = wish.options.stamped();
   fill_reading(*cq);
-  if (wish.channel != nullptr) ++wish.channel->refcnt;
+  use.keep();
   return ibv_cq_ex_to_cq(cq.release());
 }
 
@@ -116,7 +139,12 @@ VERBENA_EXPORT ibv_comp_channel* ibv_create_comp_channel(ibv_context* context) {
 VERBENA_EXPORT int ibv_destroy_comp_channel(ibv_comp_channel* channel) {
   return guarded([=] {
     if (!is_alive(channel)) return EINVAL;
-    return destroy(of(channel), [=] { return channel->refcnt != 0 ? EBUSY : 0; });
+    return destroy(of(channel), [=] {
+      ::pthread_mutex_lock(&channel->context->mutex);
+      const bool used = channel->refcnt != 0;
+      ::pthread_mutex_unlock(&channel->context->mutex);
+      return used ? EBUSY : 0;
+    });
   });
 }
 
@@ -140,7 +168,7 @@ VERBENA_EXPORT int ibv_destroy_cq(ibv_cq* cq) {
       if (error != 0) return error;
       await_acks(cq->mutex, cq->cond, cq->comp_events_completed, object.cq->channel_events);
       await_acks(cq->mutex, cq->cond, cq->async_events_completed, object.cq->async_events);
-      if (object.channel != nullptr) --object.channel->refcnt;
+      ChannelUse::add(object.channel, -1);
       ::pthread_mutex_destroy(&object.mutex);
       ::pthread_cond_destroy(&object.cond);
       return 0;
