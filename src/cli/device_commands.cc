@@ -57,6 +57,9 @@ void add_choices(Command& to, Choices& choices) {
               "maximum active MTU: 256, 512, 1024, 2048 or 4096; also limited by\n"
               "the interfaces (default 4096)")
       .flag("--verbose", choices.verbose, "let the libraries print warnings on standard error")
+      .flag("--quiet", choices.quiet,
+            "do not print warnings about lost completions, unnoticed errors of\n"
+            "queue pairs and dropped packets")
       .option("--counters", choices.counters, "FILE",
               "append a line of JSON to FILE when a process that used the device\n"
               "exits: packets, bytes and error counters");

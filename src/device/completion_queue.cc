@@ -39,6 +39,8 @@ void CompletionQueue::push(const transport::Completion& completion) {
   ++staged_;
   if (completion.solicited || completion.status != transport::WcStatus::kSuccess) {
     staged_solicited_ = staged_;
+    if (completion.status != transport::WcStatus::kSuccess)
+      owner_.completion_failed(completion.qpn);
   }
   if (!staged_listed) {
     staged_listed = true;

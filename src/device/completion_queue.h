@@ -20,13 +20,15 @@ namespace verbena::device {
 
 class CompletionQueue;
 
-// Told when a queue has something to publish, so that the engine visits only those; and when one
-// overflowed.
+// Told when a queue has something to publish, so that the engine visits only those; and what a user
+// may have to be told.
 class CompletionOwner {
  public:
   virtual ~CompletionOwner() = default;
   virtual void completion_staged(CompletionQueue& cq) = 0;
   virtual void completion_overflow(CompletionQueue& cq) = 0;
+  // One of this queue pair says that something went wrong.
+  virtual void completion_failed(Qpn qpn) = 0;
 };
 
 // When a completion was put into its queue.

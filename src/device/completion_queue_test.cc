@@ -21,6 +21,7 @@ using transport::WcStatus;
 struct NoOwner final : CompletionOwner {
   void completion_staged(CompletionQueue&) override {}
   void completion_overflow(CompletionQueue&) override { ++overflows; }
+  void completion_failed(Qpn) override {}
   int overflows = 0;
 };
 

@@ -232,6 +232,11 @@ bool Device::were_polled(Qpn qpn, const CompletionMarks& marks) {
          polled(place->second->request.recv_cq, marks.recv);
 }
 
+bool Device::has_unread_event(Qpn qpn) {
+  const auto place = qps_.find(qpn.value);
+  return place != qps_.end() && place->second->context->events().has(place->second->request.cookie);
+}
+
 transport::Path Device::path_between(const wire::Gid& source, const wire::Gid& destination) {
   if (const auto index = gids_.find(source)) {
     if (const auto path = resolve({.destination = destination, .source_index = *index})) {

@@ -182,6 +182,7 @@ class Device final : public EventRouter {
   void on_addresses_changed() override;
   [[nodiscard]] CompletionMarks completions_of(Qpn qpn) override;
   [[nodiscard]] bool were_polled(Qpn qpn, const CompletionMarks& marks) override;
+  [[nodiscard]] bool has_unread_event(Qpn qpn) override;
   [[nodiscard]] transport::Path path_between(const wire::Gid& source,
                                              const wire::Gid& destination) override;
 

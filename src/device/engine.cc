@@ -80,6 +80,7 @@ Result<std::unique_ptr<Engine>, link::HostError> Engine::make(const EngineOption
     return fail(system_error("eventfd, epoll", errno));
   }
   engine->counters_file_ = options.counters_file;
+  engine->notices_.set_quiet(options.quiet);
   return engine;
 }
 

@@ -40,6 +40,7 @@
 #include "device/gid_table.h"
 #include "device/held_ends.h"
 #include "device/helper_alarm.h"
+#include "device/notices.h"
 #include "device/poll_lease.h"
 #include "link/host.h"
 #include "link/receive_filter.h"
@@ -61,6 +62,7 @@ struct EngineOptions {
   uint64_t node_guid = 0;     // as peers know the device
   PeerWatchOptions watch;     // over idle connections
   std::string counters_file;  // gets a line of them at the end; empty: none
+  bool quiet = false;         // nothing is said on the standard error
 };
 
 struct EngineCounters {
@@ -84,6 +86,8 @@ class EventRouter {
   // What a queue pair's completion queues hold, and whether it was polled. Under the engine's lock.
   [[nodiscard]] virtual CompletionMarks completions_of(Qpn qpn) = 0;
   [[nodiscard]] virtual bool were_polled(Qpn qpn, const CompletionMarks& marks) = 0;
+  // Whether an event about it waits to be read. Under the engine's lock.
+  [[nodiscard]] virtual bool has_unread_event(Qpn qpn) = 0;
   // How packets of the device's own leave. Under the engine's lock.
   [[nodiscard]] virtual transport::Path path_between(const wire::Gid& source,
                                                      const wire::Gid& destination) = 0;
@@ -200,7 +204,7 @@ class Engine final : public transport::EventSink,
   explicit Engine(EventRouter& router);
 
   // transport::EventSink, under the lock
-  void qp_event(transport::Event event, Qpn qpn) override { router_.on_qp_event(event, qpn); }
+  void qp_event(transport::Event event, Qpn qpn) override;
   void srq_event(transport::Event event, SrqId srq) override { router_.on_srq_event(event, srq); }
   // link::DatagramHandler, under the lock: from the sockets. What a filter passes on goes to
   // inner_.
@@ -209,7 +213,10 @@ class Engine final : public transport::EventSink,
   void on_consumed(const wire::Gid& source, uint16_t source_port, uint32_t cost) override;
   // CompletionOwner, under the lock
   void completion_staged(CompletionQueue& cq) override { to_publish_.push_back(&cq); }
-  void completion_overflow(CompletionQueue& cq) override { router_.on_cq_overflow(cq); }
+  void completion_overflow(CompletionQueue& cq) override;
+  void completion_failed(Qpn qpn) override {
+    if (qpn == silent_error_.qpn) silent_error_ = {};  // its program is told
+  }
 
   [[nodiscard]] wire::IcrcFlow flow_of(const link::Datagram& datagram) const;
   // A packet that is past the filter.
@@ -252,6 +259,9 @@ class Engine final : public transport::EventSink,
   void settle_received(Time now, bool held);
   void finish();
   void report_counters();
+  // What the program should hear of and may not have: looks, and says it.
+  void note_troubles(Time now);
+  void write_notices();
   void wake_helper();
   // The helper looks by then, or somebody else does first.
   void have_helper_by(Time deadline);
@@ -306,6 +316,15 @@ class Engine final : public transport::EventSink,
   uint32_t qpn_step_ = 0;  // 0: not drawn yet
   wire::Psn management_psn_;
   std::string counters_file_;
+  Notices notices_;
+  // A queue pair that went to the error state with nothing posted, so that no completion says so.
+  // One is watched at a time.
+  struct SilentError {
+    Qpn qpn;
+    bool access = false;  // the peer's request was not allowed; or else it made no sense
+    Time look_at = kNever;
+  };
+  SilentError silent_error_;
   uint32_t batches_unacked_ = 0;  // that put their ACKs off for the next,
   Time acks_held_since_ = 0;      // of a program that polls, since then
 

@@ -83,6 +83,7 @@ Time Engine::helper_pass(Time now) {
   }
   settle(now);
   helper_watching_.store(!served, std::memory_order_relaxed);
+  note_troubles(now);
   Time until = next_deadline();
   // A poller sees to its own timers.
   if (by_poller) until = lease_.end();
@@ -92,6 +93,7 @@ Time Engine::helper_pass(Time now) {
   const bool stuck = until <= now && got == 0 && stalled_;
   stall_wait_ = stuck ? std::min(2 * stall_wait_, tick()) : kFirstStall;
   if (stuck) until = now + stall_wait_;
+  until = std::min(until, silent_error_.look_at);
   if (now - last_activity_ < kActiveFor) until = std::min(until, now + tick());
   // A waiter that left and does not come back is noticed.
   return alarm_.set(until, by_waiter, now + tick());
@@ -140,6 +142,7 @@ void Engine::helper_main() {
   ask_for_short_slice();
   while (!stopping_.load(std::memory_order_relaxed)) {
     const Time until = helper_pass(clock());
+    if (notices_.pending()) write_notices();
     if (bulk_) {
       helper_spin();
       continue;

@@ -17,6 +17,7 @@ struct NoRouter final : EventRouter {
   void on_addresses_changed() override {}
   [[nodiscard]] CompletionMarks completions_of(Qpn) override { return {}; }
   [[nodiscard]] bool were_polled(Qpn, const CompletionMarks&) override { return true; }
+  [[nodiscard]] bool has_unread_event(Qpn) override { return false; }
   [[nodiscard]] transport::Path path_between(const wire::Gid& source,
                                              const wire::Gid& destination) override {
     return {.source = source, .destination = destination};

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "device/event_queue.h"
 
+#include <algorithm>
+
 namespace verbena::device {
 
 void EventQueue::raise(const AsyncEvent& event) {
@@ -24,6 +26,12 @@ int EventQueue::wait(AsyncEvent& event) {
     if (event.element != nullptr) ++given_[event.element];
     return 0;
   }
+}
+
+bool EventQueue::has(const void* element) {
+  const std::lock_guard lock(mutex_);
+  return std::ranges::any_of(events_,
+                             [element](const AsyncEvent& e) { return e.element == element; });
 }
 
 uint32_t EventQueue::forget(const void* element) {

@@ -41,6 +41,8 @@ class EventQueue {
   // Bounded: beyond kMaxEvents the oldest give way.
   void raise(const AsyncEvent& event);
   [[nodiscard]] int wait(AsyncEvent& event);
+  // Whether one about it waits to be read.
+  [[nodiscard]] bool has(const void* element);
   // Drops events about an object that is destroyed. Gives how many about it were waited for before,
   // whose acknowledgement the object's end has to await.
   [[nodiscard]] uint32_t forget(const void* element);

@@ -78,6 +78,8 @@ Reading read_settings(const Lookup& value_of) {
 
   const auto verbose = given(kVerboseVariable);
   settings.verbose = !verbose.empty() && verbose != "0";
+  const auto quiet = given(kQuietVariable);
+  settings.quiet = !quiet.empty() && quiet != "0";
   settings.counters_file = given(kCountersVariable);
   return reading;
 }

@@ -18,8 +18,10 @@ inline constexpr const char* kAddressesVariable = "VERBENA_ADDRESSES";
 inline constexpr const char* kMtuVariable = "VERBENA_MTU";
 inline constexpr const char* kVerboseVariable = "VERBENA_VERBOSE";
 inline constexpr const char* kCountersVariable = "VERBENA_COUNTERS";
+inline constexpr const char* kQuietVariable = "VERBENA_QUIET";
 inline constexpr std::array kVariables{kDeviceVariable, kIdentityVariable, kAddressesVariable,
-                                       kMtuVariable,    kVerboseVariable,  kCountersVariable};
+                                       kMtuVariable,    kVerboseVariable,  kCountersVariable,
+                                       kQuietVariable};
 
 enum class Kind : uint8_t { kVerbena, kConnectX };
 
@@ -28,6 +30,7 @@ struct Settings {
   std::string device_name;
   device::GidOptions gids;
   bool verbose = false;       // the libraries may write to the standard error
+  bool quiet = false;         // nor do they for what makes a program hang
   std::string counters_file;  // gets a line of the device's counters when the process ends
 };
 

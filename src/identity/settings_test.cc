@@ -24,6 +24,7 @@ TEST(Settings, AreOursByDefault) {
     EXPECT_EQ(reading.settings.gids.mtu_at_most, transport::Mtu::k4096);
     EXPECT_FALSE(reading.settings.gids.with_v1);
     EXPECT_FALSE(reading.settings.verbose);
+    EXPECT_FALSE(reading.settings.quiet);
   }
 }
 
@@ -32,13 +33,15 @@ TEST(Settings, AreRead) {
                              {"VERBENA_DEVICE", "rocep1s0"},
                              {"VERBENA_ADDRESSES", "lo"},
                              {"VERBENA_MTU", "1024"},
-                             {"VERBENA_VERBOSE", "1"}});
+                             {"VERBENA_VERBOSE", "1"},
+                             {"VERBENA_QUIET", "1"}});
   EXPECT_TRUE(reading.problems.empty());
   EXPECT_EQ(reading.settings.kind, Kind::kConnectX);
   EXPECT_EQ(reading.settings.device_name, "rocep1s0");
   EXPECT_EQ(reading.settings.gids.mtu_at_most, transport::Mtu::k1024);
   EXPECT_TRUE(reading.settings.gids.with_v1);
   EXPECT_TRUE(reading.settings.verbose);
+  EXPECT_TRUE(reading.settings.quiet);
   EXPECT_FALSE(reading.settings.gids.offered.place_of({}, "eth0"));
 }
 

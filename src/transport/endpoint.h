@@ -88,6 +88,8 @@ class Endpoint {
   [[nodiscard]] Result<void, Error> post_send(Qpn qpn, const SendRequest& request, Time now);
   // Whether all of them can be posted now, one after the other; there is memory for them then.
   [[nodiscard]] Result<void, Error> accepts(Qpn qpn, std::span<const SendRequest> requests);
+  // Whether there is work that completes when it goes to the error state.
+  [[nodiscard]] bool has_posted(Qpn qpn) const;
   [[nodiscard]] Result<void, Error> post_recv(Qpn qpn, const RecvRequest& request);
   [[nodiscard]] Result<void, Error> post_srq_recv(SrqId srq, const RecvRequest& request);
 

@@ -171,6 +171,11 @@ Result<void, Error> Endpoint::accepts(Qpn qpn, std::span<const SendRequest> requ
   return {};
 }
 
+bool Endpoint::has_posted(Qpn qpn) const {
+  const QueuePair* const qp = find(qpn);
+  return qp != nullptr && (!qp->sq.empty() || !qp->rq.empty() || qp->recv.taken.present);
+}
+
 Result<uint32_t, Error> Endpoint::cancel_sends(Qpn qpn, uint64_t wr_id) {
   QueuePair* const qp = find(qpn);
   if (qp == nullptr) return fail(Error::kNoSuchQp);

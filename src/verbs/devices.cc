@@ -77,6 +77,7 @@ ibv_context* open_context(std::shared_ptr<Session> session, int cmd_fd) {
   device::EngineOptions options;
   options.gids = settings.gids;
   options.counters_file = settings.counters_file;
+  options.quiet = settings.quiet;
   options.node_guid = be64toh(identity::node_guid());
   auto acquired = device::Device::acquire(options);
   if (!acquired) {

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// What makes a program hang without a word: the engine notices it, and says it (notices.h).
+#include "device/engine.h"
+
+namespace verbena::device {
+namespace {
+
+// A program that reads its events does so by then.
+constexpr Duration kReadsEventsWithin = kSecond;
+
+}  // namespace
+
+void Engine::completion_overflow(CompletionQueue& cq) {
+  router_.on_cq_overflow(cq);
+  if (!notices_.wants(Notices::Kind::kCompletionsLost)) return;
+  notices_.say(
+      Notices::Kind::kCompletionsLost,
+      "a completion queue of %u entries overflowed: completions are lost, and a program that "
+      "waits for them hangs. Make the queue larger, or poll it more often",
+      cq.entries());
+  wake_helper();
+}
+
+void Engine::qp_event(transport::Event event, Qpn qpn) {
+  router_.on_qp_event(event, qpn);
+  const bool access = event == transport::Event::kQpAccessError;
+  if (!access && event != transport::Event::kQpRequestError) return;
+  if (silent_error_.look_at != kNever || !notices_.wants(Notices::Kind::kSilentError)) return;
+  if (endpoint_->has_posted(qpn)) return;  // completions say so
+  silent_error_ = {.qpn = qpn, .access = access, .look_at = clock() + kReadsEventsWithin};
+  have_helper_by(silent_error_.look_at);
+}
+
+void Engine::note_troubles(Time now) {
+  if (const uint32_t dropped = receiver_.counters().overflow;
+      dropped != 0 && notices_.wants(Notices::Kind::kPacketsDropped)) {
+    notices_.say(
+        Notices::Kind::kPacketsDropped,
+        "the receive buffer overflowed, and the kernel dropped packets (%u so far): "
+        "connections send them again, datagrams are lost. A larger net.core.rmem_max gives "
+        "more room",
+        dropped);
+  }
+  if (silent_error_.look_at > now) return;
+  if (router_.has_unread_event(silent_error_.qpn)) {
+    notices_.say(Notices::Kind::kSilentError,
+                 "queue pair 0x%06x went to the error state because a request of its peer was not "
+                 "%s. The program does not know: nothing was posted that would complete with an "
+                 "error, and it does not read its asynchronous events",
+                 silent_error_.qpn.value,
+                 silent_error_.access ? "allowed (IBV_EVENT_QP_ACCESS_ERR)"
+                                      : "valid (IBV_EVENT_QP_REQ_ERR)");
+  }
+  silent_error_ = {};
+}
+
+void Engine::write_notices() {
+  Notices::Lines lines;
+  {
+    lock_first();
+    const std::lock_guard lock(mutex_, std::adopt_lock);
+    lines = notices_.take();
+  }
+  Notices::write(lines);
+}
+
+}  // namespace verbena::device
