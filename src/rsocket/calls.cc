@@ -76,10 +76,7 @@ template <typename Kind>
   // The device registered its own by now; the last one to register runs first.
   [[maybe_unused]] static const int kRegistered = std::atexit(leave_at_exit);
   Socket* made = nullptr;
-  if (const int error = listener.accept(made); error != 0) {
-    if (made != nullptr) made->drop();
-    return error;
-  }
+  if (const int error = listener.accept(made); error != 0) return error;
   const int number = made->number();
   if (address != nullptr && length != nullptr) (void)made->peer_name(address, length);
   Registry::of_process().add(made);

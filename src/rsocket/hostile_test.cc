@@ -3,6 +3,7 @@
 #include <array>
 
 #include <rdma/rdma_cma.h>
+#include <unistd.h>
 
 #include "rsocket/protocol.h"
 #include "rsocket/test_streams.h"
@@ -221,6 +222,21 @@ TEST(RsocketHostileRequest, IsRefusedAndTheNextIsTaken) {
   wrong.expect(RDMA_CM_EVENT_REJECTED);
   silent.expect(RDMA_CM_EVENT_REJECTED);
   EXPECT_EQ(rclose(victim), 0);
+}
+
+TEST(RsocketHostileRequest, IsForgottenWhenItsPeerGivesUp) {
+  const Listener listener;
+  {
+    Hostile impatient(listener.address());
+    impatient.connect(encode(impatient.greeting()));
+    EXPECT_EQ(poll_for(listener.socket(), POLLIN), POLLIN);
+  }
+  // Its end is told soon.
+  for (int i = 0; i < 200 && poll_for(listener.socket(), POLLIN, 0) != 0; ++i) {
+    ::usleep(10'000);
+  }
+  ASSERT_EQ(rfcntl(listener.socket(), F_SETFL, O_NONBLOCK), 0);
+  EXPECT_FAILS(raccept(listener.socket(), nullptr, nullptr), EAGAIN);
 }
 
 }  // namespace

@@ -106,6 +106,7 @@ class Stream final : public Socket {
   void on_event(const rdma_cm_event& event);
   void on_established(const rdma_cm_event& event);
   void add_request(const rdma_cm_event& event);
+  void forget_request(rdma_cm_id* id);
   void refuse_requests();
   [[nodiscard]] int make_endpoint();
   void begin_flow(const Greeting& peer);

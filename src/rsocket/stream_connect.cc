@@ -180,6 +180,14 @@ void Stream::add_request(const rdma_cm_event& event) {
   requests_.push_back({event.id, *greeting});
 }
 
+// Its peer has given up before the program looked.
+void Stream::forget_request(rdma_cm_id* id) {
+  const auto place = std::ranges::find(requests_, id, &Request::id);
+  if (place == requests_.end()) return;
+  discard(id);
+  requests_.erase(place);
+}
+
 void Stream::refuse_requests() {
   for (const Request& request : requests_) discard(request.id);
   requests_.clear();
@@ -198,8 +206,11 @@ int Stream::accept(Socket*& made) {
     requests_.pop_front();
     Stream* stream = nullptr;
     const int error = admit(request, stream);
-    made = stream;
-    if (error == 0) return 0;
+    if (error == 0) {
+      made = stream;
+      return 0;
+    }
+    if (stream != nullptr) stream->drop();
     // A peer that has gone meanwhile is not the program's concern.
     if (error != ENOTCONN) return -error;
   }
@@ -223,7 +234,8 @@ int Stream::admit(const Request& request, Stream*& made) {
     const GreetingBytes greeting = encode(stream->endpoint_->greeting());
     rdma_conn_param params = params_with(greeting);
     stream->phase_ = Phase::kAccepting;
-    if (rdma_accept(request.id, &params) != 0) error = errno;
+    // EINVAL: the peer gave up just now.
+    if (rdma_accept(request.id, &params) != 0) error = errno == EINVAL ? ENOTCONN : errno;
   }
   made = stream;
   return error;
@@ -237,8 +249,11 @@ bool Stream::take_events() {
   events_looked_at_ = Clock::now();
   while (rdma_get_cm_event(channel_, &event) == 0) {
     any = true;
-    on_event(*event);
+    rdma_cm_id* const about = event->id;
+    const bool is_request = event->event == RDMA_CM_EVENT_CONNECT_REQUEST;
+    if (about == id_ || is_request) on_event(*event);
     (void)rdma_ack_cm_event(event);
+    if (about != id_ && !is_request) forget_request(about);
   }
   return any;
 }
