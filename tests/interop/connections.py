@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs that connect by rdma_cm: one end here on the drop-in libraries, the other in the guest on the kernel's.
+"""Programs that connect by rdma_cm, and those that use rsockets: one end here on the drop-in libraries, the other in the guest on the kernel's.
 
 The agent of the other checks is a member of this host all the while: messages from the guest reach it as often as the program
 they are for, and must be passed on.
@@ -25,6 +25,11 @@ PROGRAMS = {
     "ib_write_bw -R": (
         "ib_write_bw -R -p PORT -n 50 -s 65536 -F",
         "ib_write_bw -R -p PORT -n 50 -s 65536 -F SERVER",
+    ),
+    # rsockets: transfers of all sizes, both ways
+    "rstream": (
+        "rstream -b SERVER -p PORT -S all -I 50 -C 50 -T v",
+        "rstream -s SERVER -p PORT -S all -I 50 -C 50 -T v",
     ),
     "mckey": ("mckey -m GROUP -b OWN -C 5", "mckey -s -m GROUP -b OWN -C 5"),
 }
