@@ -8,6 +8,7 @@
 #include <infiniband/verbs.h>
 #include <rdma/rsocket.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include "base/c_interface.h"
 #include "base/next_function.h"

@@ -12,6 +12,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <rdma/rsocket.h>
+#include <unistd.h>
 
 #include "base/next_function.h"
 #include "rspreload/config.h"
