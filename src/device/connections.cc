@@ -32,7 +32,7 @@ Connections::Connections(Engine& engine, const Parts& parts, uint64_t node_guid,
     : engine_(engine),
       host_(parts.host),
       watch_(parts.endpoint, parts.host, watch),
-      held_ends_([&engine](Qpn qpn, const CompletionMarks& marks) {
+      held_disconnects_([&engine](Qpn qpn, const CompletionMarks& marks) {
         return engine.router().were_polled(qpn, marks);
       }),
       manager_(
@@ -51,11 +51,11 @@ void Connections::receive(const wire::Gid& our, const wire::Gid& peer, const wir
 }
 
 Time Connections::next_timer() const {
-  return std::min({manager_.next_timer(), watch_.next_tick(), held_ends_.next_look()});
+  return std::min({manager_.next_timer(), watch_.next_tick(), held_disconnects_.next_look()});
 }
 
 void Connections::on_timer(Time now) {
-  if (held_ends_.next_look() <= now) tell(held_ends_.take_due(now));
+  if (held_disconnects_.next_look() <= now) tell(held_disconnects_.take_due(now));
   if (manager_.next_timer() <= now) manager_.on_timer(now);
   if (watch_.next_tick() > now) return;
   for (const cm::CommId id : watch_.tick(now)) {
@@ -81,7 +81,7 @@ void Connections::send_mad(const wire::Gid& source, const wire::Gid& destination
 void Connections::on_event(const cm::Event& event) {
   // What arrived before it is seen before it: a program that hears of the end may look no more.
   engine_.publish_completions();
-  tell(held_ends_.take(event.id));
+  tell(held_disconnects_.take(event.id));
   constexpr uint32_t kSlotAt = 24;
   const Qpn qpn = watch_.qpn_of(event.id);
   switch (event.kind) {
@@ -98,7 +98,7 @@ void Connections::on_event(const cm::Event& event) {
   }
   if (event.kind == cm::EventKind::kDisconnectRequested) {
     const CompletionMarks marks = engine_.router().completions_of(qpn);
-    if (held_ends_.keep(event, qpn, marks, Engine::clock())) return;
+    if (held_disconnects_.keep(event, qpn, marks, Engine::clock())) return;
   }
   if (sink_ != nullptr) sink_->on_event(event);
 }
@@ -179,7 +179,7 @@ Result<void, cm::Error> Connections::reject(cm::CommId id, const cm::RejectParam
 Result<void, cm::Error> Connections::disconnect(cm::CommId id,
                                                 std::span<const uint8_t> private_data) {
   const Engine::Locked locked(engine_);
-  tell(held_ends_.take(id));
+  tell(held_disconnects_.take(id));
   return manager_.disconnect(id, private_data, locked.now());
 }
 
@@ -190,13 +190,13 @@ Result<void, cm::Error> Connections::data_arrived(cm::CommId id) {
 
 Result<void, cm::Error> Connections::set_context(cm::CommId id, uint64_t context) {
   const Engine::Quiet locked(engine_);
-  tell(held_ends_.take(id));
+  tell(held_disconnects_.take(id));
   return manager_.set_context(id, context);
 }
 
 void Connections::release(cm::CommId id) {
   const Engine::Locked locked(engine_);
-  (void)held_ends_.take(id);  // nobody is left to be told
+  (void)held_disconnects_.take(id);  // nobody is left to be told
   watch_.remove(id);
   manager_.release(id, locked.now());
 }

@@ -12,7 +12,7 @@
 
 #include "cm/manager.h"
 #include "cm/service.h"
-#include "device/held_ends.h"
+#include "device/held_disconnects.h"
 #include "device/peer_watch.h"
 #include "link/ports.h"
 #include "wire/packet.h"
@@ -82,7 +82,7 @@ class Connections final : public cm::Service, private cm::MadSink, private cm::E
   link::Host& host_;
   cm::EventSink* sink_ = nullptr;
   PeerWatch watch_;
-  HeldEnds held_ends_;
+  HeldDisconnects held_disconnects_;
   std::unordered_map<uint64_t, link::Port> listening_;  // by listener
   ConnectionCounters counters_;
   cm::Manager manager_;

@@ -90,7 +90,7 @@ void flush_at_exit() {
     const std::unique_lock lock(process.mutex, std::try_to_lock);
     if (lock.owns_lock()) device = process.device.lock();
   }
-  if (device != nullptr) device->engine().say_farewell();
+  if (device != nullptr) device->engine().shut_down();
 }
 
 }  // namespace

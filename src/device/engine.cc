@@ -323,7 +323,7 @@ void Engine::armed() {
 }
 
 // Another thread may have been in there when it was decided to exit, and never come out.
-void Engine::say_farewell() {
+void Engine::shut_down() {
   constexpr int kAttempts = 1000;
   std::unique_lock lock(mutex_, std::try_to_lock);
   for (int i = 0; i < kAttempts && !lock.owns_lock(); ++i) {

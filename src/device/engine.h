@@ -38,7 +38,7 @@
 #include "device/epoll_sleep.h"
 #include "device/event_queue.h"
 #include "device/gid_table.h"
-#include "device/held_ends.h"
+#include "device/held_disconnects.h"
 #include "device/helper_alarm.h"
 #include "device/notices.h"
 #include "device/poll_lease.h"
@@ -145,9 +145,8 @@ class Engine final : public transport::EventSink,
   [[nodiscard]] int wait(CompletionChannel& channel, CompletionQueue*& cq);
   // A completion queue was armed: its program is about to sleep and needs the helper.
   void armed();
-  // The process exits: what was completed is acknowledged, and peers of connections are told. Does
-  // not wait long.
-  void say_farewell();
+  // The process exits: sends owed ACKs, and DREQs for all connections. Does not wait long.
+  void shut_down();
   // A completion queue is destroyed. Under the lock.
   void forget(CompletionQueue& cq) { std::erase(to_publish_, &cq); }
 

@@ -47,7 +47,7 @@ void CreditLedger::refresh() {
     if (is_taken(
             incarnation_[slot])) {  // the one we knew is gone: what it had in our inbox is free
       const uint64_t granted = pair(self_, slot).granted.load(memory_order_acquire);
-      if (granted > incoming_[slot].consumed) bury(slot, granted - incoming_[slot].consumed);
+      if (granted > incoming_[slot].consumed) reap(slot, granted - incoming_[slot].consumed);
     }
     incarnation_[slot] = incarnation;
     if (!is_taken(incarnation)) continue;
@@ -195,21 +195,21 @@ void CreditLedger::wake_refused() {
 }
 
 void CreditLedger::reclaim(uint8_t from, uint64_t cost) {
-  bury(from, cost);
-  free_buried();
+  reap(from, cost);
+  free_reaped();
 }
 
 // The sender is gone; what it sent may still lie in our buffer, so the room is not free yet.
-void CreditLedger::bury(uint8_t from, uint64_t cost) {
+void CreditLedger::reap(uint8_t from, uint64_t cost) {
   incoming_[from].consumed += cost;
   pair(self_, from).consumed.store(incoming_[from].consumed, memory_order_release);
-  buried_ += cost;
+  reaped_ += cost;
 }
 
-void CreditLedger::free_buried() {
-  table_.inboxes[self_].outstanding.fetch_sub(static_cast<int64_t>(buried_), memory_order_seq_cst);
-  reclaimed_ += buried_;
-  buried_ = 0;
+void CreditLedger::free_reaped() {
+  table_.inboxes[self_].outstanding.fetch_sub(static_cast<int64_t>(reaped_), memory_order_seq_cst);
+  reclaimed_ += reaped_;
+  reaped_ = 0;
 }
 
 // Our socket is empty. A sender whose counters have stood still since kQuiet has nothing on the way

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// How much each member may have in flight to each other member of the host, so that no receive
-// buffer overflows (decision 6). Both sides of one process: what it sends, and what it has read of
-// others' sends.
+// Credits: how much each member may have in flight to each other member of the host, so that no
+// receive buffer overflows. Both directions of one process: what it sends, and what it has read of
+// the data of others.
 //
 // A sender reserves in the receiver's inbox before it sends (a grant, in chunks: one atomic
 // addition for many packets) and the receiver gives back what it has read. The check and the
@@ -96,7 +96,7 @@ class CreditLedger {
     if (returned_ >= return_at_) give_back();
   }
   void found_empty(Time now) {
-    if (buried_ > 0) free_buried();
+    if (reaped_ > 0) free_reaped();
     if (returned_ > 0) give_back();
     if (now >= next_check_) check_leftovers(now);
   }
@@ -139,8 +139,8 @@ class CreditLedger {
   void wake_refused();
   void check_leftovers(Time now);
   void reclaim(uint8_t from, uint64_t cost);
-  void bury(uint8_t from, uint64_t cost);
-  void free_buried();
+  void reap(uint8_t from, uint64_t cost);
+  void free_reaped();
 
   SharedTable& table_;
   uint8_t self_;
@@ -158,7 +158,7 @@ class CreditLedger {
   Time next_check_ = 0;
   int64_t stale_outstanding_ = 0;  // while every pair is even
   Time stale_since_ = 0;
-  uint64_t buried_ = 0;  // of dead members, until our sockets have been empty once
+  uint64_t reaped_ = 0;  // of dead members, until our sockets have been empty once
   uint64_t reclaimed_ = 0;
 };
 

@@ -176,7 +176,7 @@ Result<std::unique_ptr<Host>, HostError> Host::join_on_port(const HostOptions& o
   auto state = std::make_unique<State>(options, std::move(*mapping));
   State& s = *state;
   Roster roster(s.table());
-  s.counters.buried = roster.bury_dead(names, std::nullopt, monotonic_now());
+  s.counters.reaped = roster.reap_dead(names, std::nullopt, monotonic_now());
   auto seat = take_seat(roster, options, names, random);
   if (!seat) return fail(seat.error());
   s.self = seat->slot;
@@ -208,7 +208,7 @@ Result<std::unique_ptr<Host>, HostError> Host::join_on_port(const HostOptions& o
   if (s.addresses.fd() >= 0) add_to_epoll(s.epoll.get(), s.addresses.fd(), kTagAddresses);
   s.refresh();
   s.watch_neighbours(true);
-  if (s.counters.buried > 0) s.probe_soon(0);
+  if (s.counters.reaped > 0) s.probe_soon(0);
   return std::unique_ptr<Host>(new Host(std::move(state)));
 }
 

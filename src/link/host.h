@@ -66,7 +66,7 @@ struct HostCounters {
   uint64_t forward_failed = 0;  // their owner did not take them
   uint64_t unclaimed = 0;       // packets for a slot nobody has
   uint64_t reattached = 0;      // steering programs attached by us
-  uint64_t buried = 0;          // members whose death we noticed first
+  uint64_t reaped = 0;          // members whose death we noticed first
   uint64_t probed = 0;          // times we had the real order of sockets told
   uint64_t corrected = 0;       // times a probe showed us elsewhere than was thought
   uint64_t woken = 0;           // members we told that there is room again
@@ -131,10 +131,10 @@ class Host final : public Credits {
   // Whether somebody who said no before the last settle() has room now, or is gone; cheap enough to
   // be asked in every poll.
   [[nodiscard]] bool room_again();
-  // available() has said no for kDeafAfter on end: from then on it says yes, and this too. Both
-  // mend themselves when there is room.
-  [[nodiscard]] bool is_deaf(const wire::Gid& destination, Qpn qpn) override;
-  static constexpr Duration kDeafAfter = kSecond;
+  // available() has said no for kUnresponsiveAfter on end: from then on it says yes, and this too.
+  // Both mend themselves when there is room.
+  [[nodiscard]] bool is_unresponsive(const wire::Gid& destination, Qpn qpn) override;
+  static constexpr Duration kUnresponsiveAfter = kSecond;
   // Gives back what available() reserved and spend() did not use. After each flush, at least before
   // sleeping. Until then a no stays a no.
   void settle();
@@ -182,8 +182,8 @@ class Host final : public Credits {
   void tell_others(const Datagram& datagram);
   void pass_on_rest();
   [[nodiscard]] std::optional<GroupLock> lock_to_leave();
-  [[nodiscard]] bool deaf_now(uint8_t slot);
-  void hears_again(uint8_t slot);
+  [[nodiscard]] bool unresponsive_now(uint8_t slot);
+  void responds_again(uint8_t slot);
 
   std::unique_ptr<State> state_;
   uint8_t slot_;

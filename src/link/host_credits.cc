@@ -19,8 +19,8 @@ bool Host::available(const wire::Gid& destination, Qpn qpn) {
   const auto slot = static_cast<uint8_t>(qpn.value >> 16);
   if (!s.local_receiver(destination, slot)) return true;
   if (s.holds_back()) return false;
-  if (!s.ledger->available(slot)) return deaf_now(slot);
-  if (s.refusals[slot].since != 0) hears_again(slot);
+  if (!s.ledger->available(slot)) return unresponsive_now(slot);
+  if (s.refusals[slot].since != 0) responds_again(slot);
   return true;
 }
 
@@ -34,42 +34,42 @@ uint32_t Host::packets_available(const wire::Gid& destination, Qpn qpn, uint32_t
   // What a datagram costs beyond its packets' bytes, at most.
   const int64_t beyond = packet_bytes + 2 * int64_t{kDatagramOverhead};
   const int64_t may = s.ledger->reserve(slot, beyond + int64_t{wanted} * packet_bytes);
-  if (may == 0) return deaf_now(slot) ? wanted : 0;
-  if (s.refusals[slot].since != 0) hears_again(slot);
+  if (may == 0) return unresponsive_now(slot) ? wanted : 0;
+  if (s.refusals[slot].since != 0) responds_again(slot);
   return static_cast<uint32_t>(std::clamp<int64_t>((may - beyond) / packet_bytes, 1, wanted));
 }
 
 // Refused again.
-bool Host::deaf_now(uint8_t slot) {
+bool Host::unresponsive_now(uint8_t slot) {
   State& s = *state_;
   State::Refusal& refusal = s.refusals[slot];
   const Time now = monotonic_now();
-  if (refusal.incarnation != s.incarnation[slot]) hears_again(slot);  // that was somebody else
+  if (refusal.incarnation != s.incarnation[slot]) responds_again(slot);  // that was somebody else
   // A refusal of long ago says nothing about today.
-  const bool stale = now - refusal.last > kDeafAfter / 4;
-  if (refusal.since == 0 || (stale && !refusal.deaf)) refusal.since = now;
+  const bool stale = now - refusal.last > kUnresponsiveAfter / 4;
+  if (refusal.since == 0 || (stale && !refusal.unresponsive)) refusal.since = now;
   refusal.last = now;
   refusal.incarnation = s.incarnation[slot];
-  if (!refusal.deaf && now - refusal.since >= kDeafAfter) {
-    refusal.deaf = true;
-    ++deaf_;
+  if (!refusal.unresponsive && now - refusal.since >= kUnresponsiveAfter) {
+    refusal.unresponsive = true;
+    ++unresponsive_;
   }
-  return refusal.deaf;
+  return refusal.unresponsive;
 }
 
-void Host::hears_again(uint8_t slot) {
+void Host::responds_again(uint8_t slot) {
   State::Refusal& refusal = state_->refusals[slot];
-  if (refusal.deaf) --deaf_;
+  if (refusal.unresponsive) --unresponsive_;
   refusal = {};
 }
 
-bool Host::is_deaf(const wire::Gid& destination, Qpn qpn) {
+bool Host::is_unresponsive(const wire::Gid& destination, Qpn qpn) {
   State& s = *state_;
   s.look();
   const auto slot = static_cast<uint8_t>(qpn.value >> 16);
-  if (!s.refusals[slot].deaf) return false;
+  if (!s.refusals[slot].unresponsive) return false;
   if (!s.is_member(slot) || s.ledger->available(slot)) {
-    hears_again(slot);
+    responds_again(slot);
     return false;
   }
   return s.addresses.contains(destination);

@@ -201,21 +201,22 @@ TEST_F(HostCreditsTest, AKilledSendersCreditsComeBack) {
   EXPECT_TRUE(wait_until([&] { return reader.report->members == 1; }));
 }
 
-// Runs that are refused now and then, for longer than kDeafAfter, and have room in between.
-TEST_F(HostCreditsTest, WhoHasRoomNowAndThenIsNotDeaf) {
+// Runs that are refused now and then, for longer than kUnresponsiveAfter, and have room in between.
+TEST_F(HostCreditsTest, AMemberWithRoomNowAndThenIsNotUnresponsive) {
   const Member reader = start_joined(serve_slowly);
   reader.report->stage = 2000;
   const Member sender =
       start_joined([slot = reader.slot()](Host& host, Report& report, Shared& shared) {
         Server server(host, report, shared);
         std::vector<uint8_t> buffer;
-        const Time end = monotonic_now() + Host::kDeafAfter * 3 / 2;
+        const Time end = monotonic_now() + Host::kUnresponsiveAfter * 3 / 2;
         Time heard = monotonic_now();
         bool wrong = false;
         while (monotonic_now() < end && !wrong) {
           const bool sent =
               blast_once(host, slot, {.bytes = 4140, .segments = 15, .run = true}, buffer);
-          wrong = host.anyone_deaf() && monotonic_now() - heard < Host::kDeafAfter / 2;
+          wrong =
+              host.anyone_unresponsive() && monotonic_now() - heard < Host::kUnresponsiveAfter / 2;
           if (sent) heard = monotonic_now();
           if (sent) continue;
           ++report.refused;
@@ -226,7 +227,7 @@ TEST_F(HostCreditsTest, WhoHasRoomNowAndThenIsNotDeaf) {
         serve_until_told(host, report, shared);
       });
   ASSERT_TRUE(wait_until([&] { return sender.report->stage != 0; }));
-  EXPECT_EQ(sender.report->misdelivered, 0U) << "taken for deaf";
+  EXPECT_EQ(sender.report->misdelivered, 0U) << "taken as unresponsive";
   EXPECT_GT(sender.report->refused, 3U);
   EXPECT_EQ(reader.report->overflow, 0U);
 }

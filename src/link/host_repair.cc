@@ -56,7 +56,7 @@ void Host::State::on_peer_gone(uint8_t gone) {
   look();
   if (is_member(gone)) {
     suspect(0);
-  } else {  // it left by itself, or was buried by another
+  } else {  // it left by itself, or was reaped by another
     watch_neighbours(false);
     if (Roster(table()).needs_steering()) suspect(0);
   }
@@ -97,8 +97,8 @@ void Host::State::repair() {
       look_pause = std::min(look_pause * 2, kLastLook);
       return;
     }
-    dead = roster.bury_dead(names, self, monotonic_now());
-    counters.buried += dead;
+    dead = roster.reap_dead(names, self, monotonic_now());
+    counters.reaped += dead;
     if (roster.needs_steering()) steer(roster);
   }
   look();

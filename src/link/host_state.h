@@ -103,7 +103,7 @@ struct Host::State final : PeerEvents {
     Time since = 0;  // 0: it did not
     Time last = 0;
     uint32_t incarnation = 0;
-    bool deaf = false;
+    bool unresponsive = false;
   };
   std::array<Refusal, kSlots> refusals;
 

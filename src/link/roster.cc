@@ -78,7 +78,7 @@ void Roster::leave(uint8_t slot, Time now) {
   table_.moved.store(table_.generation.load(memory_order_relaxed), memory_order_release);
 }
 
-uint32_t Roster::bury_dead(const GroupNames& names, std::optional<uint8_t> self, Time now) {
+uint32_t Roster::reap_dead(const GroupNames& names, std::optional<uint8_t> self, Time now) {
   uint32_t dead = 0;
   for (size_t i = kFirstSlot; i <= kLastSlot; ++i) {
     const auto slot = static_cast<uint8_t>(i);

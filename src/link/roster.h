@@ -29,7 +29,7 @@ class Roster {
 
   // Frees the slots of members whose name nobody holds any more, and mends what a killed holder
   // left half done. Gives how many died.
-  uint32_t bury_dead(const GroupNames& names, std::optional<uint8_t> self, Time now);
+  uint32_t reap_dead(const GroupNames& names, std::optional<uint8_t> self, Time now);
   // A random free slot that has rested, else the one that has rested longest; none when all are
   // taken.
   [[nodiscard]] std::optional<uint8_t> choose_slot(RandomSource& random, Time now,

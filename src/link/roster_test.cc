@@ -29,7 +29,7 @@ class RosterTest : public ::testing::Test {
     *at = kernel_.back();
     kernel_.pop_back();
   }
-  uint32_t bury() { return roster_.bury_dead(names_, std::nullopt, 1000); }
+  uint32_t reap() { return roster_.reap_dead(names_, std::nullopt, 1000); }
 
   const std::unique_ptr<SharedTable> table_ = std::make_unique<SharedTable>();
   GroupNames names_{"roster-test" + std::to_string(::getpid()), 1};
@@ -43,24 +43,24 @@ TEST_F(RosterTest, FollowsTheKernelDeathByDeath) {
   for (uint8_t slot = 1; slot <= 40; ++slot) enter(slot);
   while (!kernel_.empty()) {
     die(kernel_[random.below(kernel_.size())]);
-    EXPECT_EQ(bury(), 1U);
+    EXPECT_EQ(reap(), 1U);
     EXPECT_EQ(roster_.order(Family::kIpv4), kernel_);
     EXPECT_EQ(roster_.order(Family::kIpv6), kernel_);
   }
 }
 
 // A process without descriptors cannot tell who lives: it buries nobody.
-TEST_F(RosterTest, WithoutDescriptorsNobodyIsBuried) {
+TEST_F(RosterTest, WithoutDescriptorsNobodyIsReaped) {
   for (uint8_t slot = 1; slot <= 3; ++slot) enter(slot);
   die(2);
   rlimit before{};
   ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
   const rlimit none{0, before.rlim_max};
   ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
-  const uint32_t buried = bury();
+  const uint32_t reaped = reap();
   ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
-  EXPECT_EQ(buried, 0U);
-  EXPECT_EQ(bury(), 1U);
+  EXPECT_EQ(reaped, 0U);
+  EXPECT_EQ(reap(), 1U);
 }
 
 TEST_F(RosterTest, ProbesInAnyOrderFindTheTruth) {
@@ -72,7 +72,7 @@ TEST_F(RosterTest, ProbesInAnyOrderFindTheTruth) {
       enter(*slot);
     }
     for (int i = 0; i < 6; ++i) die(kernel_[random.below(kernel_.size())]);
-    EXPECT_EQ(bury(), 6U);
+    EXPECT_EQ(reap(), 6U);
     // Each survivor hears which index is its own, in any order.
     std::vector<uint32_t> indices(kernel_.size());
     for (uint32_t i = 0; i < indices.size(); ++i) indices[i] = i;
@@ -91,7 +91,7 @@ TEST_F(RosterTest, MendsWhatAKilledHolderLeft) {
   order.slot[0] = 3;    // twice; 1 is missing
   order.slot[1] = 200;  // nobody
   order.count = 0xffffffff;
-  EXPECT_EQ(bury(), 0U);
+  EXPECT_EQ(reap(), 0U);
   std::vector<uint8_t> mended = roster_.order(Family::kIpv4);
   std::ranges::sort(mended);
   EXPECT_EQ(mended, (std::vector<uint8_t>{1, 2, 3, 4, 5}));

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the members of one host agree on: a memfd that every member maps. It is zero where nothing
-// is said.
+// The memory that all members on a host share: a memfd that every member maps. Unused parts are
+// zero.
 //
 // Who may write what:
 //   slots, orders, generations           the holder of the group's lock (unix_names.h)
 //   inboxes, credits                     as their fields say, without a lock
 //   the tables at the end                the holder of the group's lock
-// Reading needs no lock. A holder may be killed between any two stores: the next one mends what it
-// finds (roster.h). Other members are of the same user and may crash, but not crash us: numbers
+// Reading needs no lock. A holder may be killed between any two stores: the next one repairs what
+// it finds (roster.h). Other members are of the same user and may crash, but not crash us: numbers
 // read here are checked before they index anything.
 #pragma once
 

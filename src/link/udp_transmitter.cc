@@ -119,10 +119,10 @@ void UdpTransmitter::no_such_family() {
   counters_.last_error = EAFNOSUPPORT;
 }
 
-bool UdpTransmitter::goes_to_deaf(const transport::Path& path, Qpn qpn, uint32_t packets) {
-  if (credits_ == nullptr || !credits_->anyone_deaf()) return false;
-  if (!credits_->is_deaf(path.destination, qpn)) return false;
-  counters_.to_deaf += packets;
+bool UdpTransmitter::goes_to_unresponsive(const transport::Path& path, Qpn qpn, uint32_t packets) {
+  if (credits_ == nullptr || !credits_->anyone_unresponsive()) return false;
+  if (!credits_->is_unresponsive(path.destination, qpn)) return false;
+  counters_.to_unresponsive += packets;
   return true;
 }
 
@@ -164,7 +164,7 @@ void UdpTransmitter::send(const transport::OutPacket& packet) {
   const UdpSockets* const sockets = sockets_for(ipv4);
   if (sockets == nullptr) return no_such_family();
   // Not acknowledgements: they are few, and the first thing it needs when it goes on.
-  if (packet.payload_bytes != 0 && goes_to_deaf(*packet.path, qpn, 1)) return;
+  if (packet.payload_bytes != 0 && goes_to_unresponsive(*packet.path, qpn, 1)) return;
   const bool staged = lies_in_staging(packet);
   const uint64_t flushes = flushes_;
   // Room for the worst: everything copied, or one iovec for each piece and two around them.
@@ -213,7 +213,7 @@ void UdpTransmitter::send_run(const transport::OutRun& run) {
   const uint32_t packet_bytes = payload_bytes + kAround;
   const UdpSockets* const sockets = sockets_for(run.path->destination.is_ipv4());
   if (sockets == nullptr) return no_such_family();
-  if (goes_to_deaf(*run.path, run.first.dest_qp, run.packets)) return;
+  if (goes_to_unresponsive(*run.path, run.first.dest_qp, run.packets)) return;
   // Pieces cost the kernel more than copying them costs us.
   const bool copy =
       run.copy_first || payload_bytes <= kCopyBelow || tap_ != nullptr || run.payload.size() > 1;

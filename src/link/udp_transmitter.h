@@ -21,7 +21,8 @@
 
 namespace verbena::link {
 
-// Room at receivers on this host (decision 6): the device's shared table knows it.
+// Credits of receivers on this host, from the shared table: what is in flight is limited per
+// receiving process, so that its socket buffer does not overflow.
 class Credits {
  public:
   virtual ~Credits() = default;
@@ -38,11 +39,11 @@ class Credits {
 
   // Whether that process takes nothing (stopped) and did not for long: data for it is lost here, so
   // that who sends to others as well is not held up. The first is a cheap look, true if anybody is.
-  [[nodiscard]] bool anyone_deaf() const { return deaf_ != 0; }
-  [[nodiscard]] virtual bool is_deaf(const wire::Gid& destination, Qpn qpn) = 0;
+  [[nodiscard]] bool anyone_unresponsive() const { return unresponsive_ != 0; }
+  [[nodiscard]] virtual bool is_unresponsive(const wire::Gid& destination, Qpn qpn) = 0;
 
  protected:
-  uint32_t deaf_ = 0;
+  uint32_t unresponsive_ = 0;
 };
 
 // What a datagram costs its receiver's buffer, at most, as the kernel counts. A packet alone lies
@@ -61,8 +62,8 @@ struct TransmitCounters {
   uint64_t syscalls = 0;
   uint64_t gso_refused = 0;
   uint64_t would_block = 0;
-  uint64_t to_deaf = 0;  // packets not sent: their receiver on this host takes nothing
-  uint64_t errors = 0;   // sends the kernel refused; the transport will see a loss
+  uint64_t to_unresponsive = 0;  // packets not sent: their receiver on this host takes nothing
+  uint64_t errors = 0;           // sends the kernel refused; the transport will see a loss
   int last_error = 0;
 };
 
@@ -140,7 +141,7 @@ class UdpTransmitter final : public transport::PacketSink {
   }
   void no_such_family();
   // Whether data for it is lost here; counts that.
-  [[nodiscard]] bool goes_to_deaf(const transport::Path& path, Qpn qpn, uint32_t packets);
+  [[nodiscard]] bool goes_to_unresponsive(const transport::Path& path, Qpn qpn, uint32_t packets);
   // The message that packets of this length join, or a new one for them. The link was flushed if
   // there was no room: `iovecs` and `arena` are what they need.
   Message& message_for(const transport::Path& path, Qpn qpn, uint32_t packet_bytes,

@@ -54,7 +54,7 @@ struct RegionSpec {
 
 struct RegionKeys {
   LKey lkey{};
-  RKey rkey{};  // 0 unless the region grants remote access (document 002)
+  RKey rkey{};  // 0 unless the region grants remote access
 };
 
 enum class WindowType : uint8_t { kType1 = 1, kType2 = 2 };

@@ -93,7 +93,7 @@ Result<QpAttr, Error> Endpoint::query_qp(Qpn qpn) const {
   return qp->attr;
 }
 
-void Endpoint::keep_promises(QueuePair& qp) {
+void Endpoint::send_owed_acks(QueuePair& qp) {
   if (qp.recv.ack_due && qp.can_receive()) responder::flush_ack(core_, qp);
 }
 
@@ -101,7 +101,7 @@ Result<void, Error> Endpoint::destroy_qp(Qpn qpn) {
   QueuePair* const raw = qps_.find(qpn.value);
   if (raw == nullptr) return fail(Error::kNoSuchQp);
   if (!groups_.of(*raw).empty()) return fail(Error::kBusy);
-  keep_promises(*raw);
+  send_owed_acks(*raw);
   reset(core_, *raw);
   std::erase(ack_list_, raw);
   std::erase(run_list_, raw);

@@ -138,8 +138,8 @@ class Endpoint {
   void run_replies();
   void put_served_last();
   void flush_acks();
-  // What the peer is owed goes out before the queue pair stops.
-  void keep_promises(QueuePair& qp);
+  // Acknowledges received requests before the queue pair stops.
+  void send_owed_acks(QueuePair& qp);
 
   RandomSource& random_;
   const EndpointLimits limits_;

@@ -70,7 +70,7 @@ Result<void, Error> Endpoint::modify_qp(Qpn qpn, const QpAttr& attr, uint32_t ma
   if (!transition_allowed(qp->type, from, to, mask)) return fail(Error::kInvalid);
   if (!values_allowed(attr, mask, limits_)) return fail(Error::kInvalid);
 
-  if (to == QpState::kReset || to == QpState::kErr) keep_promises(*qp);
+  if (to == QpState::kReset || to == QpState::kErr) send_owed_acks(*qp);
   if (to == QpState::kReset) {
     reset(core_, *qp);
     return {};

@@ -79,8 +79,8 @@ void send_access_nak(Core& core, QueuePair& qp, wire::Psn psn) {
       send_access_nak(core, qp, psn);
       if (!reply.fresh) {
         // A copy of a READ that was answered, and since then its key was withdrawn, rightly. If the
-        // requester still waits, the NAK ends it there; if the copy is a late one, it is past
-        // caring.
+        // requester still waits, the NAK ends it there; if the copy is a late one, it
+        // ignores the NAK.
         reply.next = reply.end - 1;
         return true;
       }

@@ -244,8 +244,8 @@ TEST_P(SlowReceiver, LosesNothingToItsSocket) {
         bullying = {};
         {
           const Engine::Locked locked(near.engine());
-          EXPECT_EQ(near.engine().transmit_counters().to_deaf, 0u)
-              << "the receiver took nothing for Host::kDeafAfter: the machine is too busy";
+          EXPECT_EQ(near.engine().transmit_counters().to_unresponsive, 0u)
+              << "the receiver took nothing for Host::kUnresponsiveAfter: the machine is too busy";
         }
         near.barrier();
       },

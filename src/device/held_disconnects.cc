@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "device/held_ends.h"
+#include "device/held_disconnects.h"
 
 #include <algorithm>
 
 namespace verbena::device {
 
-bool HeldEnds::keep(const cm::Event& event, Qpn qpn, const CompletionMarks& marks, Time now) {
+bool HeldDisconnects::keep(const cm::Event& event, Qpn qpn, const CompletionMarks& marks,
+                           Time now) {
   if (were_polled_(qpn, marks)) return false;
   Held held{.event = event, .qpn = qpn, .marks = marks, .since = now, .look_at = now + kFirstLook};
   held.event.private_data = {};
@@ -14,13 +15,13 @@ bool HeldEnds::keep(const cm::Event& event, Qpn qpn, const CompletionMarks& mark
   return true;
 }
 
-Time HeldEnds::next_look() const {
+Time HeldDisconnects::next_look() const {
   Time next = kNever;
   for (const Held& held : held_) next = std::min(next, held.look_at);
   return next;
 }
 
-std::vector<cm::Event> HeldEnds::take_due(Time now) {
+std::vector<cm::Event> HeldDisconnects::take_due(Time now) {
   std::vector<cm::Event> due;
   for (auto held = held_.begin(); held != held_.end();) {
     const Duration waited = now - held->since;
@@ -37,7 +38,7 @@ std::vector<cm::Event> HeldEnds::take_due(Time now) {
   return due;
 }
 
-std::vector<cm::Event> HeldEnds::take(cm::CommId id) {
+std::vector<cm::Event> HeldDisconnects::take(cm::CommId id) {
   std::vector<cm::Event> taken;
   std::erase_if(held_, [&](const Held& held) {
     if (held.event.id != id) return false;

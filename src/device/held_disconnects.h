@@ -25,7 +25,7 @@ struct CompletionMarks {
   uint64_t recv = 0;
 };
 
-class HeldEnds {
+class HeldDisconnects {
  public:
   static constexpr Duration kFirstLook = 20 * kMicrosecond;
   // Longer than a thread of the program waits for its core on a crowded machine.
@@ -33,7 +33,7 @@ class HeldEnds {
 
   // Whether everything before the marks was polled, or there is no such queue pair any more.
   using WerePolled = std::function<bool(Qpn, const CompletionMarks&)>;
-  explicit HeldEnds(WerePolled were_polled) : were_polled_(std::move(were_polled)) {}
+  explicit HeldDisconnects(WerePolled were_polled) : were_polled_(std::move(were_polled)) {}
 
   // Keeps the event, if there is something to poll before it. Its spans are not kept.
   [[nodiscard]] bool keep(const cm::Event& event, Qpn qpn, const CompletionMarks& marks, Time now);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "device/held_ends.h"
+#include "device/held_disconnects.h"
 
 #include <array>
 
@@ -11,7 +11,7 @@ namespace {
 constexpr Time kStart = kSecond;
 constexpr Qpn kQpn{7};
 
-class HeldEndsTest : public ::testing::Test {
+class HeldDisconnectsTest : public ::testing::Test {
  protected:
   [[nodiscard]] bool keep(uint32_t id, Qpn qpn = kQpn, const CompletionMarks& marks = {3, 5}) {
     const std::array<uint8_t, 4> data{1, 2, 3, 4};
@@ -32,21 +32,21 @@ class HeldEndsTest : public ::testing::Test {
   }
 
   CompletionMarks polled_;
-  HeldEnds ends_{[this](Qpn qpn, const CompletionMarks& marks) {
+  HeldDisconnects ends_{[this](Qpn qpn, const CompletionMarks& marks) {
     return qpn != kQpn || (polled_.send >= marks.send && polled_.recv >= marks.recv);
   }};
 };
 
 using Ids = std::vector<uint32_t>;
 
-TEST_F(HeldEndsTest, NothingIsHeldWhereAllWasPolledOrNobodyPolls) {
+TEST_F(HeldDisconnectsTest, NothingIsHeldWhereAllWasPolledOrNobodyPolls) {
   EXPECT_FALSE(keep(1, Qpn(8)));  // no such queue pair
   polled_ = {3, 5};
   EXPECT_FALSE(keep(1));
   EXPECT_EQ(ends_.next_look(), kNever);
 }
 
-TEST_F(HeldEndsTest, ToldOnceWhatCameBeforeIsPolled) {
+TEST_F(HeldDisconnectsTest, ToldOnceWhatCameBeforeIsPolled) {
   ASSERT_TRUE(keep(1));
   EXPECT_EQ(told(kStart + 100 * kMicrosecond), Ids());
   polled_ = {3, 4};
@@ -56,19 +56,19 @@ TEST_F(HeldEndsTest, ToldOnceWhatCameBeforeIsPolled) {
   EXPECT_EQ(ends_.next_look(), kNever);
 }
 
-TEST_F(HeldEndsTest, ToldInTheEndThoughNobodyPolls) {
+TEST_F(HeldDisconnectsTest, ToldInTheEndThoughNobodyPolls) {
   ASSERT_TRUE(keep(1));
   ASSERT_TRUE(keep(2));
-  EXPECT_EQ(told(kStart + HeldEnds::kLongest - 1), Ids());
-  EXPECT_EQ(told(kStart + HeldEnds::kLongest), Ids({1, 2}));
+  EXPECT_EQ(told(kStart + HeldDisconnects::kLongest - 1), Ids());
+  EXPECT_EQ(told(kStart + HeldDisconnects::kLongest), Ids({1, 2}));
 }
 
-TEST_F(HeldEndsTest, OneIsTakenAheadOfTime) {
+TEST_F(HeldDisconnectsTest, OneIsTakenAheadOfTime) {
   ASSERT_TRUE(keep(1));
   ASSERT_TRUE(keep(2));
   EXPECT_EQ(ends_.take(cm::CommId(1)).size(), 1u);
   EXPECT_TRUE(ends_.take(cm::CommId(1)).empty());
-  EXPECT_EQ(told(kStart + HeldEnds::kLongest), Ids({2}));
+  EXPECT_EQ(told(kStart + HeldDisconnects::kLongest), Ids({2}));
 }
 
 }  // namespace
