@@ -33,7 +33,7 @@ template <typename T>
 using Outcome = Result<T, int>;
 
 // Why the device does not start.
-using StartError = link::HostError;
+using StartError = link::MembershipError;
 
 class Context;
 

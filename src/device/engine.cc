@@ -37,8 +37,8 @@ constexpr uint32_t kTimedLookEvery = 63;
   return sockets == nullptr || watch(epoll, sockets->receive.get());
 }
 
-[[nodiscard]] link::HostError system_error(const std::string& step, int code) {
-  return {link::HostError::Kind::kSystem, step + ": " + std::strerror(code), code};
+[[nodiscard]] link::MembershipError system_error(const std::string& step, int code) {
+  return {link::MembershipError::Kind::kSystem, step + ": " + std::strerror(code), code};
 }
 
 }  // namespace
@@ -47,16 +47,16 @@ Time Engine::clock() { return link::monotonic_now(); }
 
 Engine::Engine(EventRouter& router) : router_(router) {}
 
-Result<std::unique_ptr<Engine>, link::HostError> Engine::make(const EngineOptions& options,
-                                                              EventRouter& router) {
+Result<std::unique_ptr<Engine>, link::MembershipError> Engine::make(const EngineOptions& options,
+                                                                    EventRouter& router) {
   std::unique_ptr<Engine> engine(new Engine(router));
   if (const int error = engine->random_.seed(); error != 0) {
     return fail(system_error("getrandom and /dev/urandom", error));
   }
-  auto host = link::Host::join(options.host, engine->random_);
+  auto host = link::Membership::join(options.host, engine->random_);
   if (!host) return fail(host.error());
   engine->host_ = std::move(*host);
-  link::Host& member = *engine->host_;
+  link::Membership& member = *engine->host_;
   engine->port_ = member.port();
   engine->this_host_only_ = !member.this_host_only().empty();
   engine->memory_ = std::make_unique<memory::Domain>(engine->random_, options.memory);
@@ -84,7 +84,7 @@ Result<std::unique_ptr<Engine>, link::HostError> Engine::make(const EngineOption
   return engine;
 }
 
-Result<void, link::HostError> Engine::start_helper() {
+Result<void, link::MembershipError> Engine::start_helper() {
   try {
     helper_ = std::thread([this] { helper_main(); });
   } catch (const std::system_error& refused) {

@@ -42,7 +42,7 @@
 #include "device/helper_alarm.h"
 #include "device/notices.h"
 #include "device/poll_lease.h"
-#include "link/host.h"
+#include "link/membership.h"
 #include "link/receive_filter.h"
 #include "link/udp_receiver.h"
 #include "link/udp_transmitter.h"
@@ -54,7 +54,7 @@
 namespace verbena::device {
 
 struct EngineOptions {
-  link::HostOptions host;
+  link::MembershipOptions host;
   transport::EndpointLimits limits;
   transport::Tuning tuning;
   memory::Domain::Options memory;
@@ -98,10 +98,10 @@ class Engine final : public transport::EventSink,
                      public CompletionOwner {
  public:
   // One without its helper: `router` is called by who calls in, and by nobody else yet.
-  [[nodiscard]] static Result<std::unique_ptr<Engine>, link::HostError> make(
+  [[nodiscard]] static Result<std::unique_ptr<Engine>, link::MembershipError> make(
       const EngineOptions& options, EventRouter& router);
   // Starts the helper. Once, when the router may be called by it; the engine is of no use before.
-  [[nodiscard]] Result<void, link::HostError> start_helper();
+  [[nodiscard]] Result<void, link::MembershipError> start_helper();
   ~Engine() override;
 
   // The right to touch what follows, for changes that give nothing to send and as a rule complete
@@ -182,7 +182,7 @@ class Engine final : public transport::EventSink,
   [[nodiscard]] const cm::Counters& manager_counters() const {
     return connections_->manager_counters();
   }
-  [[nodiscard]] const link::Host& host() const { return *host_; }
+  [[nodiscard]] const link::Membership& host() const { return *host_; }
   // Captures and faults; nullptr: none. They outlive the engine, or are taken out first.
   void set_taps(link::TransmitTap* transmit, link::ReceiveFilter* receive);
 
@@ -293,7 +293,7 @@ class Engine final : public transport::EventSink,
   // Held by the one of those who call in that waits for the lock; the others wait for this. (A
   // forked child has one thread, which never waits.)
   std::mutex queue_;
-  std::unique_ptr<link::Host> host_;
+  std::unique_ptr<link::Membership> host_;
   std::unique_ptr<memory::Domain> memory_;
   std::unique_ptr<link::UdpTransmitter> transmitter_;
   std::unique_ptr<transport::Endpoint> endpoint_;

@@ -14,7 +14,7 @@
 #include "base/ids.h"
 #include "base/time.h"
 #include "cm/types.h"
-#include "link/host.h"
+#include "link/membership.h"
 #include "transport/endpoint.h"
 
 namespace verbena::device {
@@ -27,7 +27,7 @@ struct PeerWatchOptions {
 
 class PeerWatch {
  public:
-  PeerWatch(transport::Endpoint& endpoint, link::Host& host, const PeerWatchOptions& options)
+  PeerWatch(transport::Endpoint& endpoint, link::Membership& host, const PeerWatchOptions& options)
       : endpoint_(endpoint), host_(host), options_(options) {}
 
   // From the time that data can flow, by our queue pair.
@@ -54,7 +54,7 @@ class PeerWatch {
   [[nodiscard]] bool is_gone(const Watched& watched, Time now);
 
   transport::Endpoint& endpoint_;
-  link::Host& host_;
+  link::Membership& host_;
   const PeerWatchOptions options_;
   std::unordered_map<uint32_t, Watched> watched_;
   Time tick_at_ = kNever;

@@ -77,13 +77,13 @@ struct Asking {
   return {};
 }
 
-[[nodiscard]] HostError table_error(int code) {
-  return {HostError::Kind::kSystem,
+[[nodiscard]] MembershipError table_error(int code) {
+  return {MembershipError::Kind::kSystem,
           std::string("memory for the shared table: ") + std::strerror(code), code};
 }
 
 // A table; or nothing, when all that were asked died meanwhile.
-[[nodiscard]] Result<std::optional<TableMapping>, HostError> wait_for_answer(
+[[nodiscard]] Result<std::optional<TableMapping>, MembershipError> wait_for_answer(
     const Asking& asking, const GroupNames& names) {
   std::vector<pollfd> polled;
   for (const Asked& member : asking.members) polled.push_back({member.fd.get(), POLLIN, 0});
@@ -123,8 +123,8 @@ struct Asking {
   }
   if (no_room != 0) return fail(table_error(no_room));
   if (other_version) {
-    return fail(HostError{
-        HostError::Kind::kVersion,
+    return fail(MembershipError{
+        MembershipError::Kind::kVersion,
         "programs of this user run with another version of Verbena on this host; end them, or "
         "use the same version",
         0});
@@ -133,10 +133,10 @@ struct Asking {
   for (const Asked& member : asking.members) {
     who += member.pid != 0 ? " " + std::to_string(member.pid) : " one in another pid namespace";
   }
-  return fail(HostError{HostError::Kind::kNoAnswer,
-                        "Verbena processes of this user do not answer (stopped? pids:" + who +
-                            "); continue or end them",
-                        ETIMEDOUT});
+  return fail(MembershipError{MembershipError::Kind::kNoAnswer,
+                              "Verbena processes of this user do not answer (stopped? pids:" + who +
+                                  "); continue or end them",
+                              ETIMEDOUT});
 }
 
 // The users of the sockets on this port, from one of /proc/net/udp, udp6.
@@ -171,7 +171,7 @@ void add_owners(const char* path, uint16_t port, std::vector<unsigned>& uids) {
 
 }  // namespace
 
-Result<TableMapping, HostError> obtain_table(const GroupNames& names, RandomSource& random) {
+Result<TableMapping, MembershipError> obtain_table(const GroupNames& names, RandomSource& random) {
   // Those who were asked may all have died meanwhile; but not time after time.
   constexpr int kMostRounds = 100;
   int rounds = 0;
@@ -215,10 +215,10 @@ std::string this_host_only_because(uint16_t taken, uint16_t instead) {
          std::to_string(instead);
 }
 
-HostError port_taken(uint16_t port, int code) {
+MembershipError port_taken(uint16_t port, int code) {
   const std::string who = holder_of(port);
   return {
-      HostError::Kind::kPortTakenByOther,
+      MembershipError::Kind::kPortTakenByOther,
       "UDP port " + std::to_string(port) + " is held by " +
           (who.empty() ? "another program, or the kernel's rdma_rxe" : who) +
           ". Processes of one user share it; another user needs another network namespace or port",

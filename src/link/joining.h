@@ -9,14 +9,14 @@
 
 #include "base/random.h"
 #include "base/result.h"
-#include "link/host.h"
+#include "link/membership.h"
 #include "link/shared_table.h"
 #include "link/unix_names.h"
 
 namespace verbena::link {
 
-[[nodiscard]] Result<TableMapping, HostError> obtain_table(const GroupNames& names,
-                                                           RandomSource& random);
+[[nodiscard]] Result<TableMapping, MembershipError> obtain_table(const GroupNames& names,
+                                                                 RandomSource& random);
 
 // The port itself, then those that serve this host only when it is taken.
 [[nodiscard]] std::vector<uint16_t> candidate_ports(uint16_t port);
@@ -25,6 +25,6 @@ namespace verbena::link {
 [[nodiscard]] std::string this_host_only_because(uint16_t taken, uint16_t instead);
 
 // What to tell a person when the port cannot be bound: who has it, and what to do.
-[[nodiscard]] HostError port_taken(uint16_t port, int code);
+[[nodiscard]] MembershipError port_taken(uint16_t port, int code);
 
 }  // namespace verbena::link

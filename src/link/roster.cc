@@ -24,8 +24,8 @@ void Roster::store(size_t family, const std::vector<uint8_t>& order) {
   shared.count.store(static_cast<uint32_t>(order.size()), memory_order_relaxed);
 }
 
-// Pairs with the acquire of those who look (credits.cc, host.cc): what was stored before is seen
-// with it.
+// Pairs with the acquire of those who look (credits.cc, membership.cc): what was stored before is
+// seen with it.
 void Roster::changed() { table_.generation.fetch_add(1, memory_order_release); }
 
 void Roster::members_changed() {

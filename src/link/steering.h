@@ -5,7 +5,7 @@
 //
 //   byte 5    top byte of BTH's destination queue pair number: the slot
 //   byte 6    for slot 255 the index itself: how members find out where they really are
-//   (host_repair.cc)
+//   (membership_repair.cc)
 //
 // For slot 0, which is QP1's, the message of the connection manager says whose it is: the top byte
 // of the communication id that its receiver gave. One that is for a service goes to the member that

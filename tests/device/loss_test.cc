@@ -245,7 +245,8 @@ TEST_P(SlowReceiver, LosesNothingToItsSocket) {
         {
           const Engine::Locked locked(near.engine());
           EXPECT_EQ(near.engine().transmit_counters().to_unresponsive, 0u)
-              << "the receiver took nothing for Host::kUnresponsiveAfter: the machine is too busy";
+              << "the receiver took nothing for Membership::kUnresponsiveAfter: the machine is too "
+                 "busy";
         }
         near.barrier();
       },

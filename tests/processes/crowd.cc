@@ -45,7 +45,7 @@ bool wait_until(const std::function<bool()>& condition, Duration bound) {
   return true;
 }
 
-std::string leftovers(const link::HostOptions& host) {
+std::string leftovers(const link::MembershipOptions& host) {
   std::string found;
   const auto scan = [&found](const char* path, const std::string& wanted) {
     std::ifstream file(path);

@@ -37,7 +37,7 @@ inline constexpr Duration kPatience = (kSanitized ? 120 : 60) * kSecond;
 [[nodiscard]] bool wait_until(const std::function<bool()>& condition, Duration bound = kPatience);
 
 // What a group of processes could leave behind. Empty: nothing.
-[[nodiscard]] std::string leftovers(const link::HostOptions& host);
+[[nodiscard]] std::string leftovers(const link::MembershipOptions& host);
 
 class Crowd {
  public:

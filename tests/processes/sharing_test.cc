@@ -190,7 +190,7 @@ TEST_F(Sharing, WhereThePortIsAnothersThisHostIsServed) {
   EXPECT_EQ(late.join(), 0) << stage_->words.data();
   EXPECT_EQ(one.join(), 0) << stage_->words.data();
   EXPECT_EQ(two.join(), 0) << stage_->words.data();
-  link::HostOptions host = options_.engine.host;
+  link::MembershipOptions host = options_.engine.host;
   for (const uint16_t candidate : link::candidate_ports(port)) {
     host.udp.port = candidate;
     EXPECT_EQ(leftovers(host), "");

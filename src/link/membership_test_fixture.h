@@ -29,7 +29,7 @@
 #include "base/endian.h"
 #include "base/random.h"
 #include "link/clock.h"
-#include "link/host.h"
+#include "link/membership.h"
 #include "link/shared_table.h"
 #include "link/unix_names.h"
 
@@ -43,7 +43,7 @@ struct Report {
   enum State : uint32_t { kStarting, kJoined, kFailed, kLeft };
   std::atomic<uint32_t> state;
   std::atomic<uint32_t> slot;
-  std::atomic<uint32_t> error;  // HostError::Kind
+  std::atomic<uint32_t> error;  // MembershipError::Kind
   std::array<char, 256> message;
   std::atomic<uint32_t> leave;  // by the test: please go
   std::atomic<uint64_t> received;
@@ -64,10 +64,10 @@ struct Shared {
   std::array<std::atomic<uint8_t>, kMaxIds> copies;  // how often
 };
 
-// Serves a Host as an engine does.
+// Serves a Membership as an engine does.
 class Server final : public DatagramHandler {
  public:
-  Server(Host& host, Report& report, Shared& shared)
+  Server(Membership& host, Report& report, Shared& shared)
       : host_(host), report_(report), shared_(shared) {}
 
   void on_datagram(const Datagram& datagram) override {
@@ -116,16 +116,16 @@ class Server final : public DatagramHandler {
   }
 
  private:
-  Host& host_;
+  Membership& host_;
   Report& report_;
   Shared& shared_;
   UdpReceiver receiver4_;
   UdpReceiver receiver6_;
 };
 
-class HostTest : public ::testing::Test {
+class MembershipTest : public ::testing::Test {
  public:
-  using Body = std::function<void(Host&, Report&, Shared&)>;
+  using Body = std::function<void(Membership&, Report&, Shared&)>;
   struct Member {
     pid_t pid = -1;
     Report* report = nullptr;
@@ -133,7 +133,7 @@ class HostTest : public ::testing::Test {
   };
 
  protected:
-  HostTest() {
+  MembershipTest() {
     options_.udp.port = static_cast<uint16_t>(20'000 + (::getpid() * 7 + next_port_++) % 6'000);
     options_.group = "vtest" + std::to_string(::getpid()) + "-" + std::to_string(next_port_);
     options_.slot_rest = 0;
@@ -141,7 +141,7 @@ class HostTest : public ::testing::Test {
         ::mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     shared_ = static_cast<Shared*>(at);
   }
-  ~HostTest() override {
+  ~MembershipTest() override {
     for (const Member& member : alive_) {
       ::kill(member.pid, SIGKILL);
       ::waitpid(member.pid, nullptr, 0);
@@ -150,7 +150,7 @@ class HostTest : public ::testing::Test {
   }
 
   // The usual life of a member.
-  static void serve_until_told(Host& host, Report& report, Shared& shared) {
+  static void serve_until_told(Membership& host, Report& report, Shared& shared) {
     Server server(host, report, shared);
     while (report.leave == 0) server.serve(5);
   }
@@ -173,7 +173,7 @@ class HostTest : public ::testing::Test {
   }
   void run_member(Report& report, const Body& body) {
     SeededRandom random(static_cast<uint64_t>(::getpid()) * 0x9e3779b97f4a7c15 + 1);
-    auto host = Host::join(options_, random);
+    auto host = Membership::join(options_, random);
     if (!host) {
       report.error = static_cast<uint32_t>(host.error().kind);
       std::strncpy(report.message.data(), host.error().what.c_str(), report.message.size() - 1);
@@ -338,7 +338,7 @@ class HostTest : public ::testing::Test {
     return sum;
   }
 
-  HostOptions options_;
+  MembershipOptions options_;
   Shared* shared_ = nullptr;
   std::vector<Member> alive_;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "link/host.h"
+#include "link/membership.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -17,8 +17,8 @@
 #include "cm/mad.h"
 #include "cm/route.h"
 #include "link/clock.h"
-#include "link/host_state.h"
 #include "link/joining.h"
+#include "link/membership_state.h"
 #include "link/steering.h"
 #include "wire/headers.h"
 
@@ -30,15 +30,15 @@ constexpr Duration kPortLockBound = 5 * kSecond;
 constexpr Duration kLeaveLockBound = 200 * kMillisecond;
 constexpr int kBacklog = 128;
 
-[[nodiscard]] HostError system_error(const std::string& step, int code) {
-  return {HostError::Kind::kSystem, step + ": " + std::strerror(code), code};
+[[nodiscard]] MembershipError system_error(const std::string& step, int code) {
+  return {MembershipError::Kind::kSystem, step + ": " + std::strerror(code), code};
 }
 
-[[nodiscard]] HostError lock_error(const GroupNames& names, int code) {
+[[nodiscard]] MembershipError lock_error(const GroupNames& names, int code) {
   if (code != ETIMEDOUT) return system_error("unix socket", code);
   const auto holder = GroupLock::holder(names);
   return {
-      HostError::Kind::kNoAnswer,
+      MembershipError::Kind::kNoAnswer,
       "the lock of the Verbena processes on this host is held by " +
           (holder ? "process " + std::to_string(*holder) : std::string("a process out of sight")) +
           ", which does not go on (stopped?); continue or end it",
@@ -73,8 +73,10 @@ struct Seat {
 
 // A slot nobody has, and its name bound. A name can be taken by one that is not in the table:
 // another user.
-[[nodiscard]] Result<Seat, HostError> take_seat(const Roster& roster, const HostOptions& options,
-                                                const GroupNames& names, RandomSource& random) {
+[[nodiscard]] Result<Seat, MembershipError> take_seat(const Roster& roster,
+                                                      const MembershipOptions& options,
+                                                      const GroupNames& names,
+                                                      RandomSource& random) {
   for (int attempt = 0; attempt < 32; ++attempt) {
     const auto slot = roster.choose_slot(random, monotonic_now(), options.slot_rest);
     if (!slot) break;
@@ -82,14 +84,14 @@ struct Seat {
     if (listener) return Seat{*slot, std::move(*listener)};
     if (listener.error() != EADDRINUSE) return fail(system_error("unix socket", listener.error()));
   }
-  return fail(HostError{HostError::Kind::kNoSlot,
-                        "no slot is free: 254 processes of this user use Verbena on this host",
-                        EUSERS});
+  return fail(MembershipError{
+      MembershipError::Kind::kNoSlot,
+      "no slot is free: 254 processes of this user use Verbena on this host", EUSERS});
 }
 
 // IPv4 must be there; IPv6 may be absent.
-[[nodiscard]] Result<std::array<UdpSockets, kFamilies>, HostError> open_sockets(
-    const HostOptions& options, RandomSource& random) {
+[[nodiscard]] Result<std::array<UdpSockets, kFamilies>, MembershipError> open_sockets(
+    const MembershipOptions& options, RandomSource& random) {
   std::array<UdpSockets, kFamilies> udp;
   for (const Family family : {Family::kIpv4, Family::kIpv6}) {
     auto opened = open_udp(family, options.udp, random.next());
@@ -107,7 +109,7 @@ struct Seat {
 // For what is left in a leaving member's sockets.
 class PassOn final : public DatagramHandler {
  public:
-  explicit PassOn(Host& host) : host_(host) {}
+  explicit PassOn(Membership& host) : host_(host) {}
   void on_datagram(const Datagram& datagram) override {
     if (datagram.bytes.size() <= kSlotByte || datagram.bytes[kSlotByte] == kProbeSlot) return;
     (void)host_.route(datagram);
@@ -118,20 +120,21 @@ class PassOn final : public DatagramHandler {
   void on_consumed(const wire::Gid&, uint16_t, uint32_t) override {}
 
  private:
-  Host& host_;
+  Membership& host_;
 };
 
 }  // namespace
 
-Host::State::State(const HostOptions& given, TableMapping taken)
+Membership::State::State(const MembershipOptions& given, TableMapping taken)
     : options(given), names(given.group, given.udp.port), mapping(std::move(taken)) {}
 
-Host::Host(std::unique_ptr<State> state) : state_(std::move(state)), slot_(state_->self) {}
+Membership::Membership(std::unique_ptr<State> state)
+    : state_(std::move(state)), slot_(state_->self) {}
 
 // Every process of the user must come to the same port, also when the first one became free
 // meanwhile: members that are there decide, and one newcomer at a time looks.
-Result<std::unique_ptr<Host>, HostError> Host::join(const HostOptions& options,
-                                                    RandomSource& random) {
+Result<std::unique_ptr<Membership>, MembershipError> Membership::join(
+    const MembershipOptions& options, RandomSource& random) {
   if (options.group.size() > GroupNames::kMaxGroupBytes) {
     return fail(system_error("the group's name is too long", ENAMETOOLONG));
   }
@@ -139,9 +142,9 @@ Result<std::unique_ptr<Host>, HostError> Host::join(const HostOptions& options,
   const GroupNames names(options.group, options.udp.port);
   const auto choosing = GroupLock::take_choice(names, kJoinLockBound);
   if (!choosing) return fail(lock_error(names, choosing.error()));
-  HostOptions candidate = options;
+  MembershipOptions candidate = options;
   const std::vector<uint16_t> ports = candidate_ports(options.udp.port);
-  const auto joined = [&](Result<std::unique_ptr<Host>, HostError> host) {
+  const auto joined = [&](Result<std::unique_ptr<Membership>, MembershipError> host) {
     if (host && candidate.udp.port != options.udp.port) {
       (*host)->state_->this_host_only =
           this_host_only_because(options.udp.port, candidate.udp.port);
@@ -153,11 +156,11 @@ Result<std::unique_ptr<Host>, HostError> Host::join(const HostOptions& options,
     if (has_members(GroupNames(options.group, port)))
       return joined(join_on_port(candidate, random));
   }
-  std::optional<HostError> why;
+  std::optional<MembershipError> why;
   for (const uint16_t port : ports) {
     candidate.udp.port = port;
     auto host = join_on_port(candidate, random);
-    if (host || host.error().kind != HostError::Kind::kPortTakenByOther) {
+    if (host || host.error().kind != MembershipError::Kind::kPortTakenByOther) {
       return joined(std::move(host));
     }
     if (!why) why = host.error();
@@ -165,8 +168,8 @@ Result<std::unique_ptr<Host>, HostError> Host::join(const HostOptions& options,
   return fail(*why);
 }
 
-Result<std::unique_ptr<Host>, HostError> Host::join_on_port(const HostOptions& options,
-                                                            RandomSource& random) {
+Result<std::unique_ptr<Membership>, MembershipError> Membership::join_on_port(
+    const MembershipOptions& options, RandomSource& random) {
   const GroupNames names(options.group, options.udp.port);
   const auto lock = GroupLock::take(names, kJoinLockBound);
   if (!lock) return fail(lock_error(names, lock.error()));
@@ -209,13 +212,13 @@ Result<std::unique_ptr<Host>, HostError> Host::join_on_port(const HostOptions& o
   s.refresh();
   s.watch_neighbours(true);
   if (s.counters.reaped > 0) s.probe_soon(0);
-  return std::unique_ptr<Host>(new Host(std::move(state)));
+  return std::unique_ptr<Membership>(new Membership(std::move(state)));
 }
 
 // The sockets are closed under the lock, in the order the table says. The program is left to the
 // survivors: while it is the old one, a packet for the member that takes our index reaches somebody
 // who forwards it; were the new one attached first, it would die with our socket.
-Host::~Host() {
+Membership::~Membership() {
   State& s = *state_;
   if (s.abandoned) return;
   s.ledger->settle();
@@ -233,7 +236,7 @@ Host::~Host() {
 }
 
 // Whoever holds it may be a newcomer that waits for our answer.
-std::optional<GroupLock> Host::lock_to_leave() {
+std::optional<GroupLock> Membership::lock_to_leave() {
   State& s = *state_;
   PassOn handler(*this);
   LockPatience patience(kLeaveLockBound);
@@ -255,7 +258,7 @@ std::optional<GroupLock> Host::lock_to_leave() {
 
 // While members come and go, packets of others fall to us. Those that nobody has looked at would be
 // lost with our sockets, and to a datagram's owner that is for ever.
-void Host::pass_on_rest() {
+void Membership::pass_on_rest() {
   constexpr int kMostBatches = 64;
   try {
     PassOn rest(*this);
@@ -273,15 +276,15 @@ void Host::pass_on_rest() {
   }
 }
 
-void Host::before_fork() { state_->ports_mutex.lock(); }
-void Host::after_fork_in_parent() { state_->ports_mutex.unlock(); }
+void Membership::before_fork() { state_->ports_mutex.lock(); }
+void Membership::after_fork_in_parent() { state_->ports_mutex.unlock(); }
 
-void Host::abandon_in_child() {
+void Membership::abandon_in_child() {
   State& s = *state_;
   s.abandoned = true;
   s.peers->abandon();
   s.addresses.abandon();
-  s.memberships.abandon();
+  s.multicast_groups.abandon();
   s.epoll.reset();
   s.timer.reset();
   for (UdpSockets& sockets : s.udp) {
@@ -292,7 +295,7 @@ void Host::abandon_in_child() {
   s.ports_mutex.unlock();  // as before_fork() left it
 }
 
-int Host::add_port(const Port& port, Ports::Kind kind) {
+int Membership::add_port(const Port& port, Ports::Kind kind) {
   State& s = *state_;
   LockPatience patience(kPortLockBound);
   for (;;) {
@@ -311,53 +314,53 @@ int Host::add_port(const Port& port, Ports::Kind kind) {
 
 // Without the group's lock: an entry of ours is nobody else's to change, and whoever adds one at
 // this moment sees it or does not.
-void Host::remove_port(const Port& port, Ports::Kind kind) {
+void Membership::remove_port(const Port& port, Ports::Kind kind) {
   State& s = *state_;
   const std::lock_guard guard(s.ports_mutex);
   Ports(s.table(), s.self).remove(port, kind);
 }
 
-uint8_t Host::listener_at(const wire::Gid& destination, uint64_t service_id,
-                          const wire::Gid& named) {
+uint8_t Membership::listener_at(const wire::Gid& destination, uint64_t service_id,
+                                const wire::Gid& named) {
   State& s = *state_;
   if (!s.addresses.contains(destination)) return 0;
   return Ports(s.table(), s.self).listener(service_id, named).value_or(0);
 }
 
-uint32_t Host::incarnation_of(const wire::Gid& address, Qpn qpn) {
+uint32_t Membership::incarnation_of(const wire::Gid& address, Qpn qpn) {
   state_->look();
   const auto slot = static_cast<uint8_t>(qpn.value >> 16);
   return state_->local_receiver(address, slot) ? state_->incarnation[slot] : 0;
 }
 
-int Host::join_group(const wire::Gid& group) {
+int Membership::join_group(const wire::Gid& group) {
   State& s = *state_;
   if (s.sockets(group.is_ipv4() ? Family::kIpv4 : Family::kIpv6) == nullptr) return EAFNOSUPPORT;
-  return s.memberships.join(group);
+  return s.multicast_groups.join(group);
 }
 
-void Host::leave_group(const wire::Gid& group) { state_->memberships.leave(group); }
+void Membership::leave_group(const wire::Gid& group) { state_->multicast_groups.leave(group); }
 
-const UdpSockets* Host::ipv4() const { return state_->sockets(Family::kIpv4); }
-const UdpSockets* Host::ipv6() const { return state_->sockets(Family::kIpv6); }
-uint16_t Host::port() const { return state_->options.udp.port; }
-const std::string& Host::this_host_only() const { return state_->this_host_only; }
-bool Host::is_local(const wire::Gid& address) { return state_->addresses.contains(address); }
-int Host::fd() const { return state_->epoll.get(); }
+const UdpSockets* Membership::ipv4() const { return state_->sockets(Family::kIpv4); }
+const UdpSockets* Membership::ipv6() const { return state_->sockets(Family::kIpv6); }
+uint16_t Membership::port() const { return state_->options.udp.port; }
+const std::string& Membership::this_host_only() const { return state_->this_host_only; }
+bool Membership::is_local(const wire::Gid& address) { return state_->addresses.contains(address); }
+int Membership::fd() const { return state_->epoll.get(); }
 
-uint32_t Host::members() const {
+uint32_t Membership::members() const {
   state_->look();
   return state_->member_count;
 }
 
-uint32_t Host::address_changes() const { return state_->addresses.changes(); }
+uint32_t Membership::address_changes() const { return state_->addresses.changes(); }
 
-const HostCounters& Host::counters() const {
+const MembershipCounters& Membership::counters() const {
   state_->counters.credits_reclaimed = state_->ledger->reclaimed();
   return state_->counters;
 }
 
-void Host::State::refresh() {
+void Membership::State::refresh() {
   // The generation first: a change while we read is seen the next time.
   seen_generation = table().generation.load(std::memory_order_acquire);
   member_count = 0;
@@ -375,12 +378,12 @@ void Host::State::refresh() {
   ledger->refresh();
 }
 
-uint8_t Host::State::sender_of(const wire::Gid& source, uint16_t port) {
+uint8_t Membership::State::sender_of(const wire::Gid& source, uint16_t port) {
   if (port < 0xc000 || !addresses.contains(source)) return 0;
   return slot_of_port[source.is_ipv4() ? 0 : 1][port & 0x3fff];
 }
 
-bool Host::pass_on(const Datagram& joined, uint32_t segment) {
+bool Membership::pass_on(const Datagram& joined, uint32_t segment) {
   State& s = *state_;
   const uint8_t slot = joined.bytes[kSlotByte];
   if (slot == kProbeSlot) return s.on_probe(joined);
@@ -402,7 +405,7 @@ bool Host::pass_on(const Datagram& joined, uint32_t segment) {
 }
 
 // A courtesy of few peers; where there are many members it is not worth its price.
-void Host::tell_others(const Datagram& datagram) {
+void Membership::tell_others(const Datagram& datagram) {
   constexpr uint32_t kMostMembers = 16;
   State& s = *state_;
   if (s.member_count > kMostMembers) return;
@@ -415,7 +418,7 @@ void Host::tell_others(const Datagram& datagram) {
 
 // Of QP1: an answer goes to the member whose connection it is about, a request to who listens. For
 // one of nobody's, any member can say so.
-bool Host::pass_on_mad(const Datagram& datagram) {
+bool Membership::pass_on_mad(const Datagram& datagram) {
   State& s = *state_;
   constexpr size_t kMadAt = wire::Bth::kBytes + wire::Deth::kBytes;
   constexpr size_t kBytes = kMadAt + cm::kMadBytes + wire::kIcrcBytes;
@@ -436,7 +439,7 @@ bool Host::pass_on_mad(const Datagram& datagram) {
 }
 
 // Together they cost the connection no more than they cost the receive buffer that they went to.
-uint32_t Host::route_joined(const Datagram& rest, uint32_t segment) {
+uint32_t Membership::route_joined(const Datagram& rest, uint32_t segment) {
   if (segment < kShortestSteered) return 0;
   const auto slot_at = [&](size_t at) { return rest.bytes[at + kSlotByte]; };
   const size_t bytes = rest.bytes.size();
@@ -450,7 +453,7 @@ uint32_t Host::route_joined(const Datagram& rest, uint32_t segment) {
   return packets_in(same, segment);
 }
 
-void Host::State::on_forwarded(const Datagram& joined, uint32_t segment) {
+void Membership::State::on_forwarded(const Datagram& joined, uint32_t segment) {
   if (joined.bytes.size() <= kSlotByte) return;
   const uint8_t slot = joined.bytes[kSlotByte];
   if (slot != self && slot != kGsiSlot) return;
@@ -469,7 +472,7 @@ void Host::State::on_forwarded(const Datagram& joined, uint32_t segment) {
                        datagram_cost(bytes, std::min(segment, bytes)));
 }
 
-void Host::on_ready(DatagramHandler& handler) {
+void Membership::on_ready(DatagramHandler& handler) {
   State& s = *state_;
   s.handler = &handler;
   std::array<epoll_event, 32> events;
@@ -481,7 +484,7 @@ void Host::on_ready(DatagramHandler& handler) {
       case kTagTimer: s.on_timer(); break;
       case kTagAddresses:
         s.addresses.on_ready();
-        s.memberships.on_addresses_changed();
+        s.multicast_groups.on_addresses_changed();
         break;
       default: break;
     }

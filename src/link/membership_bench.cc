@@ -4,18 +4,18 @@
 #include <unistd.h>
 
 #include "link/clock.h"
-#include "link/host.h"
+#include "link/membership.h"
 #include "link/shared_table.h"
 
 namespace verbena::link {
 namespace {
 
-std::unique_ptr<Host> join() {
+std::unique_ptr<Membership> join() {
   static SeededRandom random(static_cast<uint64_t>(monotonic_now()));
-  HostOptions options;
+  MembershipOptions options;
   options.group = "bench" + std::to_string(::getpid());
   options.udp.port = static_cast<uint16_t>(20'000 + ::getpid() % 10'000);
-  auto host = Host::join(options, random);
+  auto host = Membership::join(options, random);
   return host ? std::move(*host) : nullptr;
 }
 

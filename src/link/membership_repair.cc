@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Noticing deaths and keeping the steering right (host_state.h says how).
+// Noticing deaths and keeping the steering right (membership_state.h says how).
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -9,7 +9,7 @@
 #include <sys/timerfd.h>
 
 #include "link/clock.h"
-#include "link/host_state.h"
+#include "link/membership_state.h"
 #include "link/steering.h"
 
 namespace verbena::link {
@@ -33,7 +33,7 @@ constexpr size_t kProbeMembershipAt = 16;
 
 }  // namespace
 
-void Host::State::arm_timer() {
+void Membership::State::arm_timer() {
   const Time at = std::min(repair_at, probe_at);
   itimerspec when{};
   if (at != kNever) {
@@ -43,7 +43,7 @@ void Host::State::arm_timer() {
   (void)::timerfd_settime(timer.get(), TFD_TIMER_ABSTIME, &when, nullptr);
 }
 
-void Host::State::suspect(Duration in) {
+void Membership::State::suspect(Duration in) {
   const Time at = monotonic_now() + in;
   if (repair_at <= at) return;
   repair_at = at;
@@ -52,7 +52,7 @@ void Host::State::suspect(Duration in) {
   arm_timer();
 }
 
-void Host::State::on_peer_gone(uint8_t gone) {
+void Membership::State::on_peer_gone(uint8_t gone) {
   look();
   if (is_member(gone)) {
     suspect(0);
@@ -62,7 +62,7 @@ void Host::State::on_peer_gone(uint8_t gone) {
   }
 }
 
-void Host::State::on_timer() {
+void Membership::State::on_timer() {
   uint64_t ticks = 0;
   (void)!::read(timer.get(), &ticks, sizeof ticks);
   const Time now = monotonic_now();
@@ -77,7 +77,7 @@ void Host::State::on_timer() {
   arm_timer();
 }
 
-void Host::State::steer(Roster& roster) {
+void Membership::State::steer(Roster& roster) {
   for (const Family family : {Family::kIpv4, Family::kIpv6}) {
     const UdpSockets* const held = sockets(family);
     if (held == nullptr) continue;
@@ -87,7 +87,7 @@ void Host::State::steer(Roster& roster) {
   roster.mark_steered();
 }
 
-void Host::State::repair() {
+void Membership::State::repair() {
   Roster roster(table());
   uint32_t dead = 0;
   {
@@ -113,7 +113,7 @@ void Host::State::repair() {
 }
 
 // Everybody is connected with the next higher slot, so every death ends a connection at a survivor.
-void Host::State::watch_neighbours(bool both) {
+void Membership::State::watch_neighbours(bool both) {
   const auto next = [this](int step) {
     size_t at = self;
     do {
@@ -127,7 +127,7 @@ void Host::State::watch_neighbours(bool both) {
   if (both) (void)peers->watch(next(-1));
 }
 
-bool Host::State::holds_back() {
+bool Membership::State::holds_back() {
   if (!Roster(table()).misleads()) {
     held_since = 0;
     return false;
@@ -141,7 +141,7 @@ bool Host::State::holds_back() {
   return true;
 }
 
-void Host::State::probe_soon(Duration in) {
+void Membership::State::probe_soon(Duration in) {
   const Time at = monotonic_now() + in;
   if (probe_at <= at) return;
   probe_at = at;
@@ -151,14 +151,14 @@ void Host::State::probe_soon(Duration in) {
 // A packet came to us that is another's, or a probe could not be used. Either the order is wrong,
 // or it was on the way while it changed, or the kernel joined packets for several members (GRO):
 // probes tell, less and less often while they find nothing.
-void Host::State::doubt_order() {
+void Membership::State::doubt_order() {
   if (probe_at != kNever) return;
   if (probed_membership != table().membership.load(std::memory_order_relaxed)) probe_pause = 0;
   probe_pause = std::clamp(probe_pause * 2, kFirstProbePause, kLastProbePause);
   probe_soon(std::max<Duration>(last_probe + probe_pause - monotonic_now(), 0));
 }
 
-void Host::State::probe() {
+void Membership::State::probe() {
   Roster roster(table());
   const uint32_t membership = table().membership.load(std::memory_order_acquire);
   const bool again =
@@ -207,7 +207,7 @@ void Host::State::probe() {
   }
 }
 
-bool Host::State::on_probe(const Datagram& datagram) {
+bool Membership::State::on_probe(const Datagram& datagram) {
   if (datagram.bytes.size() != kProbeBytes || !addresses.contains(datagram.source)) return false;
   uint64_t key = 0;
   uint32_t membership = 0;

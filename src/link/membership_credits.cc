@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// Host: how much of a local member's receive buffer we may fill, and those that take nothing.
+// Membership: how much of a local member's receive buffer we may fill, and those that take nothing.
 #include <algorithm>
 
 #include "link/clock.h"
-#include "link/host.h"
-#include "link/host_state.h"
+#include "link/membership.h"
+#include "link/membership_state.h"
 
 namespace verbena::link {
 
-bool Host::known(const wire::Gid& destination, Qpn qpn) {
+bool Membership::known(const wire::Gid& destination, Qpn qpn) {
   state_->look();
   return state_->local_receiver(destination, static_cast<uint8_t>(qpn.value >> 16));
 }
 
-bool Host::available(const wire::Gid& destination, Qpn qpn) {
+bool Membership::available(const wire::Gid& destination, Qpn qpn) {
   State& s = *state_;
   s.look();
   const auto slot = static_cast<uint8_t>(qpn.value >> 16);
@@ -24,8 +24,8 @@ bool Host::available(const wire::Gid& destination, Qpn qpn) {
   return true;
 }
 
-uint32_t Host::packets_available(const wire::Gid& destination, Qpn qpn, uint32_t packet_bytes,
-                                 uint32_t wanted) {
+uint32_t Membership::packets_available(const wire::Gid& destination, Qpn qpn, uint32_t packet_bytes,
+                                       uint32_t wanted) {
   State& s = *state_;
   s.look();
   const auto slot = static_cast<uint8_t>(qpn.value >> 16);
@@ -40,7 +40,7 @@ uint32_t Host::packets_available(const wire::Gid& destination, Qpn qpn, uint32_t
 }
 
 // Refused again.
-bool Host::unresponsive_now(uint8_t slot) {
+bool Membership::unresponsive_now(uint8_t slot) {
   State& s = *state_;
   State::Refusal& refusal = s.refusals[slot];
   const Time now = monotonic_now();
@@ -57,13 +57,13 @@ bool Host::unresponsive_now(uint8_t slot) {
   return refusal.unresponsive;
 }
 
-void Host::responds_again(uint8_t slot) {
+void Membership::responds_again(uint8_t slot) {
   State::Refusal& refusal = state_->refusals[slot];
   if (refusal.unresponsive) --unresponsive_;
   refusal = {};
 }
 
-bool Host::is_unresponsive(const wire::Gid& destination, Qpn qpn) {
+bool Membership::is_unresponsive(const wire::Gid& destination, Qpn qpn) {
   State& s = *state_;
   s.look();
   const auto slot = static_cast<uint8_t>(qpn.value >> 16);
@@ -75,25 +75,25 @@ bool Host::is_unresponsive(const wire::Gid& destination, Qpn qpn) {
   return s.addresses.contains(destination);
 }
 
-void Host::spend(const wire::Gid& destination, Qpn qpn, uint32_t cost) {
+void Membership::spend(const wire::Gid& destination, Qpn qpn, uint32_t cost) {
   State& s = *state_;
   s.look();
   const auto slot = static_cast<uint8_t>(qpn.value >> 16);
   if (s.local_receiver(destination, slot)) s.ledger->spend(slot, cost);
 }
 
-bool Host::room_again() {
+bool Membership::room_again() {
   state_->look();
   if (state_->held_since != 0 && !state_->holds_back()) return true;
   return state_->ledger->room_again();
 }
 
-void Host::settle() {
+void Membership::settle() {
   state_->look();
   state_->ledger->settle();
 }
 
-void Host::consumed(const wire::Gid& source, uint16_t source_port, uint32_t cost) {
+void Membership::consumed(const wire::Gid& source, uint16_t source_port, uint32_t cost) {
   State& s = *state_;
   s.look();
   const uint8_t from = s.sender_of(source, source_port);
@@ -102,19 +102,19 @@ void Host::consumed(const wire::Gid& source, uint16_t source_port, uint32_t cost
   if (!s.ledger->to_wake().empty()) s.wake_refused();
 }
 
-void Host::found_empty(Time now) {
+void Membership::found_empty(Time now) {
   State& s = *state_;
   s.look();
   s.ledger->found_empty(now);
   if (!s.ledger->to_wake().empty()) s.wake_refused();
 }
 
-void Host::set_polling(bool polling) {
+void Membership::set_polling(bool polling) {
   // seq_cst: pairs with CreditLedger::wake_refused(), which reads it after giving back.
   state_->table().slots[state_->self].polling.store(polling ? 1 : 0, std::memory_order_seq_cst);
 }
 
-void Host::State::wake_refused() {
+void Membership::State::wake_refused() {
   for (const uint8_t waiting : ledger->to_wake()) {
     if (!is_member(waiting)) continue;
     peers->wake(waiting);

@@ -4,7 +4,7 @@
 #include <netinet/udp.h>
 
 #include "link/clock.h"
-#include "link/host_test_fixture.h"
+#include "link/membership_test_fixture.h"
 
 namespace verbena::link::testing {
 namespace {
@@ -17,7 +17,7 @@ struct Blast {
   bool run = false;  // asked for together
 };
 
-bool blast_once(Host& host, uint8_t slot, const Blast& blast, std::vector<uint8_t>& buffer) {
+bool blast_once(Membership& host, uint8_t slot, const Blast& blast, std::vector<uint8_t>& buffer) {
   const bool v4 = blast.family == Family::kIpv4;
   wire::Gid destination = wire::Gid::from_ipv4(127, 0, 0, 1);
   if (!v4) {
@@ -77,12 +77,12 @@ bool blast_once(Host& host, uint8_t slot, const Blast& blast, std::vector<uint8_
   return true;
 }
 
-class HostCreditsTest : public HostTest {
+class MembershipCreditsTest : public MembershipTest {
  protected:
   // A member that sends to `slot` for as long as it is not told to stop; sleeps when refused, until
   // woken.
   Member start_blaster(uint8_t slot, const Blast& blast) {
-    return start_joined([slot, blast](Host& host, Report& report, Shared& shared) {
+    return start_joined([slot, blast](Membership& host, Report& report, Shared& shared) {
       Server server(host, report, shared);
       std::vector<uint8_t> buffer;
       while (report.leave == 0) {
@@ -99,7 +99,7 @@ class HostCreditsTest : public HostTest {
     });
   }
   // Reads a datagram now and then.
-  static void serve_slowly(Host& host, Report& report, Shared& shared) {
+  static void serve_slowly(Membership& host, Report& report, Shared& shared) {
     Server server(host, report, shared);
     while (report.leave == 0) {
       if (report.stage != 0) ::usleep(report.stage);
@@ -136,27 +136,27 @@ class HostCreditsTest : public HostTest {
   }
 };
 
-TEST_F(HostCreditsTest, SinglesOfTheWorstSizeNeverOverflow) {
+TEST_F(MembershipCreditsTest, SinglesOfTheWorstSizeNeverOverflow) {
   // 3,720 bytes are charged 8,448: the worst of all sizes.
   run_blast({{3720, 1}, {3720, 1}, {3720, 1}}, 300, 250);
   run_blast({{3708, 1, Family::kIpv6}, {3720, 1}, {3708, 1, Family::kIpv6}}, 300, 150);
 }
 
-TEST_F(HostCreditsTest, SmallAndMixedNeverOverflow) {
+TEST_F(MembershipCreditsTest, SmallAndMixedNeverOverflow) {
   run_blast({{16, 1}, {16, 1}, {16, 1}}, 300, 150);
   run_blast({{648, 1}, {1672, 1}, {4156, 1}}, 300, 150);
 }
 
-TEST_F(HostCreditsTest, GsoBatchesNeverOverflow) {
+TEST_F(MembershipCreditsTest, GsoBatchesNeverOverflow) {
   run_blast({{4140, 15}, {4140, 15}, {4140, 15}}, 300, 250);
   run_blast({{1060, 60}, {300, 64}, {4140, 3}}, 300, 150);
   run_blast({{4140, 15, Family::kIpv6}, {4140, 15}, {3720, 1}}, 300, 150);
 }
 
 // One leaves, the reader's socket takes its index, and nobody has attached a program since.
-TEST_F(HostCreditsTest, DataWaitsUntilItGoesStraight) {
+TEST_F(MembershipCreditsTest, DataWaitsUntilItGoesStraight) {
   const Member leaving = start_joined();
-  const Member sender = start_joined([](Host& host, Report& report, Shared& shared) {
+  const Member sender = start_joined([](Membership& host, Report& report, Shared& shared) {
     while (report.stage == 0) ::usleep(500);
     const auto slot = static_cast<uint8_t>(report.stage.load());
     Server server(host, report, shared);
@@ -172,7 +172,7 @@ TEST_F(HostCreditsTest, DataWaitsUntilItGoesStraight) {
     report.stage = 0;
     serve_until_told(host, report, shared);
   });
-  const Member reader = start_joined([](Host& host, Report& report, Shared& shared) {
+  const Member reader = start_joined([](Membership& host, Report& report, Shared& shared) {
     while (report.stage == 0) ::usleep(500);
     serve_until_told(host, report, shared);
   });
@@ -185,7 +185,7 @@ TEST_F(HostCreditsTest, DataWaitsUntilItGoesStraight) {
   EXPECT_EQ(total_misdelivered({sender, reader}), 0U);
 }
 
-TEST_F(HostCreditsTest, AKilledSendersCreditsComeBack) {
+TEST_F(MembershipCreditsTest, AKilledSendersCreditsComeBack) {
   const Member reader = start_joined(serve_slowly);
   reader.report->stage = 2000;
   for (int round = 0; round < 5; ++round) {
@@ -202,21 +202,21 @@ TEST_F(HostCreditsTest, AKilledSendersCreditsComeBack) {
 }
 
 // Runs that are refused now and then, for longer than kUnresponsiveAfter, and have room in between.
-TEST_F(HostCreditsTest, AMemberWithRoomNowAndThenIsNotUnresponsive) {
+TEST_F(MembershipCreditsTest, AMemberWithRoomNowAndThenIsNotUnresponsive) {
   const Member reader = start_joined(serve_slowly);
   reader.report->stage = 2000;
   const Member sender =
-      start_joined([slot = reader.slot()](Host& host, Report& report, Shared& shared) {
+      start_joined([slot = reader.slot()](Membership& host, Report& report, Shared& shared) {
         Server server(host, report, shared);
         std::vector<uint8_t> buffer;
-        const Time end = monotonic_now() + Host::kUnresponsiveAfter * 3 / 2;
+        const Time end = monotonic_now() + Membership::kUnresponsiveAfter * 3 / 2;
         Time heard = monotonic_now();
         bool wrong = false;
         while (monotonic_now() < end && !wrong) {
           const bool sent =
               blast_once(host, slot, {.bytes = 4140, .segments = 15, .run = true}, buffer);
-          wrong =
-              host.anyone_unresponsive() && monotonic_now() - heard < Host::kUnresponsiveAfter / 2;
+          wrong = host.anyone_unresponsive() &&
+                  monotonic_now() - heard < Membership::kUnresponsiveAfter / 2;
           if (sent) heard = monotonic_now();
           if (sent) continue;
           ++report.refused;
@@ -232,7 +232,7 @@ TEST_F(HostCreditsTest, AMemberWithRoomNowAndThenIsNotUnresponsive) {
   EXPECT_EQ(reader.report->overflow, 0U);
 }
 
-TEST_F(HostCreditsTest, AStoppedReaderHoldsOnlyItsOwnTraffic) {
+TEST_F(MembershipCreditsTest, AStoppedReaderHoldsOnlyItsOwnTraffic) {
   const Member stopped = start_joined();
   const Member reader = start_joined();
   const Member to_stopped = start_blaster(stopped.slot(), {4140, 15});

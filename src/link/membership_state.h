@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The inside of Host, shared by host.cc (joining, leaving, packets), host_credits.cc (room at local
-// receivers) and host_repair.cc (noticing deaths, keeping the steering right).
+// The inside of Membership, shared by membership.cc (joining, leaving, packets),
+// membership_credits.cc (room at local receivers) and membership_repair.cc (noticing deaths,
+// keeping the steering right).
 //
 // Correctness never rests on the order of sockets being known: whoever gets a packet that is not
 // its own forwards it. A wrong order costs time only, and mends itself:
@@ -20,18 +21,18 @@
 #include <vector>
 
 #include "link/credits.h"
-#include "link/host.h"
 #include "link/local_addresses.h"
-#include "link/memberships.h"
+#include "link/membership.h"
+#include "link/multicast_groups.h"
 #include "link/peers.h"
 #include "link/roster.h"
 
 namespace verbena::link {
 
-struct Host::State final : PeerEvents {
-  State(const HostOptions& given, TableMapping mapping);
+struct Membership::State final : PeerEvents {
+  State(const MembershipOptions& given, TableMapping mapping);
 
-  // --- host.cc
+  // --- membership.cc
   [[nodiscard]] SharedTable& table() const { return mapping.table(); }
   [[nodiscard]] UdpSockets* sockets(Family family) {
     auto& held = udp[index_of(family)];
@@ -50,10 +51,10 @@ struct Host::State final : PeerEvents {
   }
   void on_forwarded(const Datagram& joined, uint32_t segment) override;
 
-  // --- host_credits.cc
+  // --- membership_credits.cc
   void wake_refused();
 
-  // --- host_repair.cc
+  // --- membership_repair.cc
   void on_peer_gone(uint8_t slot) override;
   void on_timer();
   void suspect(Duration in);
@@ -71,7 +72,7 @@ struct Host::State final : PeerEvents {
   [[nodiscard]] bool holds_back();
   void arm_timer();
 
-  HostOptions options;
+  MembershipOptions options;
   GroupNames names;
   TableMapping mapping;
   uint8_t self = 0;  // our slot
@@ -81,8 +82,8 @@ struct Host::State final : PeerEvents {
   std::unique_ptr<Peers> peers;
   std::unique_ptr<CreditLedger> ledger;
   LocalAddresses addresses;
-  Memberships memberships;
-  HostCounters counters;
+  MulticastGroups multicast_groups;
+  MembershipCounters counters;
   // Held while ports of ours are added or removed, by any thread, and while this process forks.
   // Never while waiting.
   std::mutex ports_mutex;

@@ -4,13 +4,13 @@
 #include <sched.h>
 #include <sys/resource.h>
 
-#include "link/host_test_fixture.h"
+#include "link/membership_test_fixture.h"
 #include "link/steering.h"
 
 namespace verbena::link::testing {
 namespace {
 
-TEST_F(HostTest, OneMemberAlone) {
+TEST_F(MembershipTest, OneMemberAlone) {
   const Member one = start_joined();
   EXPECT_GE(one.slot(), kFirstSlot);
   EXPECT_LE(one.slot(), kLastSlot);
@@ -21,14 +21,14 @@ TEST_F(HostTest, OneMemberAlone) {
   EXPECT_EQ(names_left(), 0U);
 }
 
-TEST_F(HostTest, TwoMembersGetTheirOwn) {
+TEST_F(MembershipTest, TwoMembersGetTheirOwn) {
   const std::vector<Member> members{start_joined(), start_joined()};
   EXPECT_NE(members[0].slot(), members[1].slot());
   for (int i = 0; i < 20; ++i) expect_delivery(members);
   EXPECT_EQ(total_misdelivered(members), 0U);
 }
 
-TEST_F(HostTest, SixteenAtOnceThenEachGetsItsOwn) {
+TEST_F(MembershipTest, SixteenAtOnceThenEachGetsItsOwn) {
   std::vector<Member> members;
   for (int i = 0; i < 16; ++i) members.push_back(start());
   for (const Member& member : members) {
@@ -43,8 +43,8 @@ TEST_F(HostTest, SixteenAtOnceThenEachGetsItsOwn) {
 }
 
 // A newcomer knocks at a member that has no descriptor left to let it in.
-TEST_F(HostTest, WithoutDescriptorsAMemberStillSleeps) {
-  const Member full = start_joined([](Host& host, Report& report, Shared& shared) {
+TEST_F(MembershipTest, WithoutDescriptorsAMemberStillSleeps) {
+  const Member full = start_joined([](Membership& host, Report& report, Shared& shared) {
     Server server(host, report, shared);
     const rlimit none{3, 4096};  // those are taken, and poll() wants as many
     (void)::setrlimit(RLIMIT_NOFILE, &none);
@@ -65,7 +65,7 @@ TEST_F(HostTest, WithoutDescriptorsAMemberStillSleeps) {
   reap(full);
 }
 
-TEST_F(HostTest, LeavingShiftsNobody) {
+TEST_F(MembershipTest, LeavingShiftsNobody) {
   std::vector<Member> members;
   for (int i = 0; i < 6; ++i) members.push_back(start_joined());
   while (members.size() > 1) {
@@ -78,7 +78,7 @@ TEST_F(HostTest, LeavingShiftsNobody) {
 }
 
 // Takes the index of the member in report.stage, as happens for a moment when members come and go.
-void take_packets_of_other(Host& host, Report& report) {
+void take_packets_of_other(Membership& host, Report& report) {
   while (report.stage == 0) ::usleep(500);
   const std::array<uint8_t, 2> swapped{host.slot(), static_cast<uint8_t>(report.stage.load())};
   EXPECT_EQ(attach_steering(host.ipv4()->receive.get(), swapped), 0);
@@ -87,13 +87,13 @@ void take_packets_of_other(Host& host, Report& report) {
 
 // All that a receive buffer holds goes astray while its owner does not look: one leaves before it
 // has looked itself, one passes it on as it comes.
-TEST_F(HostTest, WhatFellToAnotherIsPassedOn) {
+TEST_F(MembershipTest, WhatFellToAnotherIsPassedOn) {
   for (const bool leaves : {true, false}) {
-    const Member owner = start_joined([](Host& host, Report& report, Shared& shared) {
+    const Member owner = start_joined([](Membership& host, Report& report, Shared& shared) {
       while (report.stage == 0) ::usleep(500);
       serve_until_told(host, report, shared);
     });
-    const Member other = start_joined([leaves](Host& host, Report& report, Shared& shared) {
+    const Member other = start_joined([leaves](Membership& host, Report& report, Shared& shared) {
       take_packets_of_other(host, report);
       if (leaves) {
         while (report.leave == 0) ::usleep(500);
@@ -119,7 +119,7 @@ TEST_F(HostTest, WhatFellToAnotherIsPassedOn) {
   }
 }
 
-TEST_F(HostTest, KilledAtRandomAHundredTimes) {
+TEST_F(MembershipTest, KilledAtRandomAHundredTimes) {
   SeededRandom random(7);
   std::vector<Member> members;
   for (int i = 0; i < 8; ++i) members.push_back(start_joined());
@@ -149,7 +149,7 @@ TEST_F(HostTest, KilledAtRandomAHundredTimes) {
   expect_delivery({start_joined()});
 }
 
-TEST_F(HostTest, AStoppedMemberHindersNobody) {
+TEST_F(MembershipTest, AStoppedMemberHindersNobody) {
   std::vector<Member> members;
   for (int i = 0; i < 4; ++i) members.push_back(start_joined());
   const Member stopped = members[1];
@@ -175,7 +175,7 @@ TEST_F(HostTest, AStoppedMemberHindersNobody) {
   expect_straight_delivery_soon(others, 10);
 }
 
-TEST_F(HostTest, JoinsWhileAllOthersAreStopped) {
+TEST_F(MembershipTest, JoinsWhileAllOthersAreStopped) {
   const std::vector<Member> members{start_joined(), start_joined()};
   for (const Member& member : members) ::kill(member.pid, SIGSTOP);
   const Member newcomer = start_joined();  // finds the table in /proc
@@ -184,7 +184,7 @@ TEST_F(HostTest, JoinsWhileAllOthersAreStopped) {
   expect_delivery({members[0], members[1], newcomer});
 }
 
-TEST_F(HostTest, AFreedSlotRests) {
+TEST_F(MembershipTest, AFreedSlotRests) {
   options_.slot_rest = 3600 * kSecond;
   const Member keeper = start_joined();
   std::array<bool, kSlots> used{};
@@ -201,9 +201,9 @@ TEST_F(HostTest, AFreedSlotRests) {
   expect_delivery({keeper});
 }
 
-TEST_F(HostTest, GroupsAreIndependent) {
+TEST_F(MembershipTest, GroupsAreIndependent) {
   const Member here = start_joined();
-  const HostOptions first = options_;
+  const MembershipOptions first = options_;
   options_.group += "b";
   options_.udp.port = static_cast<uint16_t>(options_.udp.port + 6'000);
   const Member there = start_joined();
@@ -214,7 +214,7 @@ TEST_F(HostTest, GroupsAreIndependent) {
   EXPECT_TRUE(wait_until([&] { return here.report->members == 1; }));
 }
 
-TEST_F(HostTest, TwoMountNamespacesShare) {
+TEST_F(MembershipTest, TwoMountNamespacesShare) {
   if (::geteuid() != 0) GTEST_SKIP() << "needs root";
   const Member one = start_joined();
   const Member two = start_joined(serve_until_told, [] { (void)::unshare(CLONE_NEWNS); });
@@ -222,7 +222,7 @@ TEST_F(HostTest, TwoMountNamespacesShare) {
   EXPECT_TRUE(wait_until([&] { return one.report->members == 2 && two.report->members == 2; }));
 }
 
-TEST_F(HostTest, AnotherUserIsToldWhoHasThePort) {
+TEST_F(MembershipTest, AnotherUserIsToldWhoHasThePort) {
   if (::geteuid() != 0) GTEST_SKIP() << "needs root";
   const Member ours = start_joined();
   options_.this_host_if_taken = false;
@@ -231,15 +231,15 @@ TEST_F(HostTest, AnotherUserIsToldWhoHasThePort) {
   });
   ASSERT_TRUE(settled(theirs));
   EXPECT_EQ(theirs.report->state, Report::kFailed);
-  EXPECT_EQ(theirs.report->error, static_cast<uint32_t>(HostError::Kind::kPortTakenByOther));
+  EXPECT_EQ(theirs.report->error, static_cast<uint32_t>(MembershipError::Kind::kPortTakenByOther));
   EXPECT_NE(std::string(theirs.report->message.data()).find(std::to_string(options_.udp.port)),
             std::string::npos);
   expect_delivery({ours});
 }
 
-TEST_F(HostTest, AForkedChildTakesNothingAlong) {
+TEST_F(MembershipTest, AForkedChildTakesNothingAlong) {
   // The member forks a child that abandons; the child outlives it.
-  const Member parent = start_joined([](Host& host, Report& report, Shared& shared) {
+  const Member parent = start_joined([](Membership& host, Report& report, Shared& shared) {
     host.before_fork();
     const pid_t child = ::fork();
     if (child == 0) {
@@ -262,7 +262,7 @@ TEST_F(HostTest, AForkedChildTakesNothingAlong) {
 }
 
 // The newcomer cannot look for its descriptors; it says why it does not join.
-TEST_F(HostTest, AStoppedMemberOutOfSightIsSaid) {
+TEST_F(MembershipTest, AStoppedMemberOutOfSightIsSaid) {
   if (::geteuid() != 0) GTEST_SKIP() << "a pid namespace takes root";
   const Member member = start_joined();
   ::kill(member.pid, SIGSTOP);
@@ -277,13 +277,13 @@ TEST_F(HostTest, AStoppedMemberOutOfSightIsSaid) {
   }
   ::waitpid(outer, nullptr, 0);
   ::kill(member.pid, SIGCONT);
-  EXPECT_EQ(inside->error, static_cast<uint32_t>(HostError::Kind::kNoAnswer));
+  EXPECT_EQ(inside->error, static_cast<uint32_t>(MembershipError::Kind::kNoAnswer));
   EXPECT_NE(std::string_view(inside->message.data()).find("another pid namespace"),
             std::string_view::npos)
       << inside->message.data();
 }
 
-TEST_F(HostTest, AStoppedLockHolderIsNamed) {
+TEST_F(MembershipTest, AStoppedLockHolderIsNamed) {
   const Member member = start_joined();
   const GroupNames names(options_.group, options_.udp.port);
   const auto lock = GroupLock::try_take(names);

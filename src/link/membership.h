@@ -34,7 +34,7 @@
 
 namespace verbena::link {
 
-struct HostOptions {
+struct MembershipOptions {
   UdpOptions udp;
   // Distinguishes independent groups on one host (tests); part of every abstract name. Each needs a
   // port of its own: the kernel knows one group per user and port.
@@ -47,7 +47,7 @@ struct HostOptions {
   bool this_host_if_taken = true;
 };
 
-struct HostError {
+struct MembershipError {
   enum class Kind : uint8_t {
     kPortTakenByOther,  // another user's Verbena, or the kernel's rdma_rxe, holds the port
     kNoSlot,            // 254 members already
@@ -60,7 +60,7 @@ struct HostError {
   int code = 0;
 };
 
-struct HostCounters {
+struct MembershipCounters {
   uint64_t forwarded = 0;       // packets that were another member's
   uint64_t taken_over = 0;      // packets that others forwarded to us
   uint64_t forward_failed = 0;  // their owner did not take them
@@ -73,11 +73,11 @@ struct HostCounters {
   uint64_t credits_reclaimed = 0;
 };
 
-class Host final : public Credits {
+class Membership final : public Credits {
  public:
-  [[nodiscard]] static Result<std::unique_ptr<Host>, HostError> join(const HostOptions& options,
-                                                                     RandomSource& random);
-  ~Host() override;
+  [[nodiscard]] static Result<std::unique_ptr<Membership>, MembershipError> join(
+      const MembershipOptions& options, RandomSource& random);
+  ~Membership() override;
 
   [[nodiscard]] uint8_t slot() const { return slot_; }
   // The RoCE port, or the one that serves this host only.
@@ -160,7 +160,7 @@ class Host final : public Credits {
   [[nodiscard]] uint32_t members() const;  // alive, ourselves included
   // Rises, within on_ready(), when the host's addresses or interfaces may have changed.
   [[nodiscard]] uint32_t address_changes() const;
-  [[nodiscard]] const HostCounters& counters() const;
+  [[nodiscard]] const MembershipCounters& counters() const;
 
   // Around fork: no other thread is at the ports. Its child would keep the group's lock for ever.
   void before_fork();
@@ -173,9 +173,9 @@ class Host final : public Credits {
   static constexpr size_t kShortestSteered = 12;  // a transport header
 
   struct State;
-  explicit Host(std::unique_ptr<State> state);
-  [[nodiscard]] static Result<std::unique_ptr<Host>, HostError> join_on_port(
-      const HostOptions& options, RandomSource& random);
+  explicit Membership(std::unique_ptr<State> state);
+  [[nodiscard]] static Result<std::unique_ptr<Membership>, MembershipError> join_on_port(
+      const MembershipOptions& options, RandomSource& random);
   // One, or several of `segment` bytes to the same slot. Whether it was for somebody else.
   [[nodiscard]] bool pass_on(const Datagram& joined, uint32_t segment);
   [[nodiscard]] bool pass_on_mad(const Datagram& datagram);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "link/memberships.h"
+#include "link/multicast_groups.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -49,7 +49,7 @@ namespace {
 
 }  // namespace
 
-int Memberships::join(const wire::Gid& group) {
+int MulticastGroups::join(const wire::Gid& group) {
   const auto place = groups_.find(group);
   if (place != groups_.end()) {
     ++place->second.users;
@@ -61,17 +61,17 @@ int Memberships::join(const wire::Gid& group) {
   return 0;
 }
 
-void Memberships::leave(const wire::Gid& group) {
+void MulticastGroups::leave(const wire::Gid& group) {
   const auto place = groups_.find(group);
   if (place != groups_.end() && --place->second.users == 0) groups_.erase(place);
 }
 
-void Memberships::on_addresses_changed() {
+void MulticastGroups::on_addresses_changed() {
   for (auto& [group, held] : groups_) (void)join_everywhere(group, held.sockets);
 }
 
 // Enough if one interface has it: one may have gone since it was listed, or know no groups.
-int Memberships::join_everywhere(const wire::Gid& group, std::vector<UniqueFd>& sockets) {
+int MulticastGroups::join_everywhere(const wire::Gid& group, std::vector<UniqueFd>& sockets) {
   const int domain = domain_of(group);
   int error = ENODEV;
   bool joined = false;

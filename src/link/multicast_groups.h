@@ -17,7 +17,7 @@
 
 namespace verbena::link {
 
-class Memberships {
+class MulticastGroups {
  public:
   // Once more for each call. 0 or errno: then nothing has changed.
   [[nodiscard]] int join(const wire::Gid& group);
