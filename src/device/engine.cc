@@ -57,6 +57,7 @@ Result<std::unique_ptr<Engine>, link::MembershipError> Engine::make(const Engine
   if (!host) return fail(host.error());
   engine->host_ = std::move(*host);
   link::Membership& member = *engine->host_;
+  engine->port_counters_.emplace(member.shown_counters());
   engine->port_ = member.port();
   engine->this_host_only_ = !member.this_host_only().empty();
   engine->memory_ = std::make_unique<memory::Domain>(engine->random_, options.memory);
@@ -98,6 +99,7 @@ Engine::~Engine() {
     stopping_.store(true);
     wake_helper();
     helper_.join();
+    show_trouble(clock());
     report_counters();
   }
 }
@@ -260,6 +262,8 @@ void Engine::settle(Time now, Acks acks) {
   stalled_ = endpoint_->next_deadline() == 0 && transmitter_->counters().packets == sent_before;
   transmitter_->flush();
   host_->settle();
+  show_traffic();
+  if (now >= trouble_due_) show_trouble(now);
   publish_completions();
 }
 
@@ -334,6 +338,7 @@ void Engine::shut_down() {
   const Time now = clock();
   connections_->leave(now);
   settle(now);
+  show_trouble(now);
   report_counters();
 }
 

@@ -25,6 +25,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -43,6 +44,7 @@
 #include "device/notices.h"
 #include "device/poll_lease.h"
 #include "link/membership.h"
+#include "link/port_counters.h"
 #include "link/receive_filter.h"
 #include "link/udp_receiver.h"
 #include "link/udp_transmitter.h"
@@ -261,6 +263,9 @@ class Engine final : public transport::EventSink,
   // What the program should hear of and may not have: looks, and says it.
   void note_troubles(Time now);
   void write_notices();
+  // To the table that all members of the host share.
+  void show_traffic();
+  void show_trouble(Time now);
   void wake_helper();
   // The helper looks by then, or somebody else does first.
   void have_helper_by(Time deadline);
@@ -294,6 +299,8 @@ class Engine final : public transport::EventSink,
   // forked child has one thread, which never waits.)
   std::mutex queue_;
   std::unique_ptr<link::Membership> host_;
+  std::optional<link::OwnPortCounters> port_counters_;
+  Time trouble_due_ = 0;  // when it is shown again
   std::unique_ptr<memory::Domain> memory_;
   std::unique_ptr<link::UdpTransmitter> transmitter_;
   std::unique_ptr<transport::Endpoint> endpoint_;

@@ -124,6 +124,13 @@ void add_port(Builder& to, const std::string& at) {
   to.number(at + "/pkeys/0", "0x%04x", kPort.pkey);
 }
 
+void add_counters(Tree& to, const std::string& port) {
+  for (const CounterFile& file : kCounterFiles) {
+    to.add(port + '/' + std::string(file.path),
+           {.type = TreeNode::Type::kFile, .content = counter_text(file, {}), .counter = &file});
+  }
+}
+
 // The kernel has a file for each place of the table; the attributes of an empty one cannot be read.
 void add_gids(Builder& to, const std::string& port, const device::GidTable& gids) {
   to.directory(port + "/gid_attrs/types");
@@ -142,6 +149,10 @@ void add_gids(Builder& to, const std::string& port, const device::GidTable& gids
 }
 
 }  // namespace
+
+std::string counter_text(const CounterFile& file, const link::PortTotals& totals) {
+  return std::to_string(totals[static_cast<size_t>(file.counter)] / file.unit) + '\n';
+}
 
 void Tree::add(const std::string& path, TreeNode node) {
   const auto* const root = std::ranges::find_if(kShownRoots, [&](std::string_view shown) {
@@ -179,6 +190,7 @@ Tree make_tree(const Settings& settings, const device::GidTable& gids) {
   const std::string port = device + "/ports/" + std::to_string(kPortNumber);
   add_port(to, port);
   add_gids(to, port, gids);
+  add_counters(tree, port);
 
   const std::string name = kUverbsName;
   const std::string verbs = add_to_class(to, "infiniband_verbs", name);

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "device/gid_table.h"
+#include "identity/counter_files.h"
 #include "identity/settings.h"
 
 namespace verbena::identity {
@@ -30,6 +31,8 @@ struct TreeNode {
   enum class Type : uint8_t { kDirectory, kFile, kDevice, kLink };
   Type type = Type::kDirectory;
   std::string content = {};
+  // Of a file that is a counter: the content is what it says when nothing happened yet.
+  const CounterFile* counter = nullptr;
 };
 
 class Tree {

@@ -360,6 +360,8 @@ const MembershipCounters& Membership::counters() const {
   return state_->counters;
 }
 
+MemberCounters& Membership::shown_counters() { return state_->table().counters[slot_]; }
+
 void Membership::State::refresh() {
   // The generation first: a change while we read is seen the next time.
   seen_generation = table().generation.load(std::memory_order_acquire);

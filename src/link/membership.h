@@ -34,6 +34,8 @@
 
 namespace verbena::link {
 
+struct MemberCounters;
+
 struct MembershipOptions {
   UdpOptions udp;
   // Distinguishes independent groups on one host (tests); part of every abstract name. Each needs a
@@ -161,6 +163,8 @@ class Membership final : public Credits {
   // Rises, within on_ready(), when the host's addresses or interfaces may have changed.
   [[nodiscard]] uint32_t address_changes() const;
   [[nodiscard]] const MembershipCounters& counters() const;
+  // Where this member shows the counters of its port: port_counters.h.
+  [[nodiscard]] MemberCounters& shown_counters();
 
   // Around fork: no other thread is at the ports. Its child would keep the group's lock for ever.
   void before_fork();

@@ -4,7 +4,7 @@
 //
 // Who may write what:
 //   slots, orders, generations           the holder of the group's lock (unix_names.h)
-//   inboxes, credits                     as their fields say, without a lock
+//   inboxes, credits, counters           as their fields say, without a lock
 //   the tables at the end                the holder of the group's lock
 // Reading needs no lock. A holder may be killed between any two stores: the next one repairs what
 // it finds (roster.h). Other members are of the same user and may crash, but not crash us: numbers
@@ -75,9 +75,37 @@ struct CreditPair {
   alignas(kCacheLine) std::atomic<uint64_t> consumed;  // by the receiver
 };
 
+// What a member's device did, each number since the group's first member came; the order is that of
+// enum class PortCounter.
+enum class PortCounter : uint8_t {
+  // Traffic: current after every batch.
+  kSentBytes,
+  kSentPackets,
+  kReceivedBytes,
+  kReceivedPackets,
+  // Trouble: at most a moment old.
+  kNotSent,    // packets that the system did not take, or whose receiver takes nothing
+  kMalformed,  // packets that are none, or have a wrong ICRC
+  kOverflow,   // packets that the system dropped for want of room
+  kDuplicateRequest,
+  kOutOfSequenceRequest,
+  kRnrNakReceived,
+  kRnrNakSent,
+  kSequenceNakReceived,
+  kRetryExceeded,
+  kRnrRetryExceeded,
+  kSentAgain,
+  kCount
+};
+inline constexpr size_t kPortCounters = static_cast<size_t>(PortCounter::kCount);
+struct alignas(kCacheLine) MemberCounters {
+  // By the slot's owner: relaxed, for each number is whole by itself.
+  std::array<std::atomic<uint64_t>, kPortCounters> value;
+};
+
 struct SharedTable {
   static constexpr uint64_t kMagic = 0x56657262656e6131;  // "Verbena1"
-  static constexpr uint32_t kVersion = 3;
+  static constexpr uint32_t kVersion = 4;
 
   uint64_t magic;
   uint32_t version;
@@ -99,6 +127,7 @@ struct SharedTable {
   std::array<Inbox, kSlots> inboxes;
   std::array<std::array<CreditPair, kSlots>, kSlots>
       credits;  // [receiver][sender]; pages come with use
+  std::array<MemberCounters, kSlots> counters;
 
   PortTable ports;
 };

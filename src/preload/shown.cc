@@ -2,8 +2,10 @@
 #include "preload/shown.h"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cerrno>
+#include <cstdio>
 #include <ctime>
 #include <memory>
 #include <mutex>
@@ -16,7 +18,10 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include "base/unique_fd.h"
 #include "device/gid_table.h"
+#include "link/port_counters.h"
+#include "preload/locate.h"
 
 namespace verbena::preload {
 namespace {
@@ -34,6 +39,7 @@ struct State {
   std::mutex mutex;
   device::GidTable gids{identity::settings().gids};
   Tree tree;
+  link::PortCounterReader counters;
   time_t made = 0;  // in seconds of the monotonic clock; 0: never
   time_t time = 0;  // of day, when first made: what stat() shows
 };
@@ -66,7 +72,33 @@ State& state() {
   return -1;
 }
 
-[[nodiscard]] int make_memory(const std::string& path, const std::string& content, int flags) {
+// Descriptors that were opened for counters, and may be something else by now. Those that do not
+// fit in are read as they were.
+class CounterDescriptors {
+ public:
+  void add(int fd) {
+    if (fits(fd)) bits_[word(fd)].fetch_or(bit(fd), std::memory_order_relaxed);
+  }
+  [[nodiscard]] bool contains(int fd) const {
+    return fits(fd) && (bits_[word(fd)].load(std::memory_order_relaxed) & bit(fd)) != 0;
+  }
+
+ private:
+  [[nodiscard]] static bool fits(int fd) { return fd >= 0 && fd < 1024; }
+  [[nodiscard]] static size_t word(int fd) { return static_cast<size_t>(fd) / 64; }
+  [[nodiscard]] static uint64_t bit(int fd) { return uint64_t{1} << (fd % 64); }
+  std::array<std::atomic<uint64_t>, 16> bits_{};
+};
+constinit CounterDescriptors counter_descriptors;
+
+[[nodiscard]] int open_again(int fd, int flags) {
+  std::array<char, 32> path;
+  std::snprintf(path.data(), path.size(), "/proc/self/fd/%d", fd);
+  return static_cast<int>(::syscall(SYS_openat, AT_FDCWD, path.data(), flags, 0));
+}
+
+[[nodiscard]] int make_memory(const std::string& path, const std::string& content, int flags,
+                              bool changes = false) {
   opened.store(true, std::memory_order_relaxed);
   const std::string name = std::string(kMark) + path;
   const unsigned close_on_exec = (flags & O_CLOEXEC) != 0 ? MFD_CLOEXEC : 0;
@@ -78,8 +110,15 @@ State& state() {
     ::close(fd);
     return fail_with(EIO);
   }
-  ::fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL);
-  return fd;
+  if (!changes) {
+    ::fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL);
+    return fd;
+  }
+  // The program's cannot write it; we open it once more to do so.
+  const int only_read = open_again(fd, O_RDONLY | (flags & O_CLOEXEC));
+  if (only_read < 0) return fd;
+  ::close(fd);
+  return only_read;
 }
 
 [[nodiscard]] ino_t number_of(std::string_view path) {
@@ -103,13 +142,30 @@ std::optional<TreeNode> look_up(const std::string& path) {
   const std::lock_guard lock(shared.mutex);
   const TreeNode* const node = current(shared).find(path);
   if (node == nullptr) return std::nullopt;
-  return *node;
+  TreeNode copy = *node;
+  if (copy.counter != nullptr) copy.content = counter_text(*copy.counter, shared.counters.read());
+  return copy;
 }
 
 std::vector<std::string> names_in(const std::string& directory) {
   State& shared = state();
   const std::lock_guard lock(shared.mutex);
   return current(shared).names_in(directory);
+}
+
+bool may_be_counter(int fd) { return counter_descriptors.contains(fd); }
+
+void read_anew(int fd) {
+  const int saved = errno;
+  const auto path = shown_by(fd);
+  const auto node = path ? look_up(*path) : std::nullopt;
+  if (node && node->counter != nullptr) {
+    const UniqueFd memory(open_again(fd, O_WRONLY | O_CLOEXEC));
+    const auto size = static_cast<off_t>(node->content.size());
+    (void)!::pwrite(memory.get(), node->content.data(), node->content.size(), 0);
+    (void)!::ftruncate(memory.get(), size);
+  }
+  errno = saved;
 }
 
 int open_shown(const std::string& path, int flags) {
@@ -130,7 +186,9 @@ int open_shown(const std::string& path, int flags) {
     case TreeNode::Type::kFile: break;
   }
   if (to_write) return fail_with(EACCES);
-  return make_memory(path, node->content, flags);
+  const int fd = make_memory(path, node->content, flags, node->counter != nullptr);
+  if (fd >= 0 && node->counter != nullptr) counter_descriptors.add(fd);
+  return fd;
 }
 
 int stat_shown(const std::string& path, struct stat& out) {

@@ -109,10 +109,10 @@ class BareRoot(unittest.TestCase):
     def test_says_what_the_store_needs(self):
         help_text = self.inside("verbena", "--help").stdout
         self.assertEqual(help_text, verbena("--help").stdout)
-        self.assertRegex(help_text, r"\n  put +Keeps a file")
+        self.assertRegex(help_text, r"\n  put +\w+")
         done = self.inside("verbena", "ls", "--data", "/tmp")
         self.assertEqual((done.returncode, done.stdout), (1, ""))
-        self.assertRegex(done.stderr, r"^verbena ls: the store's commands need .*lib\w+\.so\.\d+: .*No such file.*\n$")
+        self.assertRegex(done.stderr, r"^verbena ls: .*lib\w+\.so\.\d+: .*No such file.*\n$")
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ import os
 import re
 import subprocess
 import tempfile
+import time
 import unittest
 
 import support
@@ -253,6 +254,64 @@ class Views(unittest.TestCase):
                            "--", "ucx_info", "-d", env={**os.environ, "UCX_LOG_LEVEL": "debug"})
             self.assertIn("verbena0:1 using gid_index 1\n", done.stdout)  # the RoCE v2 one
             self.assertIn("on verbena0:1 (lo)", done.stdout)
+
+
+class Counters(unittest.TestCase):
+    words = []
+
+    def counters(self, *names):
+        paths = [f"{SYS}/verbena0/ports/1/{name}" for name in names]
+        done = call([*self.words, support.VERBENA, "run", "--", "cat", *paths])
+        self.assertEqual(done.stderr, "")
+        return [int(line) for line in done.stdout.split()]
+
+    def test_are_of_all_processes_of_the_host(self):
+        """Two programs have traffic, others read of it, also when those have ended."""
+        names = ("counters/port_xmit_data", "counters/port_rcv_data", "counters/port_xmit_packets",
+                 "hw_counters/sent_pkts", "hw_counters/rcvd_pkts")
+        for program in ("ib_write_bw", "ibv_asyncwatch"):
+            support.need_program(program)
+        # In a network of their own, where no other test has traffic.
+        alone = ["unshare", "--net", "sh", "-c", 'ip link set lo up && exec "$@"', "sh"]
+        if call([*alone, "true"]).returncode != 0:
+            self.skipTest("this user may not make network namespaces")
+        # A member of the host that does nothing: the counters are there as long as somebody is.
+        keeper = subprocess.Popen([*alone, support.VERBENA, "run", "--", "stdbuf", "-oL", "ibv_asyncwatch", "-d", "verbena0"],
+                                  stdout=subprocess.PIPE, text=True)
+        self.addCleanup(keeper.stdout.close)
+        self.addCleanup(keeper.wait)
+        self.addCleanup(keeper.kill)
+        self.assertIn("verbena0", keeper.stdout.readline())
+        self.words = ["nsenter", f"--net=/proc/{keeper.pid}/ns/net"]
+        before = self.counters(*names)
+        said = self.write_bandwidth("-n", "500", "-s", "65536", "-W", "counters/port_xmit_data,hw_counters/sent_pkts")
+        after = self.counters(*names)
+        sent, received, packets, sent_packets, received_packets = (b - a for a, b in zip(before, after))
+        # Once there, and the acknowledgements back: both ends are of this host.
+        self.assertGreater(sent * 4, 500 * 65536)
+        self.assertLess(sent * 4, 3 * 500 * 65536)
+        self.assertEqual(packets, sent_packets)
+        # Members have a few words with each other that are not the device's.
+        self.assertAlmostEqual(received_packets, packets, delta=packets // 50)
+        self.assertAlmostEqual(received, sent, delta=sent // 50)
+        self.assertGreater(packets, 500 * 65536 // 4096)
+        # perftest's own look, through descriptors that it keeps.
+        shown = re.search(r"port_xmit_data=(\d+).*sent_pkts=(\d+)", said, re.S)
+        self.assertIsNotNone(shown, said)
+        self.assertGreater(int(shown.group(1)) * 4, 500 * 65536)
+        self.assertEqual(self.counters(*names), after)
+
+    def write_bandwidth(self, *options):
+        words = [*self.words, support.VERBENA, "run", "--", "ib_write_bw", "-d", "verbena0", "-F", *options]
+        with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as server:
+            for _ in range(50):
+                client = call([*words, "127.0.0.1"])
+                if client.returncode == 0 or server.poll() is not None:
+                    break
+                time.sleep(0.1)
+            said = server.communicate(timeout=support.SECONDS)[0]
+        self.assertEqual(client.returncode, 0, client.stdout + client.stderr + said)
+        return client.stdout
 
 
 if __name__ == "__main__":
