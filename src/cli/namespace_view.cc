@@ -171,12 +171,13 @@ using Directory = std::unique_ptr<DIR, CloseDirectory>;
   return covered;
 }
 
-[[nodiscard]] Done build(const identity::Tree& tree) {
+[[nodiscard]] Done build(const identity::Tree& tree, const std::function<void()>& while_open) {
   const auto covered = cover_all();
   if (!covered) return fail(covered.error());
   for (const auto& [path, node] : tree.nodes()) {
     if (auto done = put(path, node); !done) return done;
   }
+  while_open();
   for (const std::string& directory : *covered) {
     if (auto done = close_up(directory); !done) return done;
   }
@@ -185,10 +186,10 @@ using Directory = std::unique_ptr<DIR, CloseDirectory>;
 
 }  // namespace
 
-Done enter_namespace_view(const identity::Tree& tree) {
+Done enter_namespace_view(const identity::Tree& tree, const std::function<void()>& while_open) {
   if (auto done = separate(); !done) return done;
   const mode_t mask = ::umask(0);
-  auto done = build(tree);
+  auto done = build(tree, while_open);
   ::umask(mask);
   return done;
 }
@@ -196,7 +197,7 @@ Done enter_namespace_view(const identity::Tree& tree) {
 bool can_enter_namespace_view(const identity::Tree& tree) {
   const pid_t child = ::fork();
   if (child < 0) return false;
-  if (child == 0) ::_exit(enter_namespace_view(tree) ? 0 : 1);
+  if (child == 0) ::_exit(enter_namespace_view(tree, [] {}) ? 0 : 1);
   int status = 0;
   while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {}
   return WIFEXITED(status) && WEXITSTATUS(status) == 0;

@@ -4,6 +4,7 @@
 // the last process in it; nothing is left.
 #pragma once
 
+#include <functional>
 #include <string>
 
 #include "base/result.h"
@@ -12,8 +13,10 @@
 namespace verbena::cli {
 
 // Enters it; as the same user and group, without any privilege gained or lost. Says what the system
-// refused. The process has one thread.
-[[nodiscard]] Result<void, std::string> enter_namespace_view(const identity::Tree& tree);
+// refused. The process has one thread. `while_open` is called when all files are there, before
+// they are closed to writing.
+[[nodiscard]] Result<void, std::string> enter_namespace_view(
+    const identity::Tree& tree, const std::function<void()>& while_open);
 
 // Whether it would be let in: tried out in a child.
 [[nodiscard]] bool can_enter_namespace_view(const identity::Tree& tree);

@@ -7,6 +7,7 @@
 
 #include <unistd.h>
 
+#include "cli/counter_keeper.h"
 #include "cli/installation.h"
 #include "cli/namespace_view.h"
 #include "cli/program.h"
@@ -90,7 +91,9 @@ int run(const std::vector<std::string>& command, View view, Environment environm
     view = can_enter_namespace_view(tree_for(environment)) ? View::kNamespace : View::kPreload;
   }
   if (view == View::kNamespace) {
-    if (const auto entered = enter_namespace_view(tree_for(environment)); !entered) {
+    const identity::Tree tree = tree_for(environment);
+    const auto entered = enter_namespace_view(tree, [&] { start_counter_keeper(tree); });
+    if (!entered) {
       return say(kItselfFailed, "this system does not allow --view namespace (" + entered.error() +
                                     "); --view preload needs no permission");
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // `verbena run`: becomes the program, in this very process. So signals, the terminal, job control
-// and the exit status are the program's own, and nobody stays behind who could be killed.
+// and the exit status are the program's own, and nobody stays behind who could be killed; but for
+// the counters of a namespace view (counter_keeper.h).
 #pragma once
 
 #include <string>
