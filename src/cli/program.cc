@@ -105,6 +105,12 @@ std::vector<std::string> obstacles(const std::string& file) {
       found.push_back(std::move(what.append(" (RPATH), which has precedence")));
     }
   }
+  // iproute2's: nothing of it goes through libibverbs or /sys.
+  if (file.ends_with("/rdma")) {
+    found.push_back(file +
+                    " asks the kernel for RDMA devices by netlink and sees those of the host alone;"
+                    " `verbena devices` shows Verbena's");
+  }
   return found;
 }
 

@@ -113,6 +113,8 @@ class Run(unittest.TestCase):
         done = verbena("run", "--", "/sbin/ldconfig", "--version")
         self.assertEqual(done.returncode, 0)
         self.assertIn("statically linked", done.stderr)
+        if shutil.which("rdma") is not None:
+            self.assertIn("by netlink", verbena("run", "--", "rdma", "link").stderr)
         words = support.as_nobody()
         with tempfile.TemporaryDirectory() as place:
             os.chmod(place, 0o755)
