@@ -12,7 +12,7 @@
 #   DEPS       the folders this one may include; scripts/check-layers holds the sources to it
 #   LINK       libraries that are not ours
 #   TEST_DEPS  further folders for the tests, fuzzers and benchmarks alone
-#   THREADS    the tests start threads: `./dev test` runs them under ThreadSanitizer too
+#   THREADS    the tests start threads: `./dev test --sanitizers` runs them under ThreadSanitizer too
 function(verbena_library name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "THREADS" "" "DEPS;LINK;TEST_DEPS")
   if(arg_UNPARSED_ARGUMENTS)
@@ -111,14 +111,15 @@ endfunction()
 # <build>/tests. It may include headers from tests/ as "support/x.h".
 function(verbena_test_program name)
   _verbena_test_executable(${name} ${ARGN})
-  verbena_compile(${name})
+  verbena_compile_test_program(${name})
 endfunction()
 
 # verbena_bench_program(<name> SOURCES file... [LINK target...]): the same for a benchmark. `./dev bench`
 # builds it when it is wanted; all of them are verbena_benches.
 add_custom_target(verbena_benches)
 function(verbena_bench_program name)
-  verbena_test_program(${name} ${ARGN})
+  _verbena_test_executable(${name} ${ARGN})
+  verbena_compile(${name})
   set_target_properties(${name} PROPERTIES EXCLUDE_FROM_ALL ON)
   add_dependencies(verbena_benches ${name})
 endfunction()
@@ -132,17 +133,21 @@ function(_verbena_test_executable name)
     RUNTIME_OUTPUT_DIRECTORY ${VERBENA_TEST_OUTPUT_DIRECTORY})
 endfunction()
 
-# verbena_add_test(<name> [THREADS] [LEAKS] COMMAND ...): a ctest entry run from the repository's root.
+# verbena_add_test(<name> [THREADS] [LEAKS] [SECONDS n] COMMAND ...): a ctest entry run from the repository's
+# root. SECONDS: about how long it takes, of a long one; the longest start first, so that no core is idle at the end.
 # LEAKS: AddressSanitizer looks for them. On arm64 that takes GCC's four seconds for each process, whatever
 # it did: all unit tests have it, and of the programs that run whole pieces one of each kind.
 function(verbena_add_test name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "THREADS;LEAKS" "" "COMMAND")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "THREADS;LEAKS" "SECONDS" "COMMAND")
   add_test(NAME ${name} COMMAND ${arg_COMMAND} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
   set(environment "UBSAN_OPTIONS=print_stacktrace=1" "TSAN_OPTIONS=halt_on_error=1")
   if(NOT arg_LEAKS)
     list(APPEND environment "ASAN_OPTIONS=detect_leaks=0")
   endif()
   set_tests_properties(${name} PROPERTIES TIMEOUT 600 ENVIRONMENT "${environment}")
+  if(arg_SECONDS)
+    set_tests_properties(${name} PROPERTIES COST ${arg_SECONDS})
+  endif()
   if(arg_THREADS)
     set_tests_properties(${name} PROPERTIES LABELS threads)
     list(GET arg_COMMAND 0 program)
@@ -152,13 +157,13 @@ function(verbena_add_test name)
   endif()
 endfunction()
 
-# What the ThreadSanitizer step of `./dev test` builds.
+# What the ThreadSanitizer step of `./dev test --sanitizers` builds.
 add_custom_target(verbena_threads_tests)
 
-# verbena_test(<name> SOURCES file... [LINK target...] [THREADS] [LEAKS]): a GoogleTest program and its
+# verbena_test(<name> SOURCES file... [LINK target...] [THREADS] [LEAKS] [SECONDS n]): a GoogleTest program and its
 # ctest entry; one entry per program keeps start-up cost away from the sum of many small tests.
 function(verbena_test name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "THREADS;LEAKS" "" "SOURCES;LINK")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "THREADS;LEAKS" "SECONDS" "SOURCES;LINK")
   _verbena_test_executable(${name} SOURCES ${arg_SOURCES} LINK ${arg_LINK} GTest::gtest_main)
   verbena_compile_test(${name})
   set(options)
@@ -167,6 +172,9 @@ function(verbena_test name)
       list(APPEND options ${option})
     endif()
   endforeach()
+  if(arg_SECONDS)
+    list(APPEND options SECONDS ${arg_SECONDS})
+  endif()
   set(arguments)
   if(VERBENA_SANITIZE STREQUAL "thread")
     set(arguments --gtest_filter=-*Property*)  # long, and of one thread
