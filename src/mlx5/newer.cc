@@ -41,7 +41,9 @@ VERBENA_REFUSE(null, mlx5dv_var_import);
 VERBENA_REFUSE(nothing, mlx5dv_var_unimport);
 
 // As a ConnectX without a data direct device says it.
-VERBENA_EXPORT int mlx5dv_get_data_direct_sysfs_path(ibv_context*, char*, size_t) { return verbena::with_errno(ENODEV); }
+VERBENA_EXPORT int mlx5dv_get_data_direct_sysfs_path(ibv_context*, char*, size_t) {
+  return verbena::with_errno(ENODEV);
+}
 
 // Nothing can be exported.
 // NOLINTNEXTLINE(readability-identifier-naming)
