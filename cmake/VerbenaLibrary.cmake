@@ -111,15 +111,14 @@ endfunction()
 # <build>/tests. It may include headers from tests/ as "support/x.h".
 function(verbena_test_program name)
   _verbena_test_executable(${name} ${ARGN})
-  verbena_compile_test_program(${name})
+  verbena_compile(${name})
 endfunction()
 
 # verbena_bench_program(<name> SOURCES file... [LINK target...]): the same for a benchmark. `./dev bench`
 # builds it when it is wanted; all of them are verbena_benches.
 add_custom_target(verbena_benches)
 function(verbena_bench_program name)
-  _verbena_test_executable(${name} ${ARGN})
-  verbena_compile(${name})
+  verbena_test_program(${name} ${ARGN})
   set_target_properties(${name} PROPERTIES EXCLUDE_FROM_ALL ON)
   add_dependencies(verbena_benches ${name})
 endfunction()

@@ -55,13 +55,3 @@ function(verbena_compile_test target)
   target_link_libraries(${target} PRIVATE verbena_test_compiler GTest::gtest GTest::gmock)
   target_precompile_headers(${target} REUSE_FROM verbena_test_precompiled)
 endfunction()
-
-# verbena_compile_test_program(<target>): how a test's own code is compiled that runs for long (simulations,
-# models): as a unit test's, but with sanitizers, where that is not optimised at all.
-function(verbena_compile_test_program target)
-  if(VERBENA_SANITIZE OR NOT VERBENA_TESTS)
-    verbena_compile(${target})
-  else()
-    verbena_compile_test(${target})
-  endif()
-endfunction()

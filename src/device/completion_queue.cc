@@ -65,6 +65,7 @@ bool CompletionQueue::publish() {
 // A wish that became stronger just now is fulfilled as well.
 bool CompletionQueue::fire() {
   if (armed_.exchange(Armed::kNo) == Armed::kNo) return false;  // somebody else was quicker
+  raised_at_.store(consumed_.load(std::memory_order_relaxed), std::memory_order_relaxed);
   if (channel_ != nullptr) channel_->notify(*this);
   return true;
 }
@@ -99,19 +100,25 @@ int CompletionQueue::resize(Ring& ring) {
 
 uint32_t CompletionQueue::poll(std::span<transport::Completion> out, Stamp* stamps) {
   if (empty()) return 0;
-  const std::lock_guard lock(consumer_);
-  uint64_t at = consumed_.load(std::memory_order_relaxed);
-  const uint64_t end = published_.load(std::memory_order_acquire);
   uint32_t n = 0;
-  while (at != end && n < out.size()) {
-    const transport::Completion& completion = ring_.completions[at & mask_];
-    if (completion.qpn != kPurged) {
-      if (stamps != nullptr) stamps[n] = ring_.stamps[at & mask_];
-      out[n++] = completion;
+  bool leaves_expected = false;
+  {
+    const std::lock_guard lock(consumer_);
+    uint64_t at = consumed_.load(std::memory_order_relaxed);
+    const uint64_t end = published_.load(std::memory_order_acquire);
+    while (at != end && n < out.size()) {
+      const transport::Completion& completion = ring_.completions[at & mask_];
+      if (completion.qpn != kPurged) {
+        if (stamps != nullptr) stamps[n] = ring_.stamps[at & mask_];
+        out[n++] = completion;
+      }
+      ++at;
     }
-    ++at;
+    consumed_.store(at, std::memory_order_release);
+    leaves_expected = at < expected_;
+    if (leaves_expected) expected_ = 0;
   }
-  consumed_.store(at, std::memory_order_release);
+  if (leaves_expected) fire();
   return n;
 }
 
@@ -124,7 +131,14 @@ bool CompletionQueue::arm(bool solicited_only) {
   } while (!armed_.compare_exchange_weak(before, wish, std::memory_order_seq_cst));
   const uint64_t newest =
       (solicited_only ? solicited_ : published_).load(std::memory_order_seq_cst);
-  return newest > consumed_.load(std::memory_order_acquire) && fire();
+  {
+    const std::lock_guard lock(consumer_);
+    const uint64_t consumed = consumed_.load(std::memory_order_relaxed);
+    const bool polled = raised_at_.load(std::memory_order_relaxed) != consumed;
+    expected_ = polled ? 0 : newest;
+    if (newest <= consumed || !polled) return false;
+  }
+  return fire();
 }
 
 }  // namespace verbena::device

@@ -75,8 +75,9 @@ class CompletionQueue final : public transport::CompletionQueue {
   // `stamps`: room for as many, of a stamped queue.
   [[nodiscard]] uint32_t poll(std::span<transport::Completion> out, Stamp* stamps = nullptr);
   // The next completion (or solicited one) raises an event on the channel, once. One that was not
-  // polled yet is a next one, as on a NIC that is told with the wish how far the program has
-  // polled: true, the event is there.
+  // polled yet counts as a next one, as on a NIC that is told with the request how far the program
+  // has polled: true, the event is there. Of a program that has polled nothing since the last event
+  // it is expected to poll now: the event comes only if that poll leaves some of them.
   bool arm(bool solicited_only);
   [[nodiscard]] bool armed() const { return armed_.load(std::memory_order_relaxed) != Armed::kNo; }
   // Whether anything may be polled; a hint, without a lock.
@@ -121,6 +122,11 @@ class CompletionQueue final : public transport::CompletionQueue {
   std::atomic<uint64_t> published_{0};  // release by publish(); acquire by poll()
   std::atomic<uint64_t> consumed_{0};   // release by poll(); acquire by push()
   std::atomic<Armed> armed_{Armed::kNo};
+  // consumed_ when the last event was raised. Relaxed: one that is polled past meanwhile costs an
+  // event too many at most.
+  static constexpr uint64_t kNoEvent = UINT64_MAX;
+  std::atomic<uint64_t> raised_at_{kNoEvent};
+  uint64_t expected_ = 0;  // a poll that ends before this raises the event; under consumer_
   std::atomic<bool> overflowed_{false};
 };
 

@@ -84,6 +84,30 @@ TEST_F(CompletionQueueTest, WhatWasNotPolledRaisesTheEventAtOnce) {
   EXPECT_EQ(events(), 1u);
 }
 
+// The man page's order: event, arm, poll. The event was for what is there: no second one, unless
+// the poll leaves some of it.
+TEST_F(CompletionQueueTest, ArmedBeforeItIsPolledItRaisesOnlyForWhatThePollLeaves) {
+  EXPECT_FALSE(cq_.arm(false));
+  EXPECT_TRUE(bring());
+  EXPECT_EQ(events(), 1u);
+  EXPECT_FALSE(cq_.arm(false));
+  EXPECT_EQ(poll(1), 1u);
+  EXPECT_EQ(events(), 0u);
+  EXPECT_TRUE(cq_.armed());
+
+  complete();
+  complete();
+  complete();
+  EXPECT_TRUE(cq_.publish());
+  EXPECT_EQ(events(), 1u);
+  EXPECT_FALSE(cq_.arm(false));
+  EXPECT_EQ(poll(2), 2u);
+  EXPECT_EQ(events(), 1u) << "one was left";
+  EXPECT_EQ(poll(2), 1u);
+  EXPECT_FALSE(cq_.arm(false));
+  EXPECT_EQ(events(), 0u);
+}
+
 TEST_F(CompletionQueueTest, ForSolicitedOnesOnlyThoseCount) {
   EXPECT_FALSE(bring(true));
   EXPECT_FALSE(bring());
