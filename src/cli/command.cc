@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdio>
+#include <utility>
 
 #include "base/check.h"
 #include "cli/usage.h"
@@ -252,8 +253,10 @@ Done Command::check_all() const {
     });
   };
   for (const auto& [one, other] : excluded_) {
-    if (is_given(one) && is_given(other))
-      return fail(one + " and " + other + " cannot be used together");
+    if (!is_given(one) || !is_given(other)) continue;
+    std::string what = one;
+    what.append(" and ").append(other).append(" cannot be used together");
+    return fail(std::move(what));
   }
   return {};
 }

@@ -125,7 +125,7 @@ Result<std::shared_ptr<Device>, StartError> Device::acquire(const EngineOptions&
   // Last: its thread uses the rest.
   if (const auto helper = device->engine_->start_helper(); !helper) return fail(helper.error());
   held->device = device.release();
-  const std::shared_ptr<Device> started(held, held->device);
+  std::shared_ptr<Device> started(held, held->device);
   process.device = started;
   process.all.push_back(started.get());
   return started;

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Names of files: links, real paths, patterns.
-#include <algorithm>
 #include <cerrno>
 #include <climits>
 #include <cstdlib>
-#include <cstring>
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -26,9 +24,7 @@ namespace {
     errno = node ? EINVAL : ENOENT;
     return -1;
   }
-  const size_t length = std::min(size, node->content.size());
-  std::memcpy(out, node->content.data(), length);
-  return static_cast<ssize_t>(length);
+  return static_cast<ssize_t>(node->content.copy(out, size));  // without an end, as readlink(2)
 }
 
 [[nodiscard]] char* real_path(const std::string& path, char* out) {

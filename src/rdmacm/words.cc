@@ -28,9 +28,9 @@ VERBENA_EXPORT const char* rdma_event_str(rdma_cm_event_type event) {
     VERBENA_NAME(RDMA_CM_EVENT_TIMEWAIT_EXIT);
     case verbena::rdmacm::kEventAddrinfoResolved: return "RDMA_CM_EVENT_ADDRINFO_RESOLVED";
     case verbena::rdmacm::kEventAddrinfoError:    return "RDMA_CM_EVENT_ADDRINFO_ERROR";
+    default:                                      return "UNKNOWN EVENT";
   }
 #undef VERBENA_NAME
-  return "UNKNOWN EVENT";
 }
 
 namespace {

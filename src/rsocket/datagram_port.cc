@@ -88,7 +88,8 @@ int DatagramPort::start(DatagramQueue& queue, uint32_t queue_entries) {
   if (const int error = queue.make(id_->verbs, queue_entries); error != 0) return error;
   const size_t bytes = size_t{places_} * (kDatagramBytes + kReceivePlace);
   memory_ = std::make_unique<uint8_t[]>(bytes);
-  region_ = ibv_reg_mr(id_->pd, memory_.get(), bytes, IBV_ACCESS_LOCAL_WRITE);
+  constexpr int kAccess = IBV_ACCESS_LOCAL_WRITE;
+  region_ = ibv_reg_mr(id_->pd, memory_.get(), bytes, kAccess);
   if (region_ == nullptr) return errno;
   ibv_qp_init_attr init{};
   init.send_cq = init.recv_cq = queue.cq();
