@@ -166,6 +166,7 @@ VERBENA_EXPORT int ibv_destroy_cq(ibv_cq* cq) {
     return destroy(object, [&] {
       const int error = of(cq->context).device.destroy_cq(*object.cq);
       if (error != 0) return error;
+      object.doom();
       await_acks(cq->mutex, cq->cond, cq->comp_events_completed, object.cq->channel_events);
       await_acks(cq->mutex, cq->cond, cq->async_events_completed, object.cq->async_events);
       ChannelUse::add(object.channel, -1);

@@ -15,6 +15,7 @@
 #include <deque>
 #include <mutex>
 #include <new>
+#include <thread>
 
 namespace verbena::verbs {
 
@@ -73,16 +74,26 @@ class Handle {
   static void* operator new(size_t) { return pool().take(); }
   static void operator delete(void* memory) noexcept { pool().give_back(memory); }
 
-  [[nodiscard]] bool is_alive() const { return tag_.load(std::memory_order_acquire) == kAlive; }
+  // Also while somebody asks to destroy it: that may be refused, and is nothing to the others.
+  [[nodiscard]] bool is_alive() const {
+    return (tag_.load(std::memory_order_acquire) | kClaim) == (kAlive | kClaim);
+  }
   // It may be about to be destroyed.
   [[nodiscard]] bool is_dead() const { return tag_.load(std::memory_order_acquire) == kDead; }
-  // Of those who destroy it at once, one is told to.
+  // Of those who ask to destroy it at once, one is heard; the others wait for what comes of it.
   [[nodiscard]] bool claim() {
-    uint32_t expected = kAlive;
-    return tag_.compare_exchange_strong(expected, kClaimed);
+    for (uint32_t seen = kAlive;
+         !tag_.compare_exchange_weak(seen, kAlive | kClaim, std::memory_order_acq_rel);
+         seen = kAlive) {
+      if (seen == (kAlive | kClaim)) std::this_thread::yield();
+      if (seen == kDoomed || seen == kDead) return false;
+    }
+    return true;
   }
   // It could not be destroyed.
   void disclaim() { tag_.store(kAlive, std::memory_order_release); }
+  // It will be, though not at once: no more calls.
+  void doom() { tag_.store(kDoomed, std::memory_order_release); }
   // The end of one that was claimed.
   void retire() {
     tag_.store(kDead, std::memory_order_release);
@@ -97,7 +108,8 @@ class Handle {
   ~Handle() { tag_.store(kDead, std::memory_order_release); }
 
   static constexpr uint32_t kAlive = 0x5665'7262;
-  static constexpr uint32_t kClaimed = 1;
+  static constexpr uint32_t kClaim = 1;  // in addition to kAlive
+  static constexpr uint32_t kDoomed = 1;
   static constexpr uint32_t kDead = 0;
 
   // Outlives every program's last call.

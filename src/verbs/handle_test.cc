@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "verbs/handle.h"
 
+#include <atomic>
 #include <memory>
 #include <set>
+#include <thread>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -27,14 +29,40 @@ TEST(Handle, TheDeadShowWhatTheyShowedAndAreKnown) {
   EXPECT_FALSE(object->claim());
 }
 
-TEST(Handle, OneOfManyDestroysIt) {
+TEST(Handle, ToAskForItsEndIsNothingToTheOthers) {
   auto* const object = new Object;
   EXPECT_TRUE(object->claim());
-  EXPECT_FALSE(object->is_alive());
-  EXPECT_FALSE(object->claim());
+  EXPECT_TRUE(object->is_alive());
   object->disclaim();
   EXPECT_TRUE(object->is_alive());
-  delete object;
+  EXPECT_TRUE(object->claim());
+  object->doom();
+  EXPECT_FALSE(object->is_alive());
+  EXPECT_FALSE(object->is_dead());
+  EXPECT_FALSE(object->claim());
+  object->retire();
+  EXPECT_TRUE(object->is_dead());
+}
+
+TEST(Handle, OneOfManyDestroysIt) {
+  auto* const object = new Object;
+  std::atomic<int> heard = 0;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&] {
+      // Each is refused some times before one has its way.
+      for (int i = 0; i < 100; ++i) {
+        if (!object->claim()) return;
+        EXPECT_TRUE(object->is_alive());
+        if (i < 99) object->disclaim();
+      }
+      ++heard;
+      object->retire();
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(heard, 1);
+  EXPECT_TRUE(object->is_dead());
 }
 
 struct Slow : Shown, Handle<Slow, 2> {

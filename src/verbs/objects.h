@@ -238,7 +238,14 @@ template <typename Shown>
 template <typename Object, typename Finish>
 [[nodiscard]] int destroy(Object& object, Finish&& finish) {
   if (!object.claim()) return EINVAL;
-  if (const int error = finish(); error != 0) {
+  int error = 0;
+  try {
+    error = finish();
+  } catch (...) {
+    object.disclaim();
+    throw;
+  }
+  if (error != 0) {
     object.disclaim();
     return error;
   }

@@ -278,6 +278,7 @@ VERBENA_EXPORT int ibv_destroy_qp(ibv_qp* qp) {
     return destroy(of(qp), [=] {
       const int error = of(qp->context).device.destroy_qp(*of(qp).qp);
       if (error != 0) return error;
+      of(qp).doom();
       await_acks(qp->mutex, qp->cond, qp->events_completed, of(qp).qp->events);
       ::pthread_mutex_destroy(&qp->mutex);
       ::pthread_cond_destroy(&qp->cond);

@@ -102,6 +102,7 @@ VERBENA_EXPORT int ibv_destroy_srq(ibv_srq* srq) {
     return destroy(of(srq), [=] {
       const int error = of(srq->context).device.destroy_srq(*of(srq).srq);
       if (error != 0) return error;
+      of(srq).doom();
       await_acks(srq->mutex, srq->cond, srq->events_completed, of(srq).srq->events);
       ::pthread_mutex_destroy(&srq->mutex);
       ::pthread_cond_destroy(&srq->cond);
