@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // <rdma/rsocket.h>: the calls, by number.
 #include <cerrno>
+#include <climits>
 #include <cstdarg>
 #include <cstdlib>
 #include <new>
+#include <span>
 #include <vector>
 
 #include <fcntl.h>
@@ -150,17 +152,31 @@ template <typename Kind>
   return {.iov_base = const_cast<void*>(buffer), .iov_len = length};
 }
 
+// As the kernel checks them: 0 or a negative error number, which is `too_many` for the count.
+[[nodiscard]] int check(const iovec* pieces, size_t count, int too_many) {
+  if (count > IOV_MAX) return -too_many;
+  size_t left = SSIZE_MAX;
+  for (const iovec& piece : std::span(pieces, count)) {
+    if (piece.iov_len > left) return -EINVAL;
+    left -= piece.iov_len;
+  }
+  return 0;
+}
+
 [[nodiscard]] ssize_t receive_into(int number, const iovec* pieces, size_t count, int flags,
                                    sockaddr* from = nullptr, socklen_t* length = nullptr) {
   return on(number, [&](Socket& socket) -> ssize_t {
+    if (const int error = check(pieces, count, EINVAL); error != 0) return error;
     Pieces into(pieces, count);
     return socket.receive(into, flags, from, length);
   });
 }
 
 [[nodiscard]] ssize_t send_from(int number, const iovec* pieces, size_t count, int flags,
-                                const sockaddr* to = nullptr, socklen_t length = 0) {
+                                int too_many = EINVAL, const sockaddr* to = nullptr,
+                                socklen_t length = 0) {
   return on(number, [&](Socket& socket) -> ssize_t {
+    if (const int error = check(pieces, count, too_many); error != 0) return error;
     Pieces from(pieces, count);
     return socket.send(from, flags, to, length);
   });
@@ -221,8 +237,18 @@ VERBENA_EXPORT ssize_t rrecvmsg(int number, msghdr* message, int flags) {
   }
   message->msg_flags = 0;
   auto* const from = static_cast<sockaddr*>(message->msg_name);
-  return receive_into(number, message->msg_iov, message->msg_iovlen, flags, from,
-                      from != nullptr ? &message->msg_namelen : nullptr);
+  socklen_t* const from_length = from != nullptr ? &message->msg_namelen : nullptr;
+  return on(number, [&](Socket& socket) -> ssize_t {
+    const int error = check(message->msg_iov, message->msg_iovlen, EMSGSIZE);
+    if (error != 0) return error;
+    Pieces into(message->msg_iov, message->msg_iovlen);
+    const auto room = static_cast<ssize_t>(into.left());
+    if (socket.type() != SOCK_DGRAM) return socket.receive(into, flags, from, from_length);
+    const ssize_t whole = socket.receive(into, flags | MSG_TRUNC, from, from_length);
+    if (whole <= room) return whole;
+    message->msg_flags = MSG_TRUNC;
+    return (flags & MSG_TRUNC) != 0 ? whole : room;
+  });
 }
 
 VERBENA_EXPORT ssize_t rread(int number, void* buffer, size_t length) {
@@ -241,7 +267,7 @@ VERBENA_EXPORT ssize_t rsend(int number, const void* buffer, size_t length, int 
 VERBENA_EXPORT ssize_t rsendto(int number, const void* buffer, size_t length, int flags,
                                const sockaddr* to, socklen_t to_length) {
   const iovec piece = one_piece(buffer, length);
-  return send_from(number, &piece, 1, flags, to, to_length);
+  return send_from(number, &piece, 1, flags, EINVAL, to, to_length);
 }
 
 VERBENA_EXPORT ssize_t rsendmsg(int number, const msghdr* message, int flags) {
@@ -249,7 +275,7 @@ VERBENA_EXPORT ssize_t rsendmsg(int number, const msghdr* message, int flags) {
     errno = EOPNOTSUPP;
     return -1;
   }
-  return send_from(number, message->msg_iov, message->msg_iovlen, flags,
+  return send_from(number, message->msg_iov, message->msg_iovlen, flags, EMSGSIZE,
                    static_cast<const sockaddr*>(message->msg_name), message->msg_namelen);
 }
 

@@ -109,6 +109,26 @@ TEST(RsocketDatagram, OneThatIsConnectedHearsItsPeerAlone) {
   }
 }
 
+TEST(RsocketDatagram, WhatWasCutOffIsTold) {
+  const Datagrams one;
+  const Datagrams two;
+  std::array<char, 4> room{};
+  iovec piece{room.data(), room.size()};
+  msghdr message{};
+  message.msg_iov = &piece;
+  message.msg_iovlen = 1;
+  one.send(two, "0123456789");
+  ASSERT_EQ(poll_for(two.socket(), POLLIN), POLLIN);
+  EXPECT_EQ(rrecvmsg(two.socket(), &message, MSG_PEEK | MSG_TRUNC), 10);
+  EXPECT_EQ(message.msg_flags, MSG_TRUNC);
+  EXPECT_EQ(rrecvmsg(two.socket(), &message, 0), 4);
+  EXPECT_EQ(message.msg_flags, MSG_TRUNC);
+  one.send(two, "0123");
+  ASSERT_EQ(poll_for(two.socket(), POLLIN), POLLIN);
+  EXPECT_EQ(rrecvmsg(two.socket(), &message, 0), 4);
+  EXPECT_EQ(message.msg_flags, 0);
+}
+
 TEST(RsocketDatagram, MoreThanThereIsRoomForIsLost) {
   const Datagrams one;
   const Datagrams two;

@@ -3,6 +3,7 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <climits>
 #include <csignal>
 #include <thread>
 
@@ -87,6 +88,23 @@ TEST(RsocketStream, PiecesAreGatheredAndScattered) {
   EXPECT_EQ(rreadv(pair.passive, in.data(), 2), 5);
   EXPECT_EQ(first[0], 'a');
   EXPECT_STREQ(rest.data(), "bcde");
+}
+
+TEST(RsocketStream, ListsOfPiecesThatCannotBeAreRefused) {
+  const Streams pair;
+  std::array<char, 2> text{'a', 'b'};
+  std::array<iovec, 2> pieces{{{text.data(), 2}, {text.data(), SIZE_MAX}}};
+  EXPECT_FAILS(rwritev(pair.active, pieces.data(), -1), EINVAL);
+  EXPECT_FAILS(rreadv(pair.active, pieces.data(), -1), EINVAL);
+  EXPECT_FAILS(rwritev(pair.active, pieces.data(), 2), EINVAL);
+  EXPECT_FAILS(rreadv(pair.active, pieces.data(), 2), EINVAL);
+  msghdr message{};
+  message.msg_iov = pieces.data();
+  message.msg_iovlen = IOV_MAX + 1;
+  EXPECT_FAILS(rsendmsg(pair.active, &message, 0), EMSGSIZE);
+  EXPECT_FAILS(rrecvmsg(pair.active, &message, 0), EMSGSIZE);
+  write_all(pair.active, "still here");
+  EXPECT_EQ(read_some(pair.passive), "still here");
 }
 
 TEST(RsocketStream, PeekLeavesItAndWaitAllWaits) {
