@@ -101,8 +101,8 @@ ssize_t DatagramSocket::send_by_udp(UdpOp op, const DatagramPort& port, const Ad
   const size_t bytes = from.left();
   from.copy_to(&message[header.length], bytes);
   const int kept = (flags & MSG_DONTWAIT) | MSG_NOSIGNAL;
-  // One that is connected wants no address.
-  const bool named = !connected_;
+  // A connected one needs no address of its peer, but of any other.
+  const bool named = connected_ != to;
   const ssize_t sent = ::sendto(udp_.get(), message.data(), header.length + bytes, kept,
                                 named ? to.raw() : nullptr, named ? to.length() : 0);
   return sent < 0 ? -errno : static_cast<ssize_t>(bytes);

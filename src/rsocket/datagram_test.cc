@@ -109,6 +109,19 @@ TEST(RsocketDatagram, OneThatIsConnectedHearsItsPeerAlone) {
   }
 }
 
+TEST(RsocketDatagram, OneThatIsConnectedSendsToOthersByName) {
+  const Datagrams one;
+  const Datagrams two;
+  const Datagrams other;
+  ASSERT_EQ(rconnect(one.socket(), raw(two.address()), sizeof(sockaddr_in)), 0);
+  for (int i = 0; i < 3; ++i) {
+    one.send(other, "to another");
+    EXPECT_EQ(other.receive(), "to another");
+    write_all(one.socket(), "to the peer");
+    EXPECT_EQ(two.receive(), "to the peer");
+  }
+}
+
 TEST(RsocketDatagram, WhatWasCutOffIsTold) {
   const Datagrams one;
   const Datagrams two;
