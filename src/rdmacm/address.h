@@ -32,6 +32,10 @@ class Address {
   void set_port(uint16_t port);
   [[nodiscard]] wire::Gid gid() const;
   [[nodiscard]] bool is_wildcard() const;
+  // IPv4 for a mapped one, itself otherwise.
+  [[nodiscard]] Address unmapped() const {
+    return family() == AF_INET6 && gid().is_ipv4() ? of(gid(), port()) : *this;
+  }
   [[nodiscard]] bool is_multicast() const { return gid().is_multicast(); }
   [[nodiscard]] const sockaddr* raw() const { return reinterpret_cast<const sockaddr*>(&any_); }
   void write(sockaddr_storage& to) const {

@@ -18,7 +18,8 @@ using rdmacm::Address;
 [[nodiscard]] std::optional<Address> read_peer(const sockaddr* address, socklen_t length) {
   if (address == nullptr || length < sizeof(sockaddr_in)) return std::nullopt;
   if (address->sa_family == AF_INET6 && length < sizeof(sockaddr_in6)) return std::nullopt;
-  return Address::read(address);
+  const auto read = Address::read(address);
+  return read ? std::optional(read->unmapped()) : std::nullopt;
 }
 
 [[nodiscard]] int outcome_of(int result) { return result < 0 ? -errno : result; }

@@ -43,7 +43,7 @@ int DatagramSocket::source_for(const Address& peer, Address& source) const {
   if (::getsockname(udp_.get(), name, &length) != 0) return errno;
   const auto bound = Address::read(name);
   if (!bound) return EINVAL;
-  source = *bound;
+  source = bound->unmapped();
   if (!bound->is_wildcard()) return 0;
   rdmacm::Route route;
   if (const int error = rdmacm::find_route(std::nullopt, peer, route); error != 0) return error;
@@ -126,7 +126,7 @@ void DatagramSocket::take_udp() {
     if (bytes < 0) return;
     const auto sender = Address::read(name);
     const auto read = read_udp({message.data(), static_cast<size_t>(bytes)});
-    if (sender && read) on_udp(*sender, *read);
+    if (sender && read) on_udp(sender->unmapped(), *read);
   }
 }
 

@@ -67,7 +67,7 @@ std::optional<ReadDatagram> read_datagram(std::span<const uint8_t> message) {
   }
   const auto read = Address::read(reinterpret_cast<const sockaddr*>(&from));
   if (!read) return std::nullopt;
-  return ReadDatagram{.from = *read, .payload = message.subspan(length)};
+  return ReadDatagram{.from = read->unmapped(), .payload = message.subspan(length)};
 }
 
 HeaderBytes udp_header(UdpOp op, uint32_t qpn, const Address& from) {

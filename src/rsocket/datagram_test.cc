@@ -122,6 +122,38 @@ TEST(RsocketDatagram, OneThatIsConnectedSendsToOthersByName) {
   }
 }
 
+TEST(RsocketDatagram, ASocketForIpv6TalksToOneForIpv4) {
+  const int six = ::rsocket(AF_INET6, SOCK_DGRAM, 0);
+  ASSERT_GE(six, 0);
+  const Datagrams four;
+  sockaddr_in6 mapped{};
+  mapped.sin6_family = AF_INET6;
+  mapped.sin6_port = four.address().sin_port;
+  mapped.sin6_addr.s6_addr[10] = mapped.sin6_addr.s6_addr[11] = 0xff;
+  std::memcpy(&mapped.sin6_addr.s6_addr[12], &four.address().sin_addr, 4);
+  // The first by UDP, the others from queue pair to queue pair.
+  for (int i = 0; i < 5; ++i) {
+    ASSERT_EQ(
+        rsendto(six, "there", 5, 0, reinterpret_cast<const sockaddr*>(&mapped), sizeof mapped), 5);
+    ASSERT_EQ(poll_for(four.socket(), POLLIN), POLLIN);
+    std::array<char, 16> text{};
+    sockaddr_in from{};
+    socklen_t length = sizeof from;
+    EXPECT_EQ(rrecvfrom(four.socket(), text.data(), text.size(), 0, raw(from), &length), 5);
+    EXPECT_EQ(from.sin_family, AF_INET);
+    EXPECT_EQ(length, sizeof from);
+    ASSERT_EQ(rsendto(four.socket(), "back", 4, 0, raw(from), length), 4) << std::strerror(errno);
+    ASSERT_EQ(poll_for(six, POLLIN), POLLIN);
+    sockaddr_in6 back{};
+    length = sizeof back;
+    EXPECT_EQ(
+        rrecvfrom(six, text.data(), text.size(), 0, reinterpret_cast<sockaddr*>(&back), &length),
+        4);
+    EXPECT_EQ(std::memcmp(&back, &mapped, sizeof back), 0);
+  }
+  EXPECT_EQ(rclose(six), 0);
+}
+
 TEST(RsocketDatagram, WhatWasCutOffIsTold) {
   const Datagrams one;
   const Datagrams two;
