@@ -5,6 +5,7 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <ctime>
 #include <memory>
@@ -18,6 +19,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include "base/blocked_signals.h"
 #include "base/unique_fd.h"
 #include "device/gid_table.h"
 #include "link/port_counters.h"
@@ -106,9 +108,15 @@ constinit CounterDescriptors counter_descriptors;
   if (fd < 0) return -1;
   // Small enough to be taken in one piece.
   const auto size = static_cast<ssize_t>(content.size());
-  if (::pwrite(fd, content.data(), content.size(), 0) != size) {
+  ssize_t written = 0;
+  {
+    const BlockedSignals blocked{SIGXFSZ};  // ulimit -f
+    written = ::pwrite(fd, content.data(), content.size(), 0);
+  }
+  if (written != size) {
+    const int error = written < 0 ? errno : EIO;
     ::close(fd);
-    return fail_with(EIO);
+    return fail_with(error);
   }
   if (!changes) {
     ::fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL);
@@ -160,6 +168,7 @@ void read_anew(int fd) {
   const auto path = shown_by(fd);
   const auto node = path ? look_up(*path) : std::nullopt;
   if (node && node->counter != nullptr) {
+    const BlockedSignals blocked{SIGXFSZ};
     const UniqueFd memory(open_again(fd, O_WRONLY | O_CLOEXEC));
     const auto size = static_cast<off_t>(node->content.size());
     (void)!::pwrite(memory.get(), node->content.data(), node->content.size(), 0);

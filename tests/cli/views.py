@@ -172,6 +172,12 @@ class Views(unittest.TestCase):
             outside = call(["sh", "-c", script])
             self.assertEqual((inside.stdout, inside.stderr), (outside.stdout, outside.stderr), view)
 
+    def test_a_limit_on_the_size_of_files_ends_no_program(self):
+        for file in ("node_type", "ports/1/counters/port_xmit_data"):
+            done = verbena("run", "--view", "preload", "--", "sh", "-c", f"ulimit -f 0; cat {SYS}/verbena0/{file}; echo $?")
+            self.assertEqual(done.stdout, "1\n")
+            self.assertIn("File too large", done.stderr)
+
     def test_none_shows_nothing(self):
         if os.path.exists(SYS):
             self.skipTest("this host has RDMA devices of its own")
