@@ -72,7 +72,7 @@ using namespace verbena::rspreload;
 
 VERBENA_EXPORT int close(int fd) {
   { const HeldEntry gone = remove(fd); }
-  forget_epoll(fd);
+  if (fd >= 0) forget_epoll(static_cast<unsigned>(fd), static_cast<unsigned>(fd));
   return NEXT(close)(fd);
 }
 

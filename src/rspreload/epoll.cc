@@ -2,8 +2,8 @@
 // The kernel's instance has the kernel's descriptors; the rsockets of one are kept here, and
 // epoll_wait() polls both.
 //
-// Edge-triggered: what was told is told again when the program has used the rsocket since. So it
-// hears at least as often as the kernel would tell it.
+// Edge-triggered: what was told is told again when the program has used the rsocket since. The
+// kernel would also tell of more data before the program has read what it was told of.
 #include "rspreload/epoll.h"
 
 #include <algorithm>
@@ -13,6 +13,7 @@
 #include <climits>
 #include <csignal>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <new>
 #include <span>
@@ -24,6 +25,7 @@
 
 #include "base/c_interface.h"
 #include "base/next_function.h"
+#include "rspreload/epoll_instance.h"
 #include "rspreload/table.h"
 
 namespace verbena::rspreload {
@@ -38,22 +40,19 @@ constexpr uint32_t kAlways = EPOLLERR | EPOLLHUP;
 constexpr uint32_t kPolled =
     EPOLLIN | EPOLLOUT | EPOLLPRI | EPOLLRDHUP | EPOLLRDNORM | EPOLLWRNORM | kAlways;
 
-struct Watched {
-  int fd;
-  const Entry* entry;  // to be compared only: the descriptor may be another's by now
-  epoll_event asked;
-  bool disarmed = false;  // EPOLLONESHOT
-  uint32_t told = 0;      // EPOLLET
-  uint32_t uses = 0;      // when it was told
-};
-
-using Instances = std::map<int, std::vector<Watched>>;
+using Instances = std::map<int, std::shared_ptr<Instance>>;
 
 // Of one process: a child of fork() begins anew, and leaves its parent's alone.
 struct State {
   pid_t owner = ::getpid();
   std::mutex mutex;
   Instances instances;
+
+  [[nodiscard]] Instance& at(int fd) {
+    std::shared_ptr<Instance>& place = instances[fd];
+    if (place == nullptr) place = std::make_shared<Instance>(fd);
+    return *place;
+  }
 };
 constinit std::atomic<State*> state{nullptr};
 
@@ -76,7 +75,8 @@ constinit std::atomic<State*> state{nullptr};
                          const epoll_event* asked) {
   State& all = current_or_new();
   const std::lock_guard lock(all.mutex);
-  std::vector<Watched>& watched = all.instances[instance];
+  Instance& changed = all.at(instance);
+  std::vector<Watched>& watched = changed.watched;
   const auto place = std::ranges::find(watched, fd, &Watched::fd);
   const bool known = place != watched.end() && place->entry == &entry;
   if (operation == EPOLL_CTL_DEL) {
@@ -90,25 +90,53 @@ constinit std::atomic<State*> state{nullptr};
   }
   if (place != watched.end()) watched.erase(place);
   watched.push_back({.fd = fd, .entry = &entry, .asked = *asked});
+  changed.ring();
   return 0;
 }
+
+// A thread in epoll_wait().
+class Waiter {
+ public:
+  explicit Waiter(int fd) : all_(current_or_new()) {
+    const std::lock_guard lock(all_.mutex);
+    (void)all_.at(fd);
+    instance_ = all_.instances[fd];
+    entered_ = instance_->enter();
+  }
+  ~Waiter() {
+    const int error = errno;
+    {
+      const std::lock_guard lock(all_.mutex);
+      instance_->leave(entered_);
+    }
+    instance_.reset();
+    errno = error;
+  }
+  Waiter(const Waiter&) = delete;
+  Waiter& operator=(const Waiter&) = delete;
+
+  [[nodiscard]] std::mutex& mutex() const { return all_.mutex; }
+  [[nodiscard]] std::vector<Watched>& watched() const { return instance_->watched; }
+
+ private:
+  State& all_;
+  std::shared_ptr<Instance> instance_;
+  uint32_t entered_;
+};
 
 // One look at an instance's rsockets, with what they are asked for.
 class Look {
  public:
   // False if there are none.
-  [[nodiscard]] bool gather(int instance) {
+  [[nodiscard]] bool gather(int instance, const Waiter& waiter) {
     asked_.assign(1, {.fd = instance, .events = POLLIN, .revents = 0});
-    State* const all = current();
-    if (all == nullptr) return false;
-    const std::lock_guard lock(all->mutex);
-    const auto found = all->instances.find(instance);
-    if (found == all->instances.end()) return false;
-    std::erase_if(found->second, [&](Watched& one) {
+    const std::lock_guard lock(waiter.mutex());
+    std::erase_if(waiter.watched(), [&](Watched& one) {
       HeldEntry entry = find(one.fd);
       if (entry.get() != one.entry || entry->socket() < 0) return true;
-      const bool quiet = (one.asked.events & EPOLLET) != 0 && one.uses == entry->uses();
-      const uint32_t told = quiet ? one.told : 0;
+      const bool on_edges = (one.asked.events & EPOLLET) != 0 && one.told != 0;
+      if (on_edges) entry->mute();  // before its uses are looked at: used()
+      const uint32_t told = on_edges && one.uses == entry->uses() ? one.told : 0;
       const uint32_t wanted = one.asked.events & kPolled & ~told;
       const bool left_out = one.disarmed || (told & kAlways) != 0;
       asked_.push_back({.fd = left_out ? -1 : entry->socket(),
@@ -124,21 +152,19 @@ class Look {
   [[nodiscard]] int poll(int patience_ms) {
     return rpoll(asked_.data(), asked_.size(), patience_ms);
   }
+  [[nodiscard]] bool has_rsockets() const { return !held_.empty(); }
   [[nodiscard]] bool kernels_are_ready() const { return asked_.front().revents != 0; }
 
   // What the rsockets have; how many.
-  [[nodiscard]] size_t tell(int instance, std::span<epoll_event> to) {
-    State* const all = current();
-    if (all == nullptr) return 0;
-    const std::lock_guard lock(all->mutex);
-    const auto found = all->instances.find(instance);
-    if (found == all->instances.end()) return 0;
+  [[nodiscard]] size_t tell(const Waiter& waiter, std::span<epoll_event> to) {
+    const std::lock_guard lock(waiter.mutex());
+    std::vector<Watched>& watched = waiter.watched();
     size_t told = 0;
     for (size_t i = 0; i < held_.size() && told < to.size(); ++i) {
       const auto ready = static_cast<uint32_t>(static_cast<uint16_t>(asked_[i + 1].revents));
       if (ready == 0) continue;
-      const auto place = std::ranges::find(found->second, fds_[i], &Watched::fd);
-      if (place == found->second.end() || place->entry != held_[i].get()) continue;
+      const auto place = std::ranges::find(watched, fds_[i], &Watched::fd);
+      if (place == watched.end() || place->entry != held_[i].get()) continue;
       to[told++] = {.events = ready, .data = place->asked.data};
       if ((place->asked.events & EPOLLONESHOT) != 0) place->disarmed = true;
       const uint32_t uses = held_[i]->uses();
@@ -154,36 +180,80 @@ class Look {
   std::vector<int> fds_;
 };
 
+// How many of the kernel's are the program's: they come first.
+[[nodiscard]] int without_bell(epoll_event* events, int count) {
+  epoll_event* const end = std::remove_if(events, events + std::max(count, 0), Instance::is_bell);
+  return count < 0 ? count : static_cast<int>(end - events);
+}
+
 [[nodiscard]] int wait_for(int instance, epoll_event* events, int most, int timeout_ms) {
   const auto until = Clock::now() + std::chrono::milliseconds(std::max(timeout_ms, 0));
   for (;;) {
+    const Waiter waiter(instance);
     Look look;
     int patience_ms = timeout_ms;
     if (timeout_ms > 0) {
       const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now());
       patience_ms = static_cast<int>(std::clamp<int64_t>(left.count(), 0, INT_MAX));
     }
-    if (!look.gather(instance)) return NEXT(epoll_wait)(instance, events, most, patience_ms);
-    if (look.poll(patience_ms) < 0) return -1;
-    const std::span<epoll_event> room(events, static_cast<size_t>(most));
-    const auto told = static_cast<int>(look.tell(instance, room));
-    int kernels = 0;
-    if (look.kernels_are_ready() && told < most) {
-      kernels = NEXT(epoll_wait)(instance, events + told, most - told, 0);
-      if (kernels < 0 && told == 0) return kernels;
+    int ready = 0;
+    if (look.gather(instance, waiter)) {
+      if (look.poll(patience_ms) < 0) return -1;
+      ready = static_cast<int>(look.tell(waiter, {events, static_cast<size_t>(most)}));
+      patience_ms = 0;
     }
-    const int ready = told + std::max(kernels, 0);
+    if (!look.has_rsockets() || (look.kernels_are_ready() && ready < most)) {
+      epoll_event* const room = events + ready;
+      const int count = NEXT(epoll_wait)(instance, room, most - ready, patience_ms);
+      const int kernels = without_bell(room, count);
+      if (kernels < 0 && ready == 0) return kernels;
+      ready += std::max(kernels, 0);
+    }
     if (ready != 0 || (timeout_ms >= 0 && Clock::now() >= until)) return ready;
   }
 }
 
+// As epoll_wait() with another mask of signals; nullptr: its own.
+[[nodiscard]] int wait_masked(int instance, epoll_event* events, int most, int timeout_ms,
+                              const sigset_t* mask) {
+  sigset_t before{};
+  if (mask != nullptr) (void)::pthread_sigmask(SIG_SETMASK, mask, &before);
+  const int outcome = epoll_wait(instance, events, most, timeout_ms);
+  if (mask != nullptr) (void)::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return outcome;
+}
+
 }  // namespace
 
-void forget_epoll(int fd) {
+void forget_epoll(unsigned first, unsigned last) {
   State* const all = current();
   if (all == nullptr) return;
+  const int error = errno;
+  const auto is_closed = [&](int fd) {
+    return static_cast<unsigned>(fd) >= first && static_cast<unsigned>(fd) <= last;
+  };
   const std::lock_guard lock(all->mutex);
-  all->instances.erase(fd);
+  std::erase_if(all->instances, [&](const auto& one) { return is_closed(one.first); });
+  for (const auto& [fd, instance] : all->instances) {
+    // Who waits holds the rsockets: they are closed when it looks again.
+    if (std::erase_if(instance->watched, [&](const Watched& one) { return is_closed(one.fd); })) {
+      instance->ring();
+    }
+  }
+  errno = error;
+}
+
+void used(Entry& entry) {
+  if (!entry.count_use()) return;
+  State* const all = current();
+  if (all == nullptr) return;
+  const int error = errno;
+  const std::lock_guard lock(all->mutex);
+  for (const auto& [fd, instance] : all->instances) {
+    const auto place = std::ranges::find(instance->watched, &entry, &Watched::entry);
+    if (place != instance->watched.end()) instance->ring();
+  }
+  errno = error;
 }
 
 }  // namespace verbena::rspreload
@@ -205,9 +275,7 @@ VERBENA_EXPORT int epoll_ctl(int instance, int operation, int fd, epoll_event* e
 }
 
 VERBENA_EXPORT int epoll_wait(int instance, epoll_event* events, int most, int timeout_ms) {
-  if (current() == nullptr || events == nullptr || most <= 0) {
-    return NEXT(epoll_wait)(instance, events, most, timeout_ms);
-  }
+  if (events == nullptr || most <= 0) return NEXT(epoll_wait)(instance, events, most, timeout_ms);
   try {
     return wait_for(instance, events, most, timeout_ms);
   } catch (const std::bad_alloc&) {
@@ -218,10 +286,17 @@ VERBENA_EXPORT int epoll_wait(int instance, epoll_event* events, int most, int t
 
 VERBENA_EXPORT int epoll_pwait(int instance, epoll_event* events, int most, int timeout_ms,
                                const sigset_t* mask) {
-  if (current() == nullptr) return NEXT(epoll_pwait)(instance, events, most, timeout_ms, mask);
-  sigset_t before{};
-  if (mask != nullptr) (void)::pthread_sigmask(SIG_SETMASK, mask, &before);
-  const int outcome = epoll_wait(instance, events, most, timeout_ms);
-  if (mask != nullptr) (void)::pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  return outcome;
+  return wait_masked(instance, events, most, timeout_ms, mask);
+}
+
+VERBENA_EXPORT int epoll_pwait2(int instance, epoll_event* events, int most,
+                                const timespec* timeout, const sigset_t* mask) {
+  int timeout_ms = -1;
+  if (timeout != nullptr) {
+    const auto whole = std::chrono::seconds(std::clamp<time_t>(timeout->tv_sec, 0, INT_MAX)) +
+                       std::chrono::nanoseconds(timeout->tv_nsec);
+    timeout_ms = static_cast<int>(
+        std::min<int64_t>(std::chrono::ceil<std::chrono::milliseconds>(whole).count(), INT_MAX));
+  }
+  return wait_masked(instance, events, most, timeout_ms, mask);
 }

@@ -13,6 +13,7 @@
 #include "base/c_interface.h"
 #include "base/next_function.h"
 #include "rspreload/config.h"
+#include "rspreload/epoll.h"
 #include "rspreload/table.h"
 #include "rspreload/turning.h"
 
@@ -57,8 +58,8 @@ namespace {
     const int made = NEXT(accept4)(fd, address, length, flags);
     return made < 0 ? made : show(made, Kind::kAccepted, -1);
   }
-  listener->use();
   const int made = raccept(listener->socket(), address, length);
+  used(*listener);
   if (made < 0) return made;
   int domain = AF_INET;
   socklen_t domain_length = sizeof domain;
@@ -149,7 +150,10 @@ VERBENA_EXPORT int connect(int fd, const sockaddr* address, socklen_t length) {
 VERBENA_EXPORT int shutdown(int fd, int how) noexcept {
   const HeldEntry entry = find(fd);
   const int socket = carrier(fd, entry);
-  return socket >= 0 ? rshutdown(socket, how) : NEXT(shutdown)(fd, how);
+  if (socket < 0) return NEXT(shutdown)(fd, how);
+  const int outcome = rshutdown(socket, how);
+  used(*entry);
+  return outcome;
 }
 
 VERBENA_EXPORT int getpeername(int fd, sockaddr* address, socklen_t* length) noexcept {

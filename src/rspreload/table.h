@@ -27,9 +27,15 @@ class Entry {
   [[nodiscard]] int socket() const { return socket_.load(std::memory_order_acquire); }
   void drop_socket() { socket_.store(-1, std::memory_order_release); }
   [[nodiscard]] Kind kind() const { return kind_.load(std::memory_order_acquire); }
-  // Counts the calls that moved data, or tried to.
-  [[nodiscard]] uint32_t uses() const { return uses_.load(std::memory_order_relaxed); }
-  void use() { uses_.fetch_add(1, std::memory_order_relaxed); }
+  // Counts the calls that moved data, or tried to; when they are done.
+  [[nodiscard]] uint32_t uses() const { return uses_.load(); }
+  // Whether somebody waits for it, and called mute(). In one order with mute() and uses() there:
+  // one of the two sees the other.
+  [[nodiscard]] bool count_use() {
+    uses_.fetch_add(1);
+    return muted_.load() && muted_.exchange(false);
+  }
+  void mute() { muted_.store(true); }
   void become(Kind kind) { kind_.store(kind, std::memory_order_release); }
   void become_rsocket(int socket) {
     socket_.store(socket, std::memory_order_release);
@@ -50,6 +56,7 @@ class Entry {
   std::atomic<Kind> kind_;
   std::atomic<int> socket_;
   std::atomic<uint32_t> uses_{0};
+  std::atomic<bool> muted_{false};
   std::atomic<uint32_t> holders_{1};
 };
 

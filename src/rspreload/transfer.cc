@@ -12,6 +12,7 @@
 
 #include "base/c_interface.h"
 #include "base/next_function.h"
+#include "rspreload/epoll.h"
 #include "rspreload/table.h"
 #include "rspreload/turning.h"
 
@@ -23,7 +24,10 @@ template <typename Call, typename Otherwise>
 [[nodiscard]] ssize_t carried(int fd, Call call, Otherwise otherwise) {
   const HeldEntry entry = find(fd);
   const int socket = carrier(fd, entry);
-  return socket >= 0 ? call(socket) : otherwise();
+  if (socket < 0) return otherwise();
+  const ssize_t outcome = call(socket);
+  used(*entry);
+  return outcome;
 }
 
 // As sendfile(): from `*offset`, which goes on by what was sent, or from where the file stands.

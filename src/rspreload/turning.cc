@@ -166,7 +166,6 @@ int make_rsocket(int domain, int type) {
 
 int carrier(int fd, const HeldEntry& entry) {
   if (!entry) return -1;
-  entry->use();
   if (entry->kind() == Kind::kConnected || entry->kind() == Kind::kAccepted) {
     const std::lock_guard lock(entry->turning);
     const Kind kind = entry->kind();

@@ -185,6 +185,64 @@ http.server.ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Handler).serve_
 """
 
 
+# Both ends of a connection in one process, and checks of what other threads do while one waits.
+BOTH_ENDS = """
+import select, socket, threading, time
+def pair():
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        made = []
+        thread = threading.Thread(target=lambda: made.append(socket.create_connection(listener.getsockname())))
+        thread.start()
+        passive = listener.accept()[0]
+        thread.join()
+    made[0].settimeout(20)
+    passive.settimeout(20)
+    return made[0], passive
+def while_waiting(epoll, act):
+    got = []
+    thread = threading.Thread(target=lambda: got.extend(epoll.poll(20)))
+    thread.start()
+    time.sleep(0.3)
+    begin = time.monotonic()
+    act()
+    thread.join()
+    assert time.monotonic() - begin < 10, "the thread that waits was not woken"
+    return got
+"""
+EPOLL_THREADS = BOTH_ENDS + """
+epoll = select.epoll()
+for flags in (select.EPOLLIN, select.EPOLLIN | select.EPOLLONESHOT, select.EPOLLIN | select.EPOLLET) * 2:
+    active, passive = pair()
+    number = passive.fileno()
+    active.sendall(b"x")
+    expected = [(number, select.EPOLLIN)]
+    assert while_waiting(epoll, lambda: epoll.register(number, flags)) == expected
+    if flags & select.EPOLLONESHOT:
+        assert while_waiting(epoll, lambda: epoll.modify(number, flags)) == expected
+    if flags & select.EPOLLET:
+        assert while_waiting(epoll, lambda: (passive.recv(1), active.sendall(b"y"))) == expected
+    passive.recv(1)
+    reader = threading.Thread(target=lambda: epoll.poll(20))
+    reader.start()
+    time.sleep(0.3)
+    passive.close()
+    begin = time.monotonic()
+    assert active.recv(1) == b""
+    assert time.monotonic() - begin < 10, "the end was told late"
+    other, end = pair()  # ends what waits
+    epoll.register(end.fileno(), select.EPOLLIN)
+    other.sendall(b"x")
+    reader.join()
+    epoll.unregister(end.fileno())
+print("done")
+"""
+
+
+def run_script(env, script):
+    done = subprocess.run([sys.executable, "-c", script], env=env, capture_output=True, text=True, timeout=pairs.SECONDS)
+    return None if done.stdout == "done\n" else f"exit status {done.returncode}:\n{done.stdout}{done.stderr}"
+
+
 def run_http(env, server_words, at_once=1):
     """curl fetches a file, perhaps several times at once; it must be whole, and have come over the device."""
     port = str(pairs.free_port())
@@ -237,6 +295,7 @@ def add_preloaded(cases, env):
     cases.append(("curl http.server", lambda: run_http(ours, ["-m", "http.server", "--bind", "127.0.0.1"])))
     cases.append(("curl epoll", lambda: run_http(ours, ["-c", WITH_EPOLL], 4)))
     cases.append(("curl children", lambda: run_http(ours, ["-c", WITH_CHILDREN], 3)))
+    cases.append(("epoll threads", lambda: run_script(ours, EPOLL_THREADS)))
     cases.append(("no rsocket at the peer", lambda: run_without_peer(ours)))
     forks = preload(env, "librspreload.so", RDMAV_FORK_SAFE="1")
     for way in ("-T f", "-T s"):
