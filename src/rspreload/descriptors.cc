@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Closing and copying descriptors, and what is said of them with fcntl() and ioctl().
+#include <algorithm>
 #include <array>
 #include <cerrno>
+#include <climits>
 #include <cstdarg>
+#include <cstdio>
 
 #include <fcntl.h>
+#include <linux/close_range.h>
 #include <rdma/rsocket.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -27,6 +31,21 @@ namespace {
   (void)NEXT(close)(made);
   errno = ENOMEM;
   return -1;
+}
+
+// The descriptors are closed, or are about to be.
+void forget_all(unsigned first, unsigned last) {
+  remove_all(first, last);
+  forget_epoll(first, last);
+}
+void forget(int fd) {
+  if (fd >= 0) forget_all(static_cast<unsigned>(fd), static_cast<unsigned>(fd));
+}
+
+// The same, where `made` may have stood for something else, which was closed if there is a copy.
+[[nodiscard]] int put_over(const HeldEntry& entry, int made) {
+  forget(made);
+  return copied(entry, made);
 }
 
 // A connection that waits for its fork goes on as what it is in both copies.
@@ -71,9 +90,28 @@ template <typename Next>
 using namespace verbena::rspreload;
 
 VERBENA_EXPORT int close(int fd) {
-  { const HeldEntry gone = remove(fd); }
-  if (fd >= 0) forget_epoll(static_cast<unsigned>(fd), static_cast<unsigned>(fd));
+  forget(fd);
   return NEXT(close)(fd);
+}
+
+// The C library closes these descriptors by ways of its own.
+VERBENA_EXPORT int fclose(FILE* stream) {
+  const int error = errno;
+  forget(::fileno(stream));
+  errno = error;
+  return NEXT(fclose)(stream);
+}
+
+VERBENA_EXPORT int close_range(unsigned first, unsigned last, int flags) noexcept {
+  constexpr int kKnown = CLOSE_RANGE_CLOEXEC | CLOSE_RANGE_UNSHARE;
+  const bool closes = (flags & CLOSE_RANGE_CLOEXEC) == 0 && (flags & ~kKnown) == 0;
+  if (closes && first <= last) forget_all(first, last);
+  return NEXT(close_range)(first, last, flags);
+}
+
+VERBENA_EXPORT void closefrom(int first) noexcept {
+  forget_all(static_cast<unsigned>(std::max(first, 0)), UINT_MAX);
+  NEXT(closefrom)(first);
 }
 
 VERBENA_EXPORT int dup(int fd) noexcept {
@@ -84,15 +122,13 @@ VERBENA_EXPORT int dup(int fd) noexcept {
 VERBENA_EXPORT int dup2(int fd, int wanted) noexcept {
   if (fd == wanted) return NEXT(dup2)(fd, wanted);
   const HeldEntry entry = find_settled(fd);
-  const HeldEntry replaced = remove(wanted);
-  return copied(entry, NEXT(dup2)(fd, wanted));
+  return put_over(entry, NEXT(dup2)(fd, wanted));
 }
 
 VERBENA_EXPORT int dup3(int fd, int wanted, int flags) noexcept {
   if (fd == wanted) return NEXT(dup3)(fd, wanted, flags);
   const HeldEntry entry = find_settled(fd);
-  const HeldEntry replaced = remove(wanted);
-  return copied(entry, NEXT(dup3)(fd, wanted, flags));
+  return put_over(entry, NEXT(dup3)(fd, wanted, flags));
 }
 
 #define ARGUMENT_AFTER(last)                     \

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rspreload/table.h"
 
+#include <algorithm>
 #include <array>
+#include <cerrno>
 #include <new>
 
 #include <pthread.h>
@@ -73,8 +75,10 @@ void begin_anew() {
 
 HeldEntry::~HeldEntry() {
   if (entry_ == nullptr || !entry_->drop()) return;
+  const int error = errno;
   if (entry_->socket() >= 0) (void)rclose(entry_->socket());
   delete entry_;
+  errno = error;
 }
 
 HeldEntry find(int fd) {
@@ -102,6 +106,15 @@ HeldEntry remove(int fd) {
   if (!is_owner()) return {};
   const std::lock_guard lock(lock_of(fd));
   return HeldEntry(place->exchange(nullptr, std::memory_order_acq_rel));
+}
+
+void remove_all(unsigned first, unsigned last) {
+  for (size_t page = first / kPerPage; page < kPages && page * kPerPage <= last; ++page) {
+    if (pages[page].load(std::memory_order_acquire) == nullptr) continue;
+    const size_t begin = std::max<size_t>(first, page * kPerPage);
+    const size_t end = std::min<size_t>(size_t{last} + 1, (page + 1) * kPerPage);
+    for (size_t fd = begin; fd < end; ++fd) (void)remove(static_cast<int>(fd));
+  }
 }
 
 }  // namespace verbena::rspreload

@@ -60,7 +60,8 @@ class Entry {
   std::atomic<uint32_t> holders_{1};
 };
 
-// An entry that stays while this does; the last one to hold it closes the rsocket.
+// An entry that stays while this does; the last one to hold it closes the rsocket. Leaves errno
+// alone.
 class HeldEntry {
  public:
   HeldEntry() = default;
@@ -88,5 +89,7 @@ class HeldEntry {
 // Takes over the caller's hold. False if there is no room; the hold stays the caller's then.
 [[nodiscard]] bool insert(int fd, Entry* entry);
 [[nodiscard]] HeldEntry remove(int fd);
+// Of all these descriptors; `last` included.
+void remove_all(unsigned first, unsigned last);
 
 }  // namespace verbena::rspreload

@@ -187,7 +187,7 @@ http.server.ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Handler).serve_
 
 # Both ends of a connection in one process, and checks of what other threads do while one waits.
 BOTH_ENDS = """
-import select, socket, threading, time
+import ctypes, os, select, socket, threading, time
 def pair():
     with socket.create_server(("127.0.0.1", 0)) as listener:
         made = []
@@ -234,6 +234,32 @@ for flags in (select.EPOLLIN, select.EPOLLIN | select.EPOLLONESHOT, select.EPOLL
     other.sendall(b"x")
     reader.join()
     epoll.unregister(end.fileno())
+print("done")
+"""
+DESCRIPTORS = BOTH_ENDS + """
+libc = ctypes.CDLL(None, use_errno=True)
+libc.fdopen.restype = ctypes.c_void_p
+active, passive = pair()
+try:
+    os.dup2(9999, active.fileno())
+    assert False, "no such descriptor"
+except OSError as error:
+    assert error.errno == 9, error
+active.sendall(b"still here")
+assert passive.recv(20) == b"still here"
+copy = os.dup(active.fileno())
+active.close()
+os.write(copy, b"copied")
+assert passive.recv(20) == b"copied"
+os.close(copy)
+assert passive.recv(20) == b""
+ways = (lambda number: libc.fclose(ctypes.c_void_p(libc.fdopen(number, b"r"))),
+        lambda number: libc.close_range(number, number, 0),
+        lambda number: os.close(os.dup2(os.open("/dev/null", os.O_RDWR), number)))
+for close in ways:
+    active, passive = pair()
+    close(active.detach())
+    assert passive.recv(20) == b"", "the end was not told"
 print("done")
 """
 
@@ -296,6 +322,7 @@ def add_preloaded(cases, env):
     cases.append(("curl epoll", lambda: run_http(ours, ["-c", WITH_EPOLL], 4)))
     cases.append(("curl children", lambda: run_http(ours, ["-c", WITH_CHILDREN], 3)))
     cases.append(("epoll threads", lambda: run_script(ours, EPOLL_THREADS)))
+    cases.append(("descriptors", lambda: run_script(ours, DESCRIPTORS)))
     cases.append(("no rsocket at the peer", lambda: run_without_peer(ours)))
     forks = preload(env, "librspreload.so", RDMAV_FORK_SAFE="1")
     for way in ("-T f", "-T s"):
