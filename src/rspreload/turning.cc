@@ -129,6 +129,28 @@ class Blocking {
   return made;
 }
 
+// An rsocket that was refused cannot be connected any more, but the kernel's socket can: a program
+// may try again. Leaves errno alone.
+void renew(int fd, Entry& entry) {
+  const int error = errno;
+  const auto kernels = [&](int name) {
+    int value = 0;
+    socklen_t length = sizeof value;
+    (void)NEXT(getsockopt)(fd, SOL_SOCKET, name, &value, &length);
+    return value;
+  };
+  const int made = make_rsocket(kernels(SO_DOMAIN), kernels(SO_TYPE));
+  if (made >= 0) {
+    (void)rclose(entry.socket());  // has the address
+    copy_options(fd, made);
+    if (entry.bound_length != 0) {
+      (void)rbind(made, reinterpret_cast<const sockaddr*>(&entry.bound), entry.bound_length);
+    }
+    entry.become_rsocket(made);
+  }
+  errno = error;
+}
+
 void say_once(const sockaddr* address, int error) {
   static std::atomic<bool> said = false;
   if (config().quiet || said.exchange(true)) return;
@@ -191,7 +213,10 @@ int connect_by_tcp(int fd, Entry& entry, const sockaddr* address, socklen_t leng
     (void)NEXT(bind)(fd, reinterpret_cast<const sockaddr*>(&entry.bound), entry.bound_length);
   }
   const int outcome = NEXT(connect)(fd, address, length);
-  if (outcome != 0 && errno != EINPROGRESS) return outcome;
+  if (outcome != 0 && errno != EINPROGRESS) {
+    renew(fd, entry);
+    return outcome;
+  }
   const int socket = entry.socket();
   entry.become(Kind::kKernels);
   entry.drop_socket();

@@ -263,6 +263,25 @@ for close in ways:
 print("done")
 """
 
+# Refused, as nobody listens yet, a socket can be connected later.
+TRY_AGAIN = """
+import socket, threading
+listener = socket.socket()
+listener.bind(("127.0.0.1", 0))
+client = socket.socket()
+for _ in range(3):
+    assert client.connect_ex(listener.getsockname()) == 111
+listener.listen()
+thread = threading.Thread(target=lambda: client.connect(listener.getsockname()))
+thread.start()
+listener.settimeout(20)
+accepted = listener.accept()[0]
+thread.join()
+client.sendall(b"hello")
+assert accepted.recv(20) == b"hello"
+print("done")
+"""
+
 
 def run_script(env, script):
     done = subprocess.run([sys.executable, "-c", script], env=env, capture_output=True, text=True, timeout=pairs.SECONDS)
@@ -323,6 +342,7 @@ def add_preloaded(cases, env):
     cases.append(("curl children", lambda: run_http(ours, ["-c", WITH_CHILDREN], 3)))
     cases.append(("epoll threads", lambda: run_script(ours, EPOLL_THREADS)))
     cases.append(("descriptors", lambda: run_script(ours, DESCRIPTORS)))
+    cases.append(("try again", lambda: run_script(ours, TRY_AGAIN)))
     cases.append(("no rsocket at the peer", lambda: run_without_peer(ours)))
     forks = preload(env, "librspreload.so", RDMAV_FORK_SAFE="1")
     for way in ("-T f", "-T s"):
