@@ -163,10 +163,17 @@ template <typename Kind>
   return 0;
 }
 
+// There are no errors queued for a socket, nor data out of band: 0 or a negative error number.
+[[nodiscard]] int check_source(int flags) {
+  if ((flags & MSG_ERRQUEUE) != 0) return -EAGAIN;
+  return (flags & MSG_OOB) != 0 ? -EINVAL : 0;
+}
+
 [[nodiscard]] ssize_t receive_into(int number, const iovec* pieces, size_t count, int flags,
                                    sockaddr* from = nullptr, socklen_t* length = nullptr) {
   return on(number, [&](Socket& socket) -> ssize_t {
     if (const int error = check(pieces, count, EINVAL); error != 0) return error;
+    if (const int error = check_source(flags); error != 0) return error;
     Pieces into(pieces, count);
     return socket.receive(into, flags, from, length);
   });
@@ -239,7 +246,8 @@ VERBENA_EXPORT ssize_t rrecvmsg(int number, msghdr* message, int flags) {
   auto* const from = static_cast<sockaddr*>(message->msg_name);
   socklen_t* const from_length = from != nullptr ? &message->msg_namelen : nullptr;
   return on(number, [&](Socket& socket) -> ssize_t {
-    const int error = check(message->msg_iov, message->msg_iovlen, EMSGSIZE);
+    int error = check(message->msg_iov, message->msg_iovlen, EMSGSIZE);
+    if (error == 0) error = check_source(flags);
     if (error != 0) return error;
     Pieces into(message->msg_iov, message->msg_iovlen);
     const auto room = static_cast<ssize_t>(into.left());

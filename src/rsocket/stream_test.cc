@@ -119,6 +119,21 @@ TEST(RsocketStream, PeekLeavesItAndWaitAllWaits) {
   later.join();
 }
 
+TEST(RsocketStream, DataAreNeitherErrorsNorOutOfBand) {
+  const Streams pair;
+  write_all(pair.active, "data");
+  ASSERT_EQ(poll_for(pair.passive, POLLIN), POLLIN);
+  std::array<char, 16> room{};
+  iovec piece{room.data(), room.size()};
+  msghdr message{};
+  message.msg_iov = &piece;
+  message.msg_iovlen = 1;
+  EXPECT_FAILS(rrecvmsg(pair.passive, &message, MSG_ERRQUEUE), EAGAIN);
+  EXPECT_FAILS(rrecv(pair.passive, room.data(), room.size(), MSG_ERRQUEUE), EAGAIN);
+  EXPECT_FAILS(rrecv(pair.passive, room.data(), room.size(), MSG_OOB), EINVAL);
+  EXPECT_EQ(read_some(pair.passive), "data");
+}
+
 TEST(RsocketStream, DoesNotWaitWhenToldNotTo) {
   const Streams pair;
   char byte = 0;
