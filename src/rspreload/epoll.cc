@@ -161,14 +161,19 @@ class Look {
     std::vector<Watched>& watched = waiter.watched();
     size_t told = 0;
     for (size_t i = 0; i < held_.size() && told < to.size(); ++i) {
-      const auto ready = static_cast<uint32_t>(static_cast<uint16_t>(asked_[i + 1].revents));
+      auto ready = static_cast<uint32_t>(static_cast<uint16_t>(asked_[i + 1].revents));
       if (ready == 0) continue;
       const auto place = std::ranges::find(watched, fds_[i], &Watched::fd);
       if (place == watched.end() || place->entry != held_[i].get()) continue;
+      // Another thread that saw the same may have told it.
+      if (place->disarmed) continue;
+      const uint32_t uses = held_[i]->uses();
+      const uint32_t told_before = place->uses == uses ? place->told : 0;
+      if ((place->asked.events & EPOLLET) != 0) ready &= ~told_before;
+      if (ready == 0) continue;
       to[told++] = {.events = ready, .data = place->asked.data};
       if ((place->asked.events & EPOLLONESHOT) != 0) place->disarmed = true;
-      const uint32_t uses = held_[i]->uses();
-      place->told = place->uses == uses ? place->told | ready : ready;
+      place->told = told_before | ready;
       place->uses = uses;
     }
     return told;

@@ -234,6 +234,25 @@ for flags in (select.EPOLLIN, select.EPOLLIN | select.EPOLLONESHOT, select.EPOLL
     other.sendall(b"x")
     reader.join()
     epoll.unregister(end.fileno())
+# Of several threads that wait, one is told.
+for _ in range(10):
+    (active, passive), (other, end) = pair(), pair()
+    number = passive.fileno()
+    epoll.register(number, select.EPOLLIN | select.EPOLLONESHOT)
+    got = []
+    threads = [threading.Thread(target=lambda: got.extend(epoll.poll(20))) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    time.sleep(0.1)
+    active.sendall(b"x")
+    time.sleep(0.1)
+    other.sendall(b"x")
+    epoll.register(end.fileno(), select.EPOLLIN)  # ends what waits
+    for thread in threads:
+        thread.join()
+    assert [one for one, _ in got].count(number) == 1, got
+    for one in (active, passive, other, end):
+        one.close()
 print("done")
 """
 DESCRIPTORS = BOTH_ENDS + """
