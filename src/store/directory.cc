@@ -9,10 +9,8 @@
 #include <thread>
 
 #include <fmt/format.h>
-#include <sys/random.h>
 #include <sys/statvfs.h>
 
-#include "base/check.h"
 #include "medium/balance_backend.h"
 #include "medium/nvdimm_backend.h"
 #include "medium/staged_backend.h"
@@ -24,15 +22,6 @@ namespace verbena::store {
 namespace {
 
 namespace fs = std::filesystem;
-
-class KernelRandom final : public RandomSource {
- public:
-  uint64_t next() override {
-    uint64_t value = 0;
-    VERBENA_CHECK(getrandom(&value, sizeof value, 0) == sizeof value);
-    return value;
-  }
-};
 
 // How many blocks a medium may have: what it was given, or what the disk has room for.
 uint32_t capacity_of(const std::string& folder, const DirectoryOptions& options, size_t media,
@@ -151,8 +140,7 @@ Result<DirectoryStore> DirectoryStore::create(const std::vector<std::string>& fo
   if (!backend) return fail(backend.error());
   Options store = options.store;
   store.media = static_cast<uint32_t>(folders.size());
-  KernelRandom random;
-  auto opened = Store::create(std::move(*backend), store, random);
+  auto opened = Store::create(std::move(*backend), store);
   if (!opened) return fail(opened.error());
   made.parts_->store = std::move(*opened);
   return made;

@@ -13,8 +13,8 @@
 #include <unistd.h>
 
 #include "base/unique_fd.h"
-#include "store/log_reader.h"
 #include "store/record.h"
+#include "store/roots.h"
 
 namespace verbena::store {
 namespace {

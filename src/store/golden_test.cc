@@ -25,12 +25,14 @@ namespace {
 
 using Chunk = std::array<uint8_t, kChunkBytes>;
 
-constexpr const char* kFolder = "tests/golden/store/v1/";
+constexpr const char* kFolder = "tests/golden/store/v2/";
 constexpr const char* kDocument = "docs/store-format.md";
 
 constexpr uint32_t kTag = 0x5eedf00d;
 constexpr uint64_t kNow = 1'700'000'000'000'000'000;  // 14 November 2023, 22:13:20
-constexpr uint64_t kFirstTxn = (uint64_t{1} << kEpochShift) + 1;
+constexpr uint64_t kMark = uint64_t{1} << kEpochShift | 0x2bad5eed;
+constexpr uint64_t kNextMark = uint64_t{2} << kEpochShift | 0x7ea5e771;
+constexpr uint64_t kFirstTxn = kMark + 1;
 
 Chunk golden(const std::string& name) {
   Chunk chunk{};
@@ -106,7 +108,7 @@ TEST(GoldenStore, LogChunk) {
                    .runs = {{.index = 0, .chunk = 4096, .count = 1, .birth = {1, 0, kFirstTxn}}}},
          CommitRecord{.txn = kFirstTxn, .watermark = 0, .time_ns = kNow}},
         {.id = static_cast<uint64_t>(id),
-         .birth = {0, 1, uint64_t{1} << kEpochShift},
+         .birth = {0, 1, kMark},
          .store = kTag,
          .length = 0,
          .flags = kFlagLog});
@@ -115,16 +117,19 @@ TEST(GoldenStore, LogChunk) {
 
 TEST(GoldenStore, Superblock) {
   const Superblock superblock{
-      .version = 1,
+      .version = 2,
       .store = kTag,
       .chunks_per_block = 2048,
       .media = 1,
       .generation = 2,
-      .epoch = 1,
+      .mark = kMark,
+      .previous = 0,
       .created_ns = kNow,
       .replay_from = 1,
+      .durable = 1,
+      .end = 2,
       .checkpoint = {},
-      .log = {{.block_a = 0, .block_b = 1, .first = 1, .count = 32, .sequence = 1, .epoch = 1}}};
+      .log = {{.block_a = 0, .block_b = 1, .first = 1, .count = 32, .sequence = 1, .txn = kMark}}};
   expect_superblock("superblock-a", superblock, 0);
   expect_superblock("superblock-b", superblock, 2048);
 }
@@ -143,11 +148,7 @@ TEST(GoldenStore, EveryRecord) {
        CloneRecord{.from = 3, .from_index = 0, .to = 2, .to_index = 5, .count = 2, .size = 28336},
        RenameRecord{.number = 2, .name = "copy"}, DeleteRecord{.number = 3},
        CommitRecord{.txn = kFirstTxn + 2, .watermark = 41, .time_ns = kNow + 1}},
-      {.id = 50,
-       .birth = {0, 42, uint64_t{2} << kEpochShift},
-       .store = kTag,
-       .length = 0,
-       .flags = kFlagLog});
+      {.id = 50, .birth = {0, 42, kNextMark}, .store = kTag, .length = 0, .flags = kFlagLog});
 }
 
 TEST(GoldenStore, CheckpointChunk) {
@@ -159,32 +160,33 @@ TEST(GoldenStore, CheckpointChunk) {
        MapRecord{.number = 1,
                  .size = 13,
                  .runs = {{.index = 0, .chunk = 4096, .count = 1, .birth = {1, 0, kFirstTxn}}}}},
-      {.id = 33,
-       .birth = {0, 0, uint64_t{2} << kEpochShift},
-       .store = kTag,
-       .length = 0,
-       .flags = kFlagCheckpoint});
+      {.id = 33, .birth = {0, 0, kNextMark}, .store = kTag, .length = 0, .flags = kFlagCheckpoint});
 }
 
 TEST(GoldenStore, FullSuperblock) {
-  Superblock superblock{.version = 1,
+  Superblock superblock{.version = 2,
                         .store = kTag,
                         .chunks_per_block = 16,
                         .media = 4,
                         .generation = 1000,
-                        .epoch = kMaxEpoch,
+                        .mark = ~uint64_t{0},
+                        .previous = kNextMark,
                         .created_ns = kNow,
                         .replay_from = 5000,
+                        .durable = 5002,
+                        .end = 0,
                         .checkpoint = {},
                         .log = {}};
   for (uint32_t i = 0; i < kMaxExtents; ++i) {
     auto& to = i < 100 ? superblock.checkpoint : superblock.log;
-    to.push_back({.block_a = 2 * i + 2,
-                  .block_b = 2 * i + 3,
-                  .first = 0,
-                  .count = 16,
-                  .sequence = i < 100 ? 16 * i : 5000 + 16 * (i - 100),
-                  .epoch = kMaxEpoch - static_cast<uint32_t>(kMaxExtents) + i});
+    to.push_back(
+        {.block_a = 2 * i + 2,
+         .block_b = 2 * i + 3,
+         .first = 0,
+         .count = 16,
+         .sequence = i < 100 ? 16 * i : 5000 + 16 * (i - 100),
+         .txn = uint64_t{kMaxEpoch - static_cast<uint32_t>(kMaxExtents) + i} << kEpochShift |
+                (i + 1)});
   }
   expect_superblock("superblock-full", superblock, 16);
 }
@@ -197,7 +199,7 @@ TEST(GoldenStore, PlainChunkOfDocument000) {
 }
 
 TEST(GoldenStore, UnknownVersion) {
-  const auto decoded = decode_superblock(golden("superblock-version-2"));
+  const auto decoded = decode_superblock(golden("superblock-version-1"));
   ASSERT_FALSE(decoded);
   EXPECT_EQ(decoded.error(), SuperblockFault::kVersion);
 }
@@ -209,7 +211,7 @@ TEST(GoldenStore, NoChunkIsForgotten) {
   }
   EXPECT_EQ(names, (std::set<std::string>{"data", "log-a", "log-b", "superblock-a", "superblock-b",
                                           "log-every-record", "checkpoint", "superblock-full",
-                                          "plain", "superblock-version-2", "whole-store"}));
+                                          "plain", "superblock-version-1", "whole-store"}));
 }
 
 // A line of an example is an offset, two spaces, bytes with a space between them, and behind two

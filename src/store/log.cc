@@ -48,28 +48,40 @@ std::unique_ptr<Log::Hold> Log::hold() {
   return hold;
 }
 
-Result<void> Log::write_root(const Superblock& root) {
-  const std::span<uint8_t, kChunkBytes> a(log_space_.superblock_a(), kChunkBytes);
-  const std::span<uint8_t, kChunkBytes> b(log_space_.superblock_b(), kChunkBytes);
-  encode(root, 0, a);
-  persist_.flush(PersistPoint::kSuperA, a.data(), a.size());
-  if (const auto done = persist_.fence(PersistPoint::kSuperFenceA); !done) return done;
-  encode(root, root.chunks_per_block, b);
-  persist_.flush(PersistPoint::kSuperB, b.data(), b.size());
-  return persist_.fence(PersistPoint::kSuperFenceB);
+void Log::write_copy(const Superblock& root, bool copy_b) {
+  const std::span<uint8_t, kChunkBytes> chunk(
+      copy_b ? log_space_.superblock_b() : log_space_.superblock_a(), kChunkBytes);
+  encode(root, copy_b ? root.chunks_per_block : 0, chunk);
+  persist_.flush(copy_b ? PersistPoint::kSuperB : PersistPoint::kSuperA, chunk.data(),
+                 chunk.size());
 }
 
-Result<void> Log::start_with_checkpoint(uint64_t checkpoint_bytes,
+Result<void> Log::write_root(const Superblock& root, Order order) {
+  write_copy(root, order == Order::kBThenA);
+  if (const auto done = persist_.fence(PersistPoint::kSuperFirstFence); !done) return done;
+  write_copy(root, order == Order::kAThenB);
+  return persist_.fence(PersistPoint::kSuperSecondFence);
+}
+
+void Log::begin_opening(uint64_t mark) {
+  root_.previous = root_.mark;
+  root_.mark = mark;
+  root_.end = 0;
+}
+
+Result<void> Log::start_with_checkpoint(uint64_t mark, uint64_t checkpoint_bytes,
                                         const std::function<void(RecordStream&)>& emit) {
-  ++root_.epoch;
-  return checkpoint(checkpoint_bytes, emit);
+  begin_opening(mark);
+  opening_ = true;
+  auto done = checkpoint(checkpoint_bytes, emit);
+  opening_ = false;
+  return done;
 }
 
-Result<void> Log::start() {
+Result<void> Log::start(uint64_t mark) {
   const std::scoped_lock lock(mutex_);
+  begin_opening(mark);
   Superblock root = root_;
-  ++root.epoch;
-  ++root.generation;
   for (Extent& extent : root.log) {
     const uint64_t keep =
         extent.sequence >= next_ ? 0 : std::min<uint64_t>(extent.count, next_ - extent.sequence);
@@ -81,17 +93,21 @@ Result<void> Log::start() {
     extent.count = static_cast<uint16_t>(keep);
   }
   std::erase_if(root.log, [](const Extent& extent) { return extent.count == 0; });
-  root_ = std::move(root);
-  const auto extended = extend();
   // Without room the first append asks for a checkpoint.
-  return !extended && extended.error().code == Code::kLogFull ? write_root(root_) : extended;
+  if (const auto added = add_extent(root); !added && added.error().code != Code::kLogFull) {
+    return added;
+  }
+  ++root.generation;
+  if (const auto done = write_root(root, Order::kBThenA); !done) return done;
+  root_ = std::move(root);
+  return {};
 }
 
-uint64_t Log::slots_left() const {
-  if (root_.log.empty()) return 0;
-  const Extent& last = root_.log.back();
+uint64_t Log::slots_left(const Superblock& root) const {
+  if (root.log.empty()) return 0;
+  const Extent& last = root.log.back();
   const uint64_t end = last.sequence + last.count;
-  return end > next_ && last.epoch == root_.epoch ? end - next_ : 0;
+  return end > next_ && last.txn == root.mark ? end - next_ : 0;
 }
 
 const Extent& Log::extent_of(uint64_t sequence) const {
@@ -100,21 +116,28 @@ const Extent& Log::extent_of(uint64_t sequence) const {
   return *std::prev(after);
 }
 
-// Adds an extent, and makes the superblocks name it before it is used.
-Result<void> Log::extend() {
+// An extent for more of the log; kLogFull if there is no room for one.
+Result<void> Log::add_extent(Superblock& root) {
   const Error full{Code::kLogFull, "the log is full", {}};
-  if (root_.log.size() + root_.checkpoint.size() >= kMaxExtents) return fail(full);
+  if (root.log.size() + root.checkpoint.size() >= kMaxExtents) return fail(full);
   const uint64_t kept = kept_for(reserve_);
   const uint64_t spare = log_space_.free_chunks() > kept ? log_space_.free_chunks() - kept : 0;
   const uint64_t want = std::min<uint64_t>(
       {spare, std::max<uint64_t>(kFirstExtent, length() / 2), log_space_.chunks_per_pair()});
-  Superblock root = root_;
   root.log.reserve(root.log.size() + 1);  // what can fail for want of memory comes first
   auto extent = want == 0 ? std::nullopt : log_space_.allocate(static_cast<uint32_t>(want));
   if (!extent) return fail(full);
-  extent->sequence = next_ + slots_left();
-  extent->epoch = root.epoch;
+  extent->sequence = next_ + slots_left(root);
+  extent->txn = root.mark;
   root.log.push_back(*extent);
+  return {};
+}
+
+// One more, which the superblocks name before it is used.
+Result<void> Log::extend() {
+  Superblock root = root_;
+  if (const auto added = add_extent(root); !added) return added;
+  root.durable = durable_;
   ++root.generation;
   if (const auto done = write_root(root); !done) return done;
   root_ = std::move(root);
@@ -177,7 +200,7 @@ void Log::full() {
   const Extent& extent = extent_of(next_);
   const auto i = static_cast<uint32_t>(next_ - extent.sequence);
   ChunkHead head;
-  head.birth = {0, next_, uint64_t{root_.epoch} << kEpochShift};
+  head.birth = {0, next_, root_.mark};
   head.store = root_.store;
   head.flags = kFlagLog;
   write_both(log_space_.slot_a(extent, i), log_space_.slot_b(extent, i), data(), used(), head);
@@ -227,16 +250,24 @@ Result<void> Log::flush_locked(std::unique_lock<std::mutex>& lock) {
   return {};
 }
 
-Result<void> Log::mark_clean(uint64_t time_ns) {
-  if (const auto done = flush(); !done) return done;
+// The last of the log and one superblock become durable together. That one may be without the
+// others then: it counts when the other superblock says the same.
+Result<void> Log::close() {
   const std::scoped_lock flushing(flushing_);
-  std::unique_lock lock(mutex_);
-  if (slots_left() < 2) {
-    if (const auto more = extend(); !more) return more;
-  }
-  RecordStream::commit({0, durable_, time_ns});
-  watermark_ = durable_;
-  return flush_locked(lock);
+  const std::scoped_lock lock(mutex_);
+  if (used() > 0) full();
+  flush_sealed(durable_ + 1, next_);
+  Superblock root = root_;
+  root.durable = durable_;
+  root.end = next_;
+  ++root.generation;
+  write_copy(root, false);
+  if (const auto done = persist_.fence(PersistPoint::kCloseFirstFence); !done) return done;
+  durable_ = next_ - 1;
+  write_copy(root, true);
+  if (const auto done = persist_.fence(PersistPoint::kCloseSecondFence); !done) return done;
+  root_ = std::move(root);
+  return {};
 }
 
 // A checkpoint's chunks, as they come, into extents of their own.
@@ -270,12 +301,12 @@ class Log::CheckpointStream final : public RecordStream {
         return;
       }
       extent->sequence = sequence_;
-      extent->epoch = log_.root_.epoch;
+      extent->txn = log_.root_.mark;
       extents_.push_back(*extent);
       filled_ = 0;
     }
     ChunkHead head;
-    head.birth = {0, sequence_++, uint64_t{log_.root_.epoch} << kEpochShift};
+    head.birth = {0, sequence_++, log_.root_.mark};
     head.store = log_.root_.store;
     head.flags = kFlagCheckpoint;
     write_both(log_.log_space_.slot_a(extents_.back(), filled_),
@@ -335,10 +366,12 @@ Result<void> Log::checkpoint(uint64_t checkpoint_bytes,
     rest.first = static_cast<uint16_t>(rest.first + over);
     rest.count = static_cast<uint16_t>(rest.count - over);
     rest.sequence += over;
-    (rest.epoch == root.epoch ? root.log : released).push_back(rest);
+    (rest.txn == root.mark ? root.log : released).push_back(rest);
   }
+  root.durable = next_ - 1;
   ++root.generation;
-  if (const auto done = write_root(root); !done) return done;  // read-only from here on
+  const Order order = opening_ ? Order::kBThenA : Order::kAThenB;
+  if (const auto done = write_root(root, order); !done) return done;  // read-only from here on
   root_ = std::move(root);
   for (const Extent& extent : released) log_space_.release(extent);
   reset();

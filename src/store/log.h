@@ -28,11 +28,11 @@ class Log final : private RecordStream {
   // it.
   Log(Space& space, Persist& persist, LogSpace log_space, Superblock root, uint64_t next);
 
-  // Before the first append: a new epoch, in both superblocks. What the superblock names behind
-  // next - 1 is dropped.
-  [[nodiscard]] Result<void> start();
+  // Before the first append: the mark of a new opening, in both superblocks. What the superblock
+  // names behind next - 1 is dropped.
+  [[nodiscard]] Result<void> start(uint64_t mark);
   // The same with a checkpoint: where the log ends within a chunk, or a copy of it is damaged.
-  [[nodiscard]] Result<void> start_with_checkpoint(uint64_t checkpoint_bytes,
+  [[nodiscard]] Result<void> start_with_checkpoint(uint64_t mark, uint64_t checkpoint_bytes,
                                                    const std::function<void(RecordStream&)>& emit);
 
   // Reserves space for the index to grow to `checkpoint_bytes`: a checkpoint must always be
@@ -57,8 +57,8 @@ class Log final : private RecordStream {
 
   // All that was appended is durable, and what it freed is on its way.
   [[nodiscard]] Result<void> flush();
-  // One more chunk, which says that all before it is durable: for closing in order.
-  [[nodiscard]] Result<void> mark_clean(uint64_t time_ns);
+  // All that was appended is durable, and the superblocks say where the log ends.
+  [[nodiscard]] Result<void> close();
 
   // Writes the index anew, which emit() puts into the stream. Nothing else goes on meanwhile.
   [[nodiscard]] Result<void> checkpoint(uint64_t checkpoint_bytes,
@@ -76,7 +76,6 @@ class Log final : private RecordStream {
   };
   [[nodiscard]] std::unique_ptr<Hold> hold();
 
-  [[nodiscard]] uint32_t epoch() const { return root_.epoch; }
   [[nodiscard]] Superblock root() const;
 
  private:
@@ -84,8 +83,13 @@ class Log final : private RecordStream {
   void full() override;  // seals the open chunk
   [[nodiscard]] Result<void> provide_locked(uint64_t checkpoint_bytes);
   [[nodiscard]] Result<void> extend();
-  [[nodiscard]] Result<void> write_root(const Superblock& root);
-  [[nodiscard]] uint64_t slots_left() const;
+  [[nodiscard]] Result<void> add_extent(Superblock& root);
+  enum class Order : uint8_t { kAThenB, kBThenA };
+  [[nodiscard]] Result<void> write_root(const Superblock& root, Order order = Order::kAThenB);
+  void write_copy(const Superblock& root, bool copy_b);
+  void begin_opening(uint64_t mark);
+  [[nodiscard]] uint64_t slots_left(const Superblock& root) const;
+  [[nodiscard]] uint64_t slots_left() const { return slots_left(root_); }
   [[nodiscard]] const Extent& extent_of(uint64_t sequence) const;
   void flush_sealed(uint64_t first, uint64_t end);
   [[nodiscard]] Result<void> flush_locked(std::unique_lock<std::mutex>& lock);
@@ -103,6 +107,7 @@ class Log final : private RecordStream {
   uint64_t durable_;                           // of the last durable chunk
   uint64_t watermark_ = 0;                     // highest in the records so far
   uint64_t reserve_ = 0;                       // chunks of the next checkpoint, at most
+  bool opening_ = false;                       // the next superblock is the first of this opening
   std::atomic<bool> wants_checkpoint_{false};  // a hint; pairs with nothing
 };
 

@@ -2,6 +2,7 @@
 #include "store/log_reader.h"
 
 #include <algorithm>
+#include <cstring>
 #include <variant>
 
 #include <fmt/format.h>
@@ -14,30 +15,54 @@ std::span<const uint8_t> LogChunk::records() const {
   return {good, std::min<size_t>(head_of(good).length, kDataBytes)};
 }
 
+namespace {
+
+enum class CopyState : uint8_t { kNone, kGood, kForeign };
+
+CopyState state_of(const uint8_t* bytes, uint64_t chunk, const Superblock& root,
+                   const Extent& extent, uint64_t sequence, uint16_t flag) {
+  if (bytes == nullptr) return CopyState::kNone;
+  // First what costs little: most of the room behind the end of the log is not ours.
+  const ChunkHead head = head_of(bytes);
+  const bool own = head.birth.txn == extent.txn;
+  if (head.id != chunk || head.birth.owner != 0 || head.store != root.store || head.flags != flag ||
+      (own ? head.birth.index != sequence : epoch_of(head.birth.txn) < epoch_of(extent.txn)) ||
+      examine(std::span<const uint8_t, kChunkBytes>(bytes, kChunkBytes)) != ChunkVerdict::kGood) {
+    return CopyState::kNone;
+  }
+  return own ? CopyState::kGood : CopyState::kForeign;
+}
+
+// But for id and crc32.
+bool same_copies(const uint8_t* a, const uint8_t* b) {
+  constexpr size_t kBehindId = kDataBytes + 8;
+  return std::memcmp(a, b, kDataBytes) == 0 &&
+         std::memcmp(a + kBehindId, b + kBehindId, kChunkBytes - 4 - kBehindId) == 0;
+}
+
+}  // namespace
+
 std::vector<LogChunk> read_extents(const Superblock& root, std::span<const Extent> extents,
                                    uint16_t flag, const ChunkMemory& memory) {
   std::vector<LogChunk> chunks;
   for (const Extent& extent : extents) {
     for (uint32_t i = 0; i < extent.count; ++i) {
-      const auto is_good = [&](uint64_t chunk) {
-        const uint8_t* const bytes = memory(chunk);
-        if (bytes == nullptr) return false;
-        // First what costs little: most of the room behind the end of the log is not ours.
-        const ChunkHead head = head_of(bytes);
-        return head.id == chunk && head.birth.owner == 0 &&
-               head.birth.index == extent.sequence + i &&
-               head.birth.txn == uint64_t{extent.epoch} << kEpochShift &&
-               head.store == root.store && head.flags == flag &&
-               examine(std::span<const uint8_t, kChunkBytes>(bytes, kChunkBytes)) ==
-                   ChunkVerdict::kGood;
-      };
       LogChunk found;
       found.sequence = extent.sequence + i;
       found.chunk_a = uint64_t{extent.block_a} * root.chunks_per_block + extent.first + i;
       found.chunk_b = uint64_t{extent.block_b} * root.chunks_per_block + extent.first + i;
-      found.a = is_good(found.chunk_a);
-      found.b = is_good(found.chunk_b);
+      const auto state = [&](uint64_t chunk) {
+        return state_of(memory(chunk), chunk, root, extent, found.sequence, flag);
+      };
+      const CopyState a = state(found.chunk_a);
+      const CopyState b = state(found.chunk_b);
+      found.a = a == CopyState::kGood;
+      found.b = b == CopyState::kGood;
+      found.foreign_a = a == CopyState::kForeign;
+      found.foreign_b = b == CopyState::kForeign;
       if (found.a || found.b) found.good = memory(found.a ? found.chunk_a : found.chunk_b);
+      found.differ =
+          found.a && found.b && !same_copies(memory(found.chunk_a), memory(found.chunk_b));
       chunks.push_back(found);
     }
   }
@@ -45,7 +70,7 @@ std::vector<LogChunk> read_extents(const Superblock& root, std::span<const Exten
 }
 
 uint64_t find_watermark(const Superblock& root, std::span<const LogChunk> chunks) {
-  uint64_t watermark = root.replay_from - 1;
+  uint64_t watermark = root.durable;
   for (const LogChunk& chunk : chunks) {
     if (chunk.good == nullptr) continue;
     RecordReader reader(chunk.records());
@@ -71,67 +96,13 @@ Damage log_damage(const char* which, uint64_t chunk, uint64_t sequence) {
           "not valid"};
 }
 
-verbena::Result<Superblock, SuperblockFault> read_root(std::span<const uint8_t, kChunkBytes> chunk,
-                                                       uint32_t block) {
-  auto root = decode_superblock(chunk);
-  if (root && head_of(chunk.data()).id != uint64_t{block} * root->chunks_per_block) {
-    return fail(SuperblockFault::kShape);
-  }
-  return root;
-}
-
-Damage root_damage(uint64_t chunk) {
-  return {{}, 0, chunk, "superblock", "a valid superblock", "not valid"};
-}
-
-namespace {
-
-// Not one before and one after a change of one store.
-bool contradict(const Superblock& a, const Superblock& b) {
-  return a.store != b.store || a.chunks_per_block != b.chunks_per_block || a.media != b.media ||
-         a.created_ns != b.created_ns || (a.generation == b.generation && a != b);
-}
-
-}  // namespace
-
-Result<Roots> read_roots(std::span<const uint8_t, kChunkBytes> a,
-                         std::span<const uint8_t, kChunkBytes> b, const Vouch& vouch) {
-  const auto first = read_root(a, 0);
-  const auto second = read_root(b, 1);
-  Roots roots;
-  roots.a = first.has_value();
-  roots.b = second.has_value();
-  if (roots.a && roots.b && vouch && contradict(*first, *second)) {
-    const bool take_b = vouch(*second) > vouch(*first);
-    (take_b ? roots.a : roots.b) = false;
-  }
-  if (roots.a && (!roots.b || first->generation >= second->generation)) {
-    roots.root = *first;
-    roots.newest_a = true;
-    roots.newest_b = roots.b && first->generation == second->generation;
-    return roots;
-  }
-  if (roots.b) {
-    roots.root = *second;
-    roots.newest_b = true;
-    return roots;
-  }
-  if (first.error() == SuperblockFault::kVersion || second.error() == SuperblockFault::kVersion) {
-    return fail(
-        Error{Code::kVersion,
-              "the store has a format version that this program does not support; use a newer "
-              "version of verbena",
-              {}});
-  }
-  if (first.error() == SuperblockFault::kMagic && second.error() == SuperblockFault::kMagic) {
-    return fail(
-        Error{Code::kNoStore, "not a store: the superblocks have the wrong magic number", {}});
-  }
-  return fail(Error{Code::kDamaged,
-                    fmt::format("both superblocks are damaged ({}, {}); `verbena salvage` builds a "
-                                "new store from what can be read",
-                                name_of(first.error()), name_of(second.error())),
-                    {{}, 0, 0, "superblock", "a superblock", name_of(first.error())}});
+Damage copies_damage(const char* which, const LogChunk& chunk) {
+  return {{},
+          chunk.sequence * kChunkBytes,
+          chunk.chunk_b,
+          which,
+          fmt::format("the same as its other copy, chunk {}", chunk.chunk_a),
+          "different records"};
 }
 
 }  // namespace verbena::store

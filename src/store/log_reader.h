@@ -23,6 +23,11 @@ struct LogChunk {
   bool b = false;
   uint64_t chunk_a = 0;  // where they are
   uint64_t chunk_b = 0;
+  bool differ = false;  // both are good, but do not say the same
+  // A copy is a valid chunk of the log that another opening of this epoch or a later one wrote. No
+  // crash leaves that: it came from another history of the store.
+  bool foreign_a = false;
+  bool foreign_b = false;
   [[nodiscard]] std::span<const uint8_t> records() const;
 };
 
@@ -30,30 +35,12 @@ struct LogChunk {
 [[nodiscard]] std::vector<LogChunk> read_extents(const Superblock& root,
                                                  std::span<const Extent> extents, uint16_t flag,
                                                  const ChunkMemory& memory);
-// The highest watermark in them, at least replay_from - 1.
+// The highest watermark in them, at least what the superblock says.
 [[nodiscard]] uint64_t find_watermark(const Superblock& root, std::span<const LogChunk> chunks);
 
 // The damage report for an invalid copy.
 [[nodiscard]] Damage log_damage(const char* which, uint64_t chunk, uint64_t sequence);
-
-// How many chunks that a superblock names are its own: which of two that contradict each other (one
-// came from another store, maybe with some of its chunks) is right.
-using Vouch = std::function<uint64_t(const Superblock& root)>;
-
-// The better of two superblocks; which of them were good.
-struct Roots {
-  Superblock root;
-  bool a = false;  // is one
-  bool b = false;
-  bool newest_a = false;  // and it is `root`
-  bool newest_b = false;
-};
-[[nodiscard]] Result<Roots> read_roots(std::span<const uint8_t, kChunkBytes> a,
-                                       std::span<const uint8_t, kChunkBytes> b,
-                                       const Vouch& vouch = {});
-// One of them, where it belongs: at the beginning of block 0 or of block 1.
-[[nodiscard]] verbena::Result<Superblock, SuperblockFault> read_root(
-    std::span<const uint8_t, kChunkBytes> chunk, uint32_t block);
-[[nodiscard]] Damage root_damage(uint64_t chunk);
+// And for a chunk whose copies are both valid but not the same.
+[[nodiscard]] Damage copies_damage(const char* which, const LogChunk& chunk);
 
 }  // namespace verbena::store

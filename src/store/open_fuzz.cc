@@ -50,6 +50,8 @@ Options options_for(bool read_only) {
   options.read_only = read_only;
   options.max_mappings = 2000;
   options.now_ns = [] { return uint64_t{1'700'000'000'000'000'000}; };
+  // One input, one history.
+  options.random = [] { return uint64_t{0x0123'4567'89ab'cdef}; };
   return options;
 }
 

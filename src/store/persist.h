@@ -21,10 +21,12 @@ enum class PersistPoint : uint8_t {
   kCheckpointB,
   kCheckpointFence,  // before the superblock names them
   kSuperA,
-  kSuperFenceA,  // before the other copy is touched
   kSuperB,
-  kSuperFenceB,  // before what only the old ones named is used again
-  kTailSuperA,   // at opening: both superblocks as they are, before one of them is changed
+  kSuperFirstFence,   // before the other copy is touched
+  kSuperSecondFence,  // before what only the old ones named is used again
+  kCloseFirstFence,   // log, data and one copy of the superblock, before the other says "closed"
+  kCloseSecondFence,  // before closing returns
+  kTailSuperA,        // at opening: both superblocks as they are, before one of them is changed
   kTailSuperB,
   kTailSuperFence,
   kMendSuper,  // and one that is damaged or old, before the other is changed

@@ -7,7 +7,9 @@
 
 #include "store/chunk_check.h"
 #include "store/log_reader.h"
+#include "store/mark.h"
 #include "store/replay.h"
+#include "store/roots.h"
 #include "store/store_impl.h"
 
 namespace verbena::store {
@@ -41,7 +43,6 @@ class StoreImpl::Recovery {
     if (const auto done = claim_log(); !done) return done;
     if (const auto done = read_checkpoint(); !done) return done;
     if (const auto done = read_log(); !done) return done;
-    note_older_root();
     if (const auto done = take_over(); !done) return done;
     return store_.options_.read_only ? Result<void>{} : start();
   }
@@ -75,9 +76,9 @@ class StoreImpl::Recovery {
     if (const auto done = log_space_.claim(0, 1); !done) return done;
     if (const auto done = load_all(0); !done) return done;
     if (const auto done = load_all(1); !done) return done;
-    const auto roots =
-        read_roots(as_chunk(log_space_.superblock_a()), as_chunk(log_space_.superblock_b()),
-                   [this](const Superblock& root) { return own_chunks(root); });
+    const auto roots = read_roots(
+        as_chunk(log_space_.superblock_a()), as_chunk(log_space_.superblock_b()),
+        [this](const Superblock& root, const Superblock& other) { return support(root, other); });
     if (!roots) return fail(roots.error());
     roots_ = *roots;
     root_ = roots->root;
@@ -89,42 +90,53 @@ class StoreImpl::Recovery {
                             root_.chunks_per_block, per_block),
                 {}});
     }
-    const auto note = [&](bool good, uint64_t chunk) {
-      if (good) return;
-      report_.damage.push_back(root_damage(chunk));
-      irregular_ = true;
-    };
-    note(roots->a, 0);
-    note(roots->b, per_block);
+    note_copy(roots->a, 0);
+    note_copy(roots->b, per_block);
     store_.tag_ = root_.store;
-    store_.epoch_ = root_.epoch;
     return {};
   }
 
-  // How many of the chunks that it names say so themselves; enough of them to know.
-  uint64_t own_chunks(const Superblock& root) {
-    constexpr uint16_t kEnough = 64;  // of an extent
+  void note_copy(RootCopy state, uint64_t chunk) {
+    if (state == RootCopy::kCurrent || state == RootCopy::kBeside) return;
+    (state == RootCopy::kTorn ? report_.incomplete : report_.damage)
+        .push_back(root_damage(chunk, state));
+    irregular_ = true;
+  }
+
+  // How far the medium has what this superblock lists, and not the other.
+  RootSupport support(const Superblock& root, const Superblock& other) {
     const uint32_t per_block = space().chunks_per_block();
-    if (root.chunks_per_block != per_block) return 0;
-    std::vector<uint8_t> bytes(kChunkBytes);
+    RootSupport found;
+    if (root.chunks_per_block != per_block) return {0, 0, false, false};
+    std::array<std::vector<uint8_t>, 2> bytes{std::vector<uint8_t>(kChunkBytes),
+                                              std::vector<uint8_t>(kChunkBytes)};
+    size_t turn = 0;  // both copies of a chunk are looked at together
     const auto memory = [&](uint64_t chunk) -> const uint8_t* {
       const uint64_t block = chunk / per_block;
+      std::vector<uint8_t>& to = bytes[turn++ % 2];
       const bool there =
           is_there(block) && store_.backend_->read_medium(static_cast<uint32_t>(block),
-                                                          chunk % per_block * kChunkBytes, bytes);
-      return there ? bytes.data() : nullptr;
+                                                          chunk % per_block * kChunkBytes, to);
+      return there ? to.data() : nullptr;
     };
-    uint64_t own = 0;
-    for (const auto* extents : {&root.checkpoint, &root.log}) {
-      const uint16_t flag = extents == &root.log ? kFlagLog : kFlagCheckpoint;
-      for (Extent extent : *extents) {
-        extent.count = std::min(extent.count, kEnough);
+    for (const bool log : {false, true}) {
+      for (const Extent& extent : log ? root.log : root.checkpoint) {
+        const auto listed = [&](const Extent& one) { return one.txn == extent.txn; };
+        const bool exclusive = std::ranges::none_of(other.log, listed) &&
+                               std::ranges::none_of(other.checkpoint, listed);
+        const uint16_t flag = log ? kFlagLog : kFlagCheckpoint;
         for (const LogChunk& chunk : read_extents(root, {&extent, 1}, flag, memory)) {
-          own += uint64_t{chunk.a} + uint64_t{chunk.b};
+          const uint64_t good = uint64_t{chunk.a} + uint64_t{chunk.b};
+          found.valid += good;
+          if (exclusive) found.exclusive += good;
+          const uint64_t end = root.closed() ? root.end : root.durable + 1;
+          const bool needed = !log || (chunk.sequence >= root.replay_from && chunk.sequence < end);
+          if (needed && good == 0) found.possible = false;
+          if (good < 2 && (needed || good > 0)) found.whole = false;
         }
       }
     }
-    return own;
+    return found;
   }
 
   // What cannot be read is like what is damaged, and there is a second copy; but a store is not
@@ -166,8 +178,26 @@ class StoreImpl::Recovery {
     return {};
   }
 
+  // Both copies are valid, and say different things: nobody knows which is right. Or one was put
+  // there from another history of the store.
+  Result<void> check_origin(const LogChunk& chunk, const char* which) {
+    if (chunk.differ) {
+      return fail(damaged_log(
+          fmt::format("the copies of chunk {} of the {} are different", chunk.sequence, which),
+          copies_damage(which, chunk)));
+    }
+    if (chunk.good == nullptr && (chunk.foreign_a || chunk.foreign_b)) {
+      return fail(damaged_log(
+          fmt::format("chunk {} of the {} is from another history of the store", chunk.sequence,
+                      which),
+          log_damage(which, chunk.foreign_a ? chunk.chunk_a : chunk.chunk_b, chunk.sequence)));
+    }
+    return {};
+  }
+
   // Whether there is one good copy. Of two, one that is not is worth saying.
   Result<void> check_copies(const LogChunk& chunk, const char* which) {
+    if (const auto done = check_origin(chunk, which); !done) return done;
     if (!chunk.a || !chunk.b) irregular_ = true;
     if (chunk.good == nullptr) {
       return fail(damaged_log(fmt::format("chunk {} of the {} is not valid", chunk.sequence, which),
@@ -219,17 +249,20 @@ class StoreImpl::Recovery {
 
   Result<void> read_log() {
     log_ = read_extents(root_, root_.log, kFlagLog, memory_);
-    watermark_ = find_watermark(root_, log_);
+    // Behind the end of a log that was closed there is nothing.
+    if (root_.closed()) {
+      std::erase_if(log_, [this](const LogChunk& chunk) { return chunk.sequence >= root_.end; });
+    }
+    watermark_ = roots_.closed ? root_.end - 1 : find_watermark(root_, log_);
     next_ = root_.replay_from;
     bool ended = false;
     for (const LogChunk& chunk : log_) {
       if (chunk.sequence < root_.replay_from) continue;
       if (chunk.sequence <= watermark_) {
-        if (chunk.sequence != next_) {
-          return fail(damaged_log(fmt::format("chunk {} of the log is missing", next_),
-                                  log_damage("log", 0, next_)));
-        }
+        if (chunk.sequence != next_) return fail(missing(next_));
         if (const auto there = check_copies(chunk, "log"); !there) return there;
+      } else if (const auto done = check_tail(chunk); !done) {
+        return done;
       }
       if (chunk.good != nullptr) seen_ = std::max(seen_, chunk.sequence);
       // Of what comes behind the end nothing counts; but it was written, and is not written again.
@@ -237,17 +270,13 @@ class StoreImpl::Recovery {
         ended = true;
         continue;
       }
-      if (!chunk.a || !chunk.b) irregular_ = true;
       const auto all = replay_chunk(chunk);
       if (!all) return fail(all.error());
       if (!*all) ended = true;
       next_ = chunk.sequence + 1;
       ++report_.log_chunks;
     }
-    if (next_ <= watermark_) {
-      return fail(damaged_log(fmt::format("chunk {} of the log is missing", next_),
-                              log_damage("log", 0, next_)));
-    }
+    if (next_ <= watermark_) return fail(missing(next_));
     // A transaction that reaches into a chunk that is not there.
     if (!pending_.empty()) {
       irregular_ = true;
@@ -255,6 +284,25 @@ class StoreImpl::Recovery {
     }
     if (seen_ >= next_) irregular_ = true;
     next_ = std::max(next_, seen_ + 1);
+    report_.clean = roots_.closed;
+    return {};
+  }
+
+  [[nodiscard]] static Error missing(uint64_t sequence) {
+    return damaged_log(fmt::format("chunk {} of the log is missing", sequence),
+                       log_damage("log", 0, sequence));
+  }
+
+  // Past the watermark a crash may have left one copy, or none; but not one of another history.
+  Result<void> check_tail(const LogChunk& chunk) {
+    if (const auto done = check_origin(chunk, "log"); !done) return done;
+    if (chunk.foreign_a) {
+      report_.damage.push_back(log_damage("log", chunk.chunk_a, chunk.sequence));
+    }
+    if (chunk.foreign_b) {
+      report_.damage.push_back(log_damage("log", chunk.chunk_b, chunk.sequence));
+    }
+    if (chunk.a != chunk.b) irregular_ = true;
     return {};
   }
 
@@ -262,7 +310,6 @@ class StoreImpl::Recovery {
   Result<bool> replay_chunk(const LogChunk& chunk) {
     RecordReader reader(chunk.records());
     bool bare = false;
-    bool clean = false;
     while (!reader.done()) {
       const auto record = reader.next();
       if (!record) return fail(bad_record(chunk, record.error()));
@@ -272,7 +319,6 @@ class StoreImpl::Recovery {
         continue;
       }
       bare = pending_.empty();
-      clean = bare && commit->time_ns != 0;  // Log::mark_clean()
       if (chunk.sequence > watermark_ && !data_is_there()) {
         ++report_.dropped_transactions;
         irregular_ = true;
@@ -285,21 +331,10 @@ class StoreImpl::Recovery {
       pending_.clear();
       replay_.touched_at(commit->time_ns);
     }
-    report_.clean = clean && chunk.sequence == watermark_ + 1;
     // Their data would be looked at again by the next opening: what they have freed since cannot be
     // used before a checkpoint.
     if (chunk.sequence > watermark_ && !bare) irregular_ = true;
     return true;
-  }
-
-  // A crash may leave one superblock older than the other; a store that was closed has two alike.
-  void note_older_root() {
-    store_.roots_alike_ = report_.clean || !store_.options_.read_only;
-    if (!report_.clean) return;
-    if (roots_.a && !roots_.newest_a) report_.damage.push_back(root_damage(0));
-    if (roots_.b && !roots_.newest_b) {
-      report_.damage.push_back(root_damage(root_.chunks_per_block));
-    }
   }
 
   // Every chunk that the transaction's MAPs name, as they name it.
@@ -361,6 +396,8 @@ class StoreImpl::Recovery {
     report_.mappings = store_.mappings_;
     store_.next_number_ = replay_.next_number();
     store_.root_ = root_;
+    store_.root_copies_ = {roots_.a, roots_.b};
+    store_.durable_when_opened_ = watermark_;
     return {};
   }
 
@@ -368,7 +405,7 @@ class StoreImpl::Recovery {
   Result<void> start() {
     // No store gets as far as the others; but a log may say so.
     constexpr uint64_t kFar = uint64_t{1} << 62;
-    if (root_.epoch >= kMaxEpoch || root_.generation >= kFar || next_ >= kFar ||
+    if (root_.epoch() >= kMaxEpoch || root_.generation >= kFar || next_ >= kFar ||
         replay_.next_number() >= kFar) {
       return fail(
           Error{Code::kFull,
@@ -376,17 +413,21 @@ class StoreImpl::Recovery {
                 "limit; open it read-only and copy its objects to a new store",
                 {}});
     }
+    const auto mark = draw_mark(store_.options_.random, root_.epoch() + 1);
+    if (!mark) return fail(mark.error());
     if (const auto done = mend_root(); !done) return done;
     for (const Piece& piece : tail_) {
       store_.persist_.flush(PersistPoint::kTailData, space().memory(piece.chunk),
                             size_t{piece.count} * kChunkBytes);
     }
-    // A chunk that only says so (Log::mark_clean) is gone on from.
+    // A chunk that only has a watermark is gone on from.
     for (const LogChunk& chunk : log_) {
       if (chunk.sequence <= watermark_ || chunk.good == nullptr) continue;
       store_.persist_.flush(PersistPoint::kTailLogA, space().memory(chunk.chunk_a), kChunkBytes);
       store_.persist_.flush(PersistPoint::kTailLogB, space().memory(chunk.chunk_b), kChunkBytes);
     }
+    // What is flushed here is not durable yet when the first superblock is.
+    root_.durable = watermark_;
     const uint64_t index = store_.index_with(0);
     store_.log_ = std::make_unique<Log>(space(), store_.persist_, std::move(log_space_),
                                         std::move(root_), next_);
@@ -396,12 +437,10 @@ class StoreImpl::Recovery {
       if (why != Code::kFull && why != Code::kLogFull) return room;
       irregular_ = true;
     }
-    const auto started = irregular_
-                             ? store_.log_->start_with_checkpoint(
-                                   index, [&](RecordStream& to) { store_.emit_checkpoint(to); })
-                             : store_.log_->start();
-    store_.epoch_ = store_.log_->epoch();
-    return started;
+    store_.set_mark(*mark);
+    return irregular_ ? store_.log_->start_with_checkpoint(
+                            *mark, index, [&](RecordStream& to) { store_.emit_checkpoint(to); })
+                      : store_.log_->start(*mark);
   }
 
   // A superblock that is damaged, older, or in memory alone (the process was killed before it was
@@ -415,9 +454,10 @@ class StoreImpl::Recovery {
     store_.persist_.flush(PersistPoint::kTailSuperA, a, kChunkBytes);
     store_.persist_.flush(PersistPoint::kTailSuperB, b, kChunkBytes);
     if (const auto done = store_.persist_.fence(PersistPoint::kTailSuperFence); !done) return done;
-    if (roots_.newest_a && roots_.newest_b) return {};
-    uint8_t* const other = roots_.newest_a ? b : a;
-    encode(root_, roots_.newest_a ? root_.chunks_per_block : 0,
+    const bool current_a = roots_.a == RootCopy::kCurrent;
+    if (current_a && roots_.b == RootCopy::kCurrent) return {};
+    uint8_t* const other = current_a ? b : a;
+    encode(root_, current_a ? root_.chunks_per_block : 0,
            std::span<uint8_t, kChunkBytes>(other, kChunkBytes));
     store_.persist_.flush(PersistPoint::kMendSuper, other, kChunkBytes);
     return store_.persist_.fence(PersistPoint::kMendFence);
@@ -448,11 +488,15 @@ Result<void> StoreImpl::recover(OpenReport& report) {
   return Recovery(*this, report).run();
 }
 
-Result<void> StoreImpl::format(RandomSource& random) {
+Result<void> StoreImpl::format() {
   do {
-    tag_ = static_cast<uint32_t>(random.next());
+    const auto tag = draw_random(options_.random);
+    if (!tag) return fail(tag.error());
+    tag_ = static_cast<uint32_t>(*tag);
   } while (tag_ == 0);
-  epoch_ = 1;
+  const auto mark = draw_mark(options_.random, 1);
+  if (!mark) return fail(mark.error());
+  set_mark(*mark);
   if (!persistent_) return {};
   LogSpace log_space(space_);
   if (const auto done = log_space.claim(0, 1); !done) return done;
@@ -460,10 +504,9 @@ Result<void> StoreImpl::format(RandomSource& random) {
   root_.chunks_per_block = space_.chunks_per_block();
   root_.media = options_.media;
   root_.created_ns = now();
-  root_.replay_from = 1;
   log_ = std::make_unique<Log>(space_, persist_, std::move(log_space), root_, 1);
   if (const auto room = log_->provide(0); !room) return room;
-  return log_->start();
+  return log_->start(*mark);
 }
 
 void StoreImpl::emit_checkpoint(RecordStream& stream) const {

@@ -10,6 +10,7 @@
 
 #include "store/chunk_check.h"
 #include "store/log_reader.h"
+#include "store/roots.h"
 #include "store/store_impl.h"
 
 namespace verbena::store {
@@ -177,18 +178,7 @@ class StoreImpl::Scrub {
     {
       const Held held = held_root();
       root = held.root;
-      for (const uint32_t block : {0, 1}) {
-        const uint64_t chunk = uint64_t{block} * root.chunks_per_block;
-        fetch(chunk, 1, buffer_);
-        ++report_.log_chunks;
-        const auto there =
-            read_root(std::span<const uint8_t, kChunkBytes>(buffer_.get(), kChunkBytes), block);
-        // Of a store that is only read, the owner may have written a newer one since.
-        const bool newer = !store_.log_ && there && there->generation > root.generation;
-        const bool alike = store_.roots_alike_ && !newer;
-        const bool good = there && (alike ? *there == root : there->store == root.store);
-        if (!good) note(root_damage(chunk));
-      }
+      scrub_roots(root);
     }
     for (const Extent& extent : root.checkpoint) {
       if (const auto done = scrub_extent(extent, kFlagCheckpoint); !done) return done;
@@ -199,13 +189,38 @@ class StoreImpl::Scrub {
     return {};
   }
 
+  // Of a store that is only read, a crash may have interrupted the writing of a copy, and its owner
+  // may have written newer ones since.
+  void scrub_roots(const Superblock& root) {
+    for (const uint32_t block : {1, 0}) {
+      const uint64_t chunk = uint64_t{block} * root.chunks_per_block;
+      fetch(chunk, 1, buffer_);
+      ++report_.log_chunks;
+      const std::span<const uint8_t, kChunkBytes> copy(buffer_.get(), kChunkBytes);
+      const auto there = read_root(copy, block);
+      const RootCopy state = judge_copy(copy, block, root);
+      if (state == RootCopy::kCurrent) continue;
+      const bool newer = there && there->generation > root.generation &&
+                         store_.root_copies_[block] != RootCopy::kElsewhere;
+      if (!store_.log_ && (state == RootCopy::kBeside || newer)) continue;
+      if (!store_.log_ && state == RootCopy::kTorn) {
+        report_.incomplete.push_back(root_damage(chunk, state));
+      } else {
+        note(root_damage(chunk, state));
+      }
+    }
+  }
+
   struct Held {
     std::unique_ptr<Log::Hold> hold;  // none where the store is only read
     const Superblock& root;
     std::optional<uint64_t> end;  // of the log, if it is known
   };
   [[nodiscard]] Held held_root() {
-    if (!store_.log_) return {nullptr, store_.root_, std::nullopt};
+    if (!store_.log_) {
+      const Superblock& root = store_.root_;
+      return {nullptr, root, root.closed() ? std::optional(root.end) : std::nullopt};
+    }
     auto hold = store_.log_->hold();
     const Superblock& root = hold->root;
     const uint64_t end = hold->end;
@@ -215,14 +230,14 @@ class StoreImpl::Scrub {
   // Whether this part of the log, or of the checkpoint, is still where it was.
   [[nodiscard]] static bool names(const Superblock& root, const Extent& part, uint16_t flag) {
     return std::ranges::any_of(flag == kFlagLog ? root.log : root.checkpoint, [&](const Extent& e) {
-      return e.block_a == part.block_a && e.block_b == part.block_b && e.epoch == part.epoch &&
+      return e.block_a == part.block_a && e.block_b == part.block_b && e.txn == part.txn &&
              e.sequence <= part.sequence && part.sequence + part.count <= e.sequence + e.count &&
              e.first + (part.sequence - e.sequence) == part.first;
     });
   }
 
-  // Both copies, side by side. Of a store that is only read nobody knows where the log ends: with
-  // the first chunk of which there is no copy.
+  // Both copies, side by side. Where a store that is only read was not closed, its log ends past
+  // the watermark with the first chunk of which there is no copy.
   Result<void> scrub_extent(const Extent& extent, uint16_t flag) {
     for (uint32_t i = 0; i < extent.count; i += kWindow) {
       Extent part = extent;
@@ -245,11 +260,23 @@ class StoreImpl::Scrub {
                                       : other_.get() + (chunk - b) * kChunkBytes;
       };
       for (const LogChunk& found : read_extents(held.root, {&part, 1}, flag, memory)) {
-        if (!held.end && flag == kFlagLog && found.good == nullptr) return {};
+        const bool tail =
+            !store_.log_ && flag == kFlagLog && found.sequence > store_.durable_when_opened_;
+        if (tail && found.good == nullptr && !found.foreign_a && !found.foreign_b) return {};
         report_.log_chunks += 2;
         const char* const which = flag == kFlagLog ? "log" : "checkpoint";
-        if (!found.a) note(log_damage(which, found.chunk_a, found.sequence));
-        if (!found.b) note(log_damage(which, found.chunk_b, found.sequence));
+        const auto check = [&](bool good, bool foreign, uint64_t chunk) {
+          if (good) return;
+          Damage bad = log_damage(which, chunk, found.sequence);
+          if (tail && !foreign) {
+            report_.incomplete.push_back(std::move(bad));
+          } else {
+            note(std::move(bad));
+          }
+        };
+        check(found.a, found.foreign_a, found.chunk_a);
+        check(found.b, found.foreign_b, found.chunk_b);
+        if (found.differ) note(copies_damage(which, found));
       }
     }
     return {};

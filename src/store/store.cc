@@ -28,6 +28,7 @@ StoreImpl::StoreImpl(std::unique_ptr<medium::Backend> backend, Options options,
       space_(*backend_, chunks_per_block, persistent_),
       persist_(*backend_, options_.omit) {
   if (!options_.now_ns) options_.now_ns = coarse_wall_clock;
+  if (!options_.random) options_.random = kernel_random;
 }
 
 StoreImpl::~StoreImpl() {
@@ -102,13 +103,7 @@ Result<void> StoreImpl::close() {
   closed_ = true;
   if (!log_ || options_.read_only) return {};
   if (const auto may = writable(); !may) return may;
-  auto marked = log_->mark_clean(now());
-  if (!marked && marked.error().code == Code::kLogFull) {
-    if (const auto done = checkpoint(); !done && done.error().code != Code::kFull) return done;
-    marked = log_->mark_clean(now());
-  }
-  // Without room for it everything is durable all the same; only opening has more to look at.
-  return !marked && marked.error().code == Code::kLogFull ? Result<void>{} : marked;
+  return log_->close();
 }
 
 SpaceInfo StoreImpl::space_info() const {
@@ -126,7 +121,8 @@ SpaceInfo StoreImpl::space_info() const {
 
 StoreInfo StoreImpl::info() const {
   const Superblock root = log_ ? log_->root() : root_;
-  return {tag_, space_.chunks_per_block(), root.media, epoch_, root.generation, root.created_ns};
+  return {tag_,         space_.chunks_per_block(), root.media,
+          root.epoch(), root.generation,           root.created_ns};
 }
 
 namespace {
@@ -166,9 +162,15 @@ Result<std::unique_ptr<StoreImpl>> begin_with(std::unique_ptr<medium::Backend> b
 
 Result<std::unique_ptr<Store>> Store::create(std::unique_ptr<medium::Backend> backend,
                                              Options options, RandomSource& random) {
+  options.random = [&random] { return random.next(); };
+  return create(std::move(backend), std::move(options));
+}
+
+Result<std::unique_ptr<Store>> Store::create(std::unique_ptr<medium::Backend> backend,
+                                             Options options) {
   options.read_only = false;
   auto impl = begin_with(std::move(backend), std::move(options),
-                         [&](StoreImpl& store) { return store.format(random); });
+                         [](StoreImpl& store) { return store.format(); });
   if (!impl) return fail(impl.error());
   return std::unique_ptr<Store>(new Store(std::move(*impl)));
 }

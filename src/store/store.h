@@ -22,6 +22,7 @@
 #include "medium/backend.h"
 #include "store/chunk.h"
 #include "store/error.h"
+#include "store/mark.h"
 #include "store/ranges.h"
 
 namespace verbena::store {
@@ -47,6 +48,9 @@ struct Options {
   bool checksums = true;
   // Wall clock; tests pass their own.
   std::function<uint64_t()> now_ns{};
+  // The kernel's random numbers; tests pass their own. Drawn from when a store is created or opened
+  // for writing.
+  RandomNumbers random{};
   // Over how many media the backend deals its blocks: noted in a new store.
   uint32_t media = 1;
   // Points of persistence to leave out (1 << PersistPoint): for the test that shows each is needed.
@@ -172,6 +176,8 @@ struct OpenReport {
   uint64_t verified_chunks = 0;       // of data, past the watermark
   uint64_t dropped_transactions = 0;  // unfinished at the crash
   std::vector<Damage> damage;         // of one copy; the other one served
+  // Copies that a crash may have left incomplete: no damage. Opening for writing completes them.
+  std::vector<Damage> incomplete;
 };
 
 struct ScrubReport {
@@ -180,7 +186,9 @@ struct ScrubReport {
   uint64_t bytes = 0;
   std::vector<Damage> damage;  // the first kMaxDamage
   uint64_t damaged = 0;        // all
-  bool past_cache = false;     // read from the medium itself
+  // As in OpenReport.
+  std::vector<Damage> incomplete;
+  bool past_cache = false;  // read from the medium itself
   static constexpr size_t kMaxDamage = 10'000;
 };
 // Called now and then, with how many chunks; false stops the work.
@@ -189,6 +197,9 @@ using Progress = std::function<bool(uint64_t done, uint64_t all)>;
 class Store {
  public:
   // A new one; what the medium held is gone.
+  [[nodiscard]] static Result<std::unique_ptr<Store>> create(
+      std::unique_ptr<medium::Backend> backend, Options options);
+  // With numbers from this source instead of options.random.
   [[nodiscard]] static Result<std::unique_ptr<Store>> create(
       std::unique_ptr<medium::Backend> backend, Options options, RandomSource& random);
   [[nodiscard]] static Result<std::unique_ptr<Store>> open(std::unique_ptr<medium::Backend> backend,

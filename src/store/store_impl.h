@@ -5,6 +5,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <functional>
 #include <memory>
@@ -14,10 +15,10 @@
 #include <string_view>
 #include <vector>
 
-#include "base/random.h"
 #include "store/catalog.h"
 #include "store/log.h"
 #include "store/persist.h"
+#include "store/roots.h"
 #include "store/space.h"
 #include "store/store.h"
 
@@ -113,7 +114,7 @@ class StoreImpl {
   Result<ScrubReport> scrub(const Progress& progress);
 
   // One of these first.
-  Result<void> format(RandomSource& random);
+  Result<void> format();
   Result<void> recover(OpenReport& report);
 
   [[nodiscard]] RangeRegistry& ranges() { return ranges_; }
@@ -145,7 +146,13 @@ class StoreImpl {
                                        ClientId client) const;
   [[nodiscard]] uint64_t now() const { return options_.now_ns(); }
   [[nodiscard]] uint64_t next_txn() {
-    return uint64_t{epoch_} << kEpochShift | tickets_.fetch_add(1, std::memory_order_relaxed);
+    return uint64_t{epoch_of(mark_)} << kEpochShift |
+           tickets_.fetch_add(1, std::memory_order_relaxed);
+  }
+  // Tickets count up from the mark of the opening, which no transaction has.
+  void set_mark(uint64_t mark) {
+    mark_ = mark;
+    tickets_ = (mark & ((uint64_t{1} << kEpochShift) - 1)) + 1;
   }
 
   // --- objects (store_objects.cc)
@@ -218,14 +225,15 @@ class StoreImpl {
   Catalog catalog_;
   RangeRegistry ranges_;
   uint32_t tag_ = 0;
-  uint32_t epoch_ = 0;
+  uint64_t mark_ = 0;
   std::atomic<uint64_t> tickets_{1};
   std::atomic<uint64_t> next_number_{1};
   std::atomic<uint64_t> mappings_{0};
   std::atomic<uint64_t> object_bytes_{0};  // that objects take in a checkpoint, without runs
   std::atomic<uint64_t> dirty_{0};         // bytes since the last flush
   Superblock root_;                        // as it was opened; the log has the current one
-  bool roots_alike_ = true;                // both superblocks must be the current one
+  std::array<RootCopy, 2> root_copies_{};  // likewise
+  uint64_t durable_when_opened_ = 0;       // log chunks up to this one must be there
   bool closed_ = false;
 };
 

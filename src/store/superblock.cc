@@ -2,6 +2,7 @@
 #include "store/superblock.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstring>
 #include <limits>
@@ -22,13 +23,16 @@ constexpr size_t kTag = kVersion + 4;
 constexpr size_t kChunksPerBlock = kTag + 4;
 constexpr size_t kMedia = kChunksPerBlock + 4;
 constexpr size_t kGeneration = kMedia + 4;
-constexpr size_t kEpoch = kGeneration + 8;
-constexpr size_t kCreated = kEpoch + 4;
+constexpr size_t kMark = kGeneration + 8;
+constexpr size_t kPrevious = kMark + 8;
+constexpr size_t kCreated = kPrevious + 8;
 constexpr size_t kReplayFrom = kCreated + 8;
-constexpr size_t kCheckpointCount = kReplayFrom + 8;
+constexpr size_t kDurable = kReplayFrom + 8;
+constexpr size_t kEnd = kDurable + 8;
+constexpr size_t kCheckpointCount = kEnd + 8;
 constexpr size_t kLogCount = kCheckpointCount + 2;
 constexpr size_t kExtents = kLogCount + 2;
-constexpr size_t kExtentBytes = 4 + 4 + 2 + 2 + 8 + 4;
+constexpr size_t kExtentBytes = 4 + 4 + 2 + 2 + 8 + 8;
 static_assert(kMaxExtents == (kDataBytes - kExtents) / kExtentBytes);
 
 void write(const Extent& extent, uint8_t* p) {
@@ -37,7 +41,7 @@ void write(const Extent& extent, uint8_t* p) {
   store_be16(p + 8, extent.first);
   store_be16(p + 10, extent.count);
   store_be64(p + 12, extent.sequence);
-  store_be32(p + 20, extent.epoch);
+  store_be64(p + 20, extent.txn);
 }
 
 [[nodiscard]] Extent read_extent(const uint8_t* p) {
@@ -46,7 +50,7 @@ void write(const Extent& extent, uint8_t* p) {
           .first = load_be16(p + 8),
           .count = load_be16(p + 10),
           .sequence = load_be64(p + 12),
-          .epoch = load_be32(p + 20)};
+          .txn = load_be64(p + 20)};
 }
 
 [[nodiscard]] bool sound(const Extent& extent, const Superblock& superblock) {
@@ -54,7 +58,7 @@ void write(const Extent& extent, uint8_t* p) {
   return extent.block_a != extent.block_b && !on_superblock && extent.count > 0 &&
          extent.first + extent.count <= superblock.chunks_per_block &&
          extent.sequence <= std::numeric_limits<uint64_t>::max() - extent.count &&
-         extent.epoch <= superblock.epoch;
+         epoch_of(extent.txn) <= superblock.epoch();
 }
 
 [[nodiscard]] bool sound(const Superblock& superblock) {
@@ -64,7 +68,9 @@ void write(const Extent& extent, uint8_t* p) {
   return std::has_single_bit(superblock.chunks_per_block) &&
          superblock.chunks_per_block >= kMinChunksPerBlock &&
          superblock.chunks_per_block <= kMaxChunksPerBlock && superblock.media > 0 &&
-         superblock.media <= kMaxMedia && superblock.epoch <= kMaxEpoch &&
+         superblock.media <= kMaxMedia && superblock.replay_from > 0 &&
+         superblock.durable >= superblock.replay_from - 1 &&
+         (superblock.end == 0 || superblock.end > superblock.durable) &&
          superblock.checkpoint.size() + superblock.log.size() <= kMaxExtents &&
          all_sound(superblock.checkpoint) && all_sound(superblock.log);
 }
@@ -72,7 +78,7 @@ void write(const Extent& extent, uint8_t* p) {
 [[nodiscard]] ChunkHead head_for(const Superblock& superblock, uint64_t id) {
   const size_t extents = superblock.checkpoint.size() + superblock.log.size();
   return {.id = id,
-          .birth = {.owner = 0, .index = 0, .txn = uint64_t{superblock.epoch} << kEpochShift},
+          .birth = {.owner = 0, .index = 0, .txn = superblock.mark},
           .store = superblock.store,
           .length = static_cast<uint16_t>(kExtents + extents * kExtentBytes),
           .flags = kFlagSuperblock};
@@ -101,9 +107,12 @@ void encode(const Superblock& superblock, uint64_t id, std::span<uint8_t, kChunk
   store_be32(p + kChunksPerBlock, superblock.chunks_per_block);
   store_be32(p + kMedia, superblock.media);
   store_be64(p + kGeneration, superblock.generation);
-  store_be32(p + kEpoch, superblock.epoch);
+  store_be64(p + kMark, superblock.mark);
+  store_be64(p + kPrevious, superblock.previous);
   store_be64(p + kCreated, superblock.created_ns);
   store_be64(p + kReplayFrom, superblock.replay_from);
+  store_be64(p + kDurable, superblock.durable);
+  store_be64(p + kEnd, superblock.end);
   store_be16(p + kCheckpointCount, static_cast<uint16_t>(superblock.checkpoint.size()));
   store_be16(p + kLogCount, static_cast<uint16_t>(superblock.log.size()));
   uint8_t* at = p + kExtents;
@@ -135,9 +144,12 @@ verbena::Result<Superblock, SuperblockFault> decode_superblock(
                         .chunks_per_block = load_be32(p + kChunksPerBlock),
                         .media = load_be32(p + kMedia),
                         .generation = load_be64(p + kGeneration),
-                        .epoch = load_be32(p + kEpoch),
+                        .mark = load_be64(p + kMark),
+                        .previous = load_be64(p + kPrevious),
                         .created_ns = load_be64(p + kCreated),
                         .replay_from = load_be64(p + kReplayFrom),
+                        .durable = load_be64(p + kDurable),
+                        .end = load_be64(p + kEnd),
                         .checkpoint = {},
                         .log = {}};
   const size_t checkpoint = load_be16(p + kCheckpointCount);
@@ -152,6 +164,29 @@ verbena::Result<Superblock, SuperblockFault> decode_superblock(
     return fail(SuperblockFault::kShape);
   }
   return superblock;
+}
+
+// A write may be interrupted anywhere: of each byte that changes, the old or the new one is there.
+bool may_be_torn(std::span<const uint8_t, kChunkBytes> copy, uint64_t id, const Superblock& other) {
+  // Of a closed store only its closing and the next opening, which adds one extent, can be
+  // interrupted; a checkpoint may list any number of others.
+  const size_t extents = other.checkpoint.size() + other.log.size();
+  const size_t listed = other.closed() ? std::min(extents + 1, kMaxExtents) : kMaxExtents;
+  struct Part {
+    size_t begin;
+    size_t end;
+  };
+  const std::array changing{Part{kGeneration, kCreated},
+                            Part{kReplayFrom, kExtents + listed * kExtentBytes},
+                            Part{4072, 4080},  // txn
+                            Part{4084, 4090},  // data_crc, length
+                            Part{4092, 4096}};
+  std::array<uint8_t, kChunkBytes> expected;
+  encode(other, id, expected);
+  for (const Part& part : changing) {
+    std::memcpy(expected.data() + part.begin, copy.data() + part.begin, part.end - part.begin);
+  }
+  return std::memcmp(expected.data(), copy.data(), kChunkBytes) == 0;
 }
 
 }  // namespace verbena::store

@@ -12,13 +12,16 @@
 
 namespace verbena::store {
 
-inline constexpr uint32_t kFormatVersion = 1;
+inline constexpr uint32_t kFormatVersion = 2;
 inline constexpr uint32_t kMinChunksPerBlock = 16;
 inline constexpr uint32_t kMaxChunksPerBlock = 2048;
 inline constexpr uint32_t kMaxMedia = 1024;
 // A transaction is epoch << kEpochShift | ticket.
 inline constexpr uint32_t kEpochShift = 40;
 inline constexpr uint32_t kMaxEpoch = (1u << (64 - kEpochShift)) - 1;
+[[nodiscard]] constexpr uint32_t epoch_of(uint64_t txn) {
+  return static_cast<uint32_t>(txn >> kEpochShift);
+}
 
 // A piece of the log or of a checkpoint: the same chunks [first, first + count) of two blocks,
 // which are not the same block. Copy a holds chunk numbers block_a * chunks_per_block + first + i;
@@ -29,22 +32,29 @@ struct Extent {
   uint16_t first = 0;
   uint16_t count = 0;
   uint64_t sequence = 0;  // of its first chunk: `index` of log chunks counts up from here
-  uint32_t epoch = 0;     // in which it was written, at most the superblock's
+  uint64_t txn = 0;       // mark of the opening that wrote it; its epoch at most the superblock's
   bool operator==(const Extent&) const = default;
 };
-inline constexpr size_t kMaxExtents = 166;  // that fit a superblock; of log and checkpoint together
+inline constexpr size_t kMaxExtents = 141;  // that fit a superblock; of log and checkpoint together
 
 struct Superblock {
   uint32_t version = kFormatVersion;
   uint32_t store = 0;             // the store's random tag
   uint32_t chunks_per_block = 0;  // a power of two within the bounds above
   uint32_t media = 1;             // over how many media blocks are dealt
-  uint64_t generation = 0;        // counts up; the higher of two good ones holds
-  uint32_t epoch = 0;             // of whoever opened it last for writing; at most kMaxEpoch
+  uint64_t generation = 0;        // counts up by one; roots.h says which of two holds
+  // Of the last opening for writing: its epoch, and as ticket the random number that its tickets
+  // count up from. Two histories of one store (a copy was written to) have different marks.
+  uint64_t mark = 0;
+  uint64_t previous = 0;  // the mark of the opening before; 0: there was none
   uint64_t created_ns = 0;
-  uint64_t replay_from = 0;  // the first log chunk that the checkpoint does not contain
+  uint64_t replay_from = 1;  // the first log chunk that the checkpoint does not contain
+  uint64_t durable = 0;      // log chunks up to this one were durable, with their data
+  uint64_t end = 0;          // closed: the log ends before this chunk; 0: not closed
   std::vector<Extent> checkpoint;
   std::vector<Extent> log;  // the last one may be filled in part
+  [[nodiscard]] uint32_t epoch() const { return epoch_of(mark); }
+  [[nodiscard]] bool closed() const { return end != 0; }
   bool operator==(const Superblock&) const = default;
 };
 
@@ -55,6 +65,11 @@ enum class SuperblockFault : uint8_t {
   kShape,    // numbers that make no sense
 };
 [[nodiscard]] const char* name_of(SuperblockFault fault);
+
+// Whether a copy that is not valid may be one whose writing was interrupted, given the valid other
+// copy: it differs from that only where two successive superblocks of a store may.
+[[nodiscard]] bool may_be_torn(std::span<const uint8_t, kChunkBytes> copy, uint64_t id,
+                               const Superblock& other);
 
 // Writes the whole chunk; `id` is where: 0, or chunks_per_block. What decode_superblock would
 // refuse may not be written: that is checked.

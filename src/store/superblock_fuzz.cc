@@ -17,12 +17,12 @@ using Bytes = std::array<uint8_t, kChunkBytes>;
 
 void make_head_right(Bytes& chunk) {
   const uint8_t* p = chunk.data();
-  const size_t extents = size_t{load_be16(p + 58)} + load_be16(p + 60);
+  const size_t extents = size_t{load_be16(p + 86)} + load_be16(p + 88);
   ChunkHead head = head_of(p);
   head.id = head.id % 2 == 0 ? 0 : load_be32(p + 22);
-  head.birth = {0, 0, uint64_t{load_be32(p + 38)} << 40};
+  head.birth = {0, 0, load_be64(p + 38)};
   head.store = load_be32(p + 18);
-  head.length = static_cast<uint16_t>(62 + extents * 24);
+  head.length = static_cast<uint16_t>(90 + extents * 28);
   head.flags = kFlagSuperblock;
   seal(chunk.data(), head, data_crc_of(p));
 }
@@ -54,6 +54,7 @@ void take(const uint8_t* data, size_t size) {
   encode(*superblock, head_of(chunk.bytes.data()).id, again);
   VERBENA_CHECK(again == chunk.bytes);
   VERBENA_CHECK(decode_superblock(again) == *superblock);
+  VERBENA_CHECK(may_be_torn(again, head_of(again.data()).id, *superblock));
 }
 
 }  // namespace

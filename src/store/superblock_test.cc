@@ -20,11 +20,19 @@ constexpr size_t kVersionAt = 14;
 constexpr size_t kStoreAt = 18;
 constexpr size_t kChunksPerBlockAt = 22;
 constexpr size_t kMediaAt = 26;
-constexpr size_t kEpochAt = 38;
-constexpr size_t kCheckpointCountAt = 58;
-constexpr size_t kLogCountAt = 60;
-constexpr size_t kExtentsAt = 62;
-constexpr size_t kExtentBytes = 24;
+constexpr size_t kMarkAt = 38;
+constexpr size_t kReplayFromAt = 62;
+constexpr size_t kDurableAt = 70;
+constexpr size_t kEndAt = 78;
+constexpr size_t kCheckpointCountAt = 86;
+constexpr size_t kLogCountAt = 88;
+constexpr size_t kExtentsAt = 90;
+constexpr size_t kExtentBytes = 28;
+
+// A mark of this epoch.
+constexpr uint64_t mark_of(uint64_t epoch, uint64_t ticket = 77) {
+  return epoch << kEpochShift | ticket;
+}
 
 Superblock sample() {
   return {
@@ -33,14 +41,26 @@ Superblock sample() {
       .chunks_per_block = 2048,
       .media = 2,
       .generation = 9,
-      .epoch = 5,
+      .mark = mark_of(5),
+      .previous = mark_of(4),
       .created_ns = 1'700'000'000'000'000'000,
       .replay_from = 40,
-      .checkpoint =
-          {{.block_a = 2, .block_b = 3, .first = 0, .count = 2048, .sequence = 0, .epoch = 4}},
+      .durable = 103,
+      .end = 0,
+      .checkpoint = {{.block_a = 2,
+                      .block_b = 3,
+                      .first = 0,
+                      .count = 2048,
+                      .sequence = 0,
+                      .txn = mark_of(4)}},
       .log = {
-          {.block_a = 0, .block_b = 1, .first = 1, .count = 64, .sequence = 40, .epoch = 4},
-          {.block_a = 9, .block_b = 8, .first = 2047, .count = 1, .sequence = 104, .epoch = 5}}};
+          {.block_a = 0, .block_b = 1, .first = 1, .count = 64, .sequence = 40, .txn = mark_of(4)},
+          {.block_a = 9,
+           .block_b = 8,
+           .first = 2047,
+           .count = 1,
+           .sequence = 104,
+           .txn = mark_of(5)}}};
 }
 
 Chunk encoded(const Superblock& superblock, uint64_t id = 0) {
@@ -74,9 +94,9 @@ TEST(Superblock, RoundTrip) {
     const Chunk chunk = encoded(sample(), id);
     EXPECT_EQ(examine(chunk), ChunkVerdict::kGood);
     EXPECT_EQ(head_of(chunk.data()), (ChunkHead{.id = id,
-                                                .birth = {0, 0, uint64_t{5} << 40},
+                                                .birth = {0, 0, mark_of(5)},
                                                 .store = 0xc0ffee11,
-                                                .length = 62 + 3 * 24,
+                                                .length = 90 + 3 * 28,
                                                 .flags = kFlagSuperblock}));
     const auto again = decode_superblock(chunk);
     ASSERT_TRUE(again);
@@ -87,7 +107,7 @@ TEST(Superblock, RoundTrip) {
 
 TEST(Superblock, BeginsWithMagicAndVersion) {
   const Chunk chunk = encoded(sample());
-  EXPECT_EQ(std::memcmp(chunk.data(), "VERBENA STORE\n\0\0\0\1", 18), 0);
+  EXPECT_EQ(std::memcmp(chunk.data(), "VERBENA STORE\n\0\0\0\2", 18), 0);
 }
 
 TEST(Superblock, Smallest) {
@@ -113,7 +133,7 @@ TEST(Superblock, AsManyExtentsAsFit) {
                     .first = first,
                     .count = static_cast<uint16_t>(2048 - first),
                     .sequence = random.next() >> 1,
-                    .epoch = static_cast<uint32_t>(random.below(6))});
+                    .txn = mark_of(random.below(6), random.below(uint64_t{1} << 40))});
     }
     const Chunk chunk = encoded(superblock);
     const auto again = decode_superblock(chunk);
@@ -134,7 +154,7 @@ TEST(SuperblockDeathTest, WhatCannotBeReadIsNotWritten) {
   superblock.log.resize(kMaxExtents, superblock.log[0]);
   EXPECT_DEATH(encode(superblock, 0, chunk), "invariant") << "one extent too many";
   superblock = sample();
-  superblock.epoch = kMaxEpoch + 1;
+  superblock.replay_from = superblock.durable + 2;
   EXPECT_DEATH(encode(superblock, 0, chunk), "invariant");
 }
 
@@ -176,7 +196,7 @@ TEST(Superblock, Magic) {
 // Of whatever later versions change, all that must hold is the CRCs, the magic and where the
 // version stands.
 TEST(Superblock, Version) {
-  for (const uint32_t version : {0u, 2u, 0x01000000u}) {
+  for (const uint32_t version : {0u, 1u, 3u, 0x01000000u}) {
     Chunk chunk = with(kVersionAt, version);
     EXPECT_EQ(fault(chunk), SuperblockFault::kVersion);
     std::memset(chunk.data() + kStoreAt, 0xff, 1000);
@@ -198,13 +218,18 @@ TEST(Superblock, ShapeOfTheStore) {
     EXPECT_EQ(fault(with(kMediaAt, bad)), SuperblockFault::kShape) << bad;
   }
   EXPECT_TRUE(decode_superblock(with(kMediaAt, kMaxMedia)));
-  EXPECT_EQ(fault(with<uint32_t>(kEpochAt, kMaxEpoch + 1)), SuperblockFault::kShape);
+  EXPECT_TRUE(decode_superblock(with<uint64_t>(kReplayFromAt, 104)));
+  EXPECT_EQ(fault(with<uint64_t>(kReplayFromAt, 105)), SuperblockFault::kShape);
+  EXPECT_EQ(fault(with<uint64_t>(kReplayFromAt, 0)), SuperblockFault::kShape);
+  EXPECT_EQ(fault(with<uint64_t>(kDurableAt, 38)), SuperblockFault::kShape);
+  EXPECT_TRUE(decode_superblock(with<uint64_t>(kEndAt, 104))->closed());
+  EXPECT_EQ(fault(with<uint64_t>(kEndAt, 103)), SuperblockFault::kShape) << "durable behind it";
 }
 
 // The data and the chunk around it say the same.
 TEST(Superblock, AgreesWithItsChunk) {
   EXPECT_EQ(fault(with<uint32_t>(kStoreAt, 1)), SuperblockFault::kShape);
-  EXPECT_EQ(fault(with<uint32_t>(kEpochAt, 6)), SuperblockFault::kShape);
+  EXPECT_EQ(fault(with<uint64_t>(kMarkAt, mark_of(6))), SuperblockFault::kShape);
   EXPECT_EQ(fault(with<uint16_t>(kLogCountAt, 1)), SuperblockFault::kShape) << "length";
   const auto with_head = [](auto change) {
     Chunk chunk = encoded(sample());
@@ -238,7 +263,7 @@ TEST(Superblock, Extents) {
     store_be16(p + 8, extent.first);
     store_be16(p + 10, extent.count);
     store_be64(p + 12, extent.sequence);
-    store_be32(p + 20, extent.epoch);
+    store_be64(p + 20, extent.txn);
     seal_root(chunk);
     return chunk;
   };
@@ -253,8 +278,44 @@ TEST(Superblock, Extents) {
   EXPECT_EQ(fault(with_extent([](Extent& e) { e.first = 65535; })), SuperblockFault::kShape);
   EXPECT_EQ(fault(with_extent([](Extent& e) { e.sequence = ~uint64_t{0} - 63; })),
             SuperblockFault::kShape);
-  EXPECT_EQ(fault(with_extent([](Extent& e) { e.epoch = 6; })), SuperblockFault::kShape);
+  EXPECT_EQ(fault(with_extent([](Extent& e) { e.txn = mark_of(6); })), SuperblockFault::kShape);
   EXPECT_EQ(fault(with<uint16_t>(kCheckpointCountAt, 65535)), SuperblockFault::kShape);
+}
+
+TEST(Superblock, MayBeTorn) {
+  Superblock next = sample();
+  ++next.generation;
+  next.previous = next.mark;
+  next.mark = mark_of(6);
+  next.log.push_back(
+      {.block_a = 0, .block_b = 1, .first = 65, .count = 32, .sequence = 105, .txn = next.mark});
+  const Chunk before = encoded(sample());
+  const Chunk after = encoded(next);
+  SeededRandom random(3);
+  for (int i = 0; i < 100; ++i) {
+    Chunk torn = before;
+    for (size_t at = 0; at < torn.size(); at += 8) {
+      if (random.below(2) == 0) std::memcpy(torn.data() + at, after.data() + at, 8);
+    }
+    EXPECT_TRUE(may_be_torn(torn, 0, sample()));
+    EXPECT_TRUE(may_be_torn(torn, 0, next));
+    EXPECT_FALSE(may_be_torn(torn, 2048, sample())) << "of another place";
+  }
+  EXPECT_FALSE(may_be_torn(Chunk{}, 0, sample()));
+  // Where nothing changes from one superblock to the next, it is damage.
+  for (const size_t at : {0, 17, 18, 25, 54, 61, 4040, 4048, 4056, 4064, 4080, 4090}) {
+    Chunk spoilt = before;
+    spoilt[at] ^= 1;
+    EXPECT_FALSE(may_be_torn(spoilt, 0, sample())) << at;
+  }
+  // A closed store gets one extent more when it is opened, no others.
+  Superblock closed = sample();
+  closed.end = closed.durable + 1;
+  Chunk behind = encoded(closed);
+  behind[kExtentsAt + 4 * kExtentBytes - 1] ^= 1;
+  EXPECT_TRUE(may_be_torn(behind, 0, closed));
+  behind[kExtentsAt + 4 * kExtentBytes] ^= 1;
+  EXPECT_FALSE(may_be_torn(behind, 0, closed));
 }
 
 TEST(Superblock, NamesOfFaults) {

@@ -68,11 +68,11 @@ int run_seeds(const Arguments& arguments) {
   }
   std::printf(
       "%llu operations, %llu moments, %llu images, %llu more with a copy destroyed; %llu worked "
-      "with, %llu cut again while they were opened; %llu seeds failed\n",
+      "with, %llu cut again while they were opened, %llu scrubbed; %llu seeds failed\n",
       static_cast<unsigned long long>(operations), static_cast<unsigned long long>(all.moments),
       static_cast<unsigned long long>(all.images), static_cast<unsigned long long>(all.destroyed),
       static_cast<unsigned long long>(all.resumed), static_cast<unsigned long long>(all.nested),
-      static_cast<unsigned long long>(failed));
+      static_cast<unsigned long long>(all.scrubbed), static_cast<unsigned long long>(failed));
   return failed == 0 ? 0 : 1;
 }
 
@@ -80,14 +80,14 @@ int run_seeds(const Arguments& arguments) {
 // Others are looked at if they do not any more.
 uint64_t known_seed(PersistPoint point) {
   switch (point) {
-    case PersistPoint::kSuperFenceB:    return 2;
+    case PersistPoint::kSuperSecondFence: return 2;
     case PersistPoint::kTailSuperA:
-    case PersistPoint::kTailSuperFence: return 4;
-    case PersistPoint::kTailSuperB:     return 6;
+    case PersistPoint::kTailSuperFence:   return 4;
+    case PersistPoint::kTailSuperB:       return 6;
     case PersistPoint::kTailLogA:
-    case PersistPoint::kTailLogB:       return 40;
-    case PersistPoint::kTailData:       return 2;
-    default:                            return 1;
+    case PersistPoint::kTailLogB:         return 40;
+    case PersistPoint::kTailData:         return 2;
+    default:                              return 1;
   }
 }
 

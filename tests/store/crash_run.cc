@@ -14,12 +14,14 @@ class History {
       : seed_(seed),
         options_(options),
         random_(seed),
+        marks_(~seed),
         shape_{.chunks_per_block = random_.below(2) == 0 ? 16u : 32u, .blocks = 0},
         medium_(with_blocks(shape_), seed) {
     store_options_.durability = random_.below(3) == 0 ? Durability::kEach : Durability::kFlush;
     if (random_.below(3) == 0) store_options_.flush_bytes = 64 * 1024;
     store_options_.omit = options.omit;
     store_options_.now_ns = [this] { return clock_ns_ += 1000; };
+    store_options_.random = [this] { return marks_.next(); };
     moments_.emplace_back();  // there is no store
   }
 
@@ -39,8 +41,9 @@ class History {
     if (options_.trace) std::printf("%4zu  %s\n", moments_.size() - 1, line.c_str());
     result_.trace.push_back(std::to_string(moments_.size() - 1) + ": " + std::move(line));
   }
-  void mark() {
-    medium_.mark(static_cast<uint32_t>(acknowledged_), static_cast<uint32_t>(moments_.size() - 1));
+  void mark(bool closed = false) {
+    medium_.mark(static_cast<uint32_t>(acknowledged_), static_cast<uint32_t>(moments_.size() - 1),
+                 closed);
   }
   [[nodiscard]] const Model& model() const { return moments_.back().model; }
 
@@ -51,8 +54,7 @@ class History {
     tell(std::string("a store of blocks of ") + std::to_string(shape_.chunks_per_block) +
          " chunks, durable at each " +
          (store_options_.durability == Durability::kEach ? "operation" : "flush"));
-    SeededRandom tag(seed_);
-    auto created = Store::create(medium_.open_backend(), store_options_, tag);
+    auto created = Store::create(medium_.open_backend(), store_options_);
     if (!created.has_value()) return "creating: " + created.error().what;
     store_ = std::move(*created);
     acknowledged_ = 1;
@@ -61,7 +63,19 @@ class History {
       std::string violation = random_.below(options_.reopen_one_in) == 0 ? reopen() : step();
       if (!violation.empty()) return violation;
     }
-    return {};
+    return store_options_.durability == Durability::kFlush ? burst() : "";
+  }
+
+  // More records than an extent of the log has room for, made durable by one flush.
+  std::string burst() {
+    const ObjectId id{99, 99};
+    std::string violation = step({.kind = Operation::Kind::kCreate, .id = id});
+    for (int i = 0; i < 70 && violation.empty(); ++i) {
+      violation = step({.kind = Operation::Kind::kRename,
+                        .id = id,
+                        .name = std::string(990, 'x') + std::to_string(i)});
+    }
+    return violation.empty() ? step({.kind = Operation::Kind::kFlush}) : violation;
   }
 
   std::string step() {
@@ -118,8 +132,14 @@ class History {
         const auto closed = store_->close();
         if (!closed.has_value()) return "closing: " + closed.error().what;
         acknowledged_ = moments_.size() - 1;
-        mark();
+        mark(true);
         store_.reset();
+        if (random_.below(4) == 0) {
+          std::string violation = look_back();
+          if (!violation.empty()) return violation;
+          tell("a power cut");
+          cut_power(true);
+        }
         break;
       }
       case 1: {
@@ -150,15 +170,14 @@ class History {
   std::string die_at_work() {
     switch (random_.below(4)) {
       case 0: {
-        // With nothing left to flush, closing is two copies of a word that it is closed, and a
-        // fence.
+        // With nothing left to flush, closing is two superblocks, with a fence after each.
         const bool idle = random_.below(2) == 0;
         for (int i = 0; idle && i < 2; ++i) {
           std::string violation = step({.kind = Operation::Kind::kFlush});
           if (!violation.empty()) return violation;
         }
         if (idle) {
-          medium_.kill_at(3, random_.next());
+          arm(4);
         } else {
           arm(6);
         }
@@ -187,6 +206,7 @@ class History {
     for (bool dies = random_.below(3) == 0;; dies = false) {
       report = {};
       auto backend = medium_.open_backend();
+      mark();
       if (dies) arm(8);
       auto opened = Store::open(std::move(backend), store_options_, &report);
       if (!opened.has_value()) return "opening: " + opened.error().what;
@@ -218,7 +238,7 @@ class History {
   }
 
   // The medium becomes what a power cut at this moment may leave.
-  void cut_power() {
+  void cut_power(bool closed = false) {
     Walk walk(medium_.recording());
     while (walk.next()) continue;
     std::vector<uint32_t> choice;
@@ -231,7 +251,7 @@ class History {
                                    : newest);
     }
     medium_.restore(walk.image(choice), true);
-    mark();
+    mark(closed);
   }
 
   std::string look_back() {
@@ -244,6 +264,7 @@ class History {
   const uint64_t seed_;
   const CrashOptions& options_;
   SeededRandom random_;
+  SeededRandom marks_;  // of the store
   MediumShape shape_;
   Options store_options_;
   uint64_t clock_ns_ = 0;

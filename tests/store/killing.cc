@@ -216,7 +216,23 @@ class Killer {
     return {};
   }
 
+  // A kill is no damage.
+  std::string look_unopened() {
+    OpenReport report;
+    DirectoryOptions options = options_of(kind_);
+    options.store.read_only = true;
+    {
+      const auto opened = DirectoryStore::open({path()}, options, &report);
+      if (!opened.has_value()) return "opening for reading: " + opened.error().what;
+    }
+    if (!report.damage.empty()) return "opening finds damage: " + report.damage.front().field;
+    const auto found = scrub({path()});
+    if (!found.has_value()) return "scrub: " + found.error().what;
+    return found->damaged == 0 ? "" : "scrub finds damage: " + found->damage.front().field;
+  }
+
   std::string look() {
+    if (std::string what = look_unopened(); !what.empty()) return what;
     auto opened = DirectoryStore::open({path()}, options_of(kind_));
     if (!opened.has_value()) {
       return std::string("opening after the kill: ") + store::name_of(opened.error().code) + ": " +

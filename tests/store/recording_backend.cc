@@ -187,11 +187,11 @@ void RecordingMedium::kill_locked() {
   memory_ = std::move(memory);
 }
 
-void RecordingMedium::mark(uint32_t first, uint32_t count) {
+void RecordingMedium::mark(uint32_t first, uint32_t count, bool closed) {
   const std::lock_guard lock(mutex_);
   if (!recording_on_) return;
   observe_all();
-  note({.kind = Event::Kind::kMark, .first = first, .count = count});
+  note({.kind = Event::Kind::kMark, .first = first, .count = count, .closed = closed});
 }
 
 void RecordingMedium::note(Event event) {

@@ -45,6 +45,7 @@ struct Event {
   uint32_t first = 0;     // stores: of `versions`; flush: a line; mark: what was given
   uint32_t count = 0;     // likewise
   uint32_t existing = 0;  // blocks, from now on
+  bool closed = false;    // mark: what was given
 };
 struct Version {
   uint32_t line = 0;
@@ -75,7 +76,7 @@ class RecordingMedium {
   void kill_at(uint32_t n, uint64_t seed);
   // Since the last open_backend().
   [[nodiscard]] bool killed();
-  void mark(uint32_t first, uint32_t count);
+  void mark(uint32_t first, uint32_t count, bool closed = false);
   [[nodiscard]] const Recording& recording() const { return recording_; }
   [[nodiscard]] const MediumShape& shape() const { return shape_; }
 

@@ -7,7 +7,8 @@
 namespace verbena::store::trial {
 namespace {
 
-constexpr Depth kNoDeeper{.destroy_one_in = 0, .resume_one_in = 0, .nested_one_in = 0};
+constexpr Depth kNoDeeper{
+    .destroy_one_in = 0, .resume_one_in = 0, .nested_one_in = 0, .scrub_one_in = 2};
 constexpr Effort kNestedEffort{
     .singles = 2, .chunk_sets = 8, .line_sets = 2, .samples = 2, .torn = 1};
 constexpr int kResumedOperations = 6;
@@ -73,6 +74,10 @@ std::string RecoveryCheck::look(const Image& image, Allowed allowed, const Depth
   const std::optional<size_t> moment = check(image, allowed, violation);
   if (!moment.has_value()) return violation;
   const auto chosen = [this](uint32_t one_in) { return one_in != 0 && random_.below(one_in) == 0; };
+  if (*moment != 0 && (allowed.closed || chosen(depth.scrub_one_in))) {
+    violation = scrub(image, allowed);
+    if (!violation.empty()) return violation;
+  }
   if (chosen(depth.destroy_one_in)) {
     for (const Copy copy : kCopies) {
       Image spoilt = image;
@@ -89,6 +94,33 @@ std::string RecoveryCheck::look(const Image& image, Allowed allowed, const Depth
   }
   if (chosen(depth.nested_one_in)) return nest(image, allowed);
   return {};
+}
+
+// A crash is no damage, neither before the store is recovered nor afterwards.
+std::string RecoveryCheck::scrub(const Image& image, Allowed allowed) {
+  ++counts_.scrubbed;
+  medium_.restore(image, false);
+  std::string violation = scrub_opened(true, allowed);
+  return violation.empty() ? scrub_opened(false, allowed) : violation;
+}
+
+std::string RecoveryCheck::scrub_opened(bool read_only, Allowed allowed) {
+  const std::string how = read_only ? "before it is recovered, " : "recovered, ";
+  Options options = options_;
+  options.read_only = read_only;
+  OpenReport report;
+  const auto store = Store::open(medium_.open_backend(), options, &report);
+  if (!store.has_value()) return how + "it is not opened: " + store.error().what;
+  if (!report.damage.empty()) {
+    return how + "opening finds damage: " + report.damage.front().field + " at chunk " +
+           std::to_string(report.damage.front().chunk);
+  }
+  if (allowed.closed && !report.clean) return how + "nobody knows that it was closed";
+  const auto found = (*store)->scrub();
+  if (!found.has_value()) return how + "scrub says " + found.error().what;
+  if (found->damaged == 0) return {};
+  return how + "scrub finds damage: " + found->damage.front().field + " at chunk " +
+         std::to_string(found->damage.front().chunk);
 }
 
 // Works with the store that was recovered, kills it after a flush, and opens it again.

@@ -28,6 +28,7 @@ struct Moment {
 struct Allowed {
   size_t first = 0;
   size_t last = 0;
+  bool closed = false;  // in order, and nothing since: that can be seen
 };
 
 struct CheckCounts {
@@ -36,6 +37,7 @@ struct CheckCounts {
   uint64_t destroyed = 0;  // of them, with a copy destroyed
   uint64_t resumed = 0;    // of them, worked with afterwards
   uint64_t nested = 0;     // of them, with power cuts while they were opened
+  uint64_t scrubbed = 0;   // of them, before and after they were recovered
 
   void add(const CheckCounts& other) {
     moments += other.moments;
@@ -43,6 +45,7 @@ struct CheckCounts {
     destroyed += other.destroyed;
     resumed += other.resumed;
     nested += other.nested;
+    scrubbed += other.scrubbed;
   }
 };
 
@@ -51,6 +54,7 @@ struct Depth {
   uint32_t destroy_one_in = 6;
   uint32_t resume_one_in = 12;
   uint32_t nested_one_in = 40;
+  uint32_t scrub_one_in = 3;
 };
 
 class RecoveryCheck {
@@ -67,7 +71,9 @@ class RecoveryCheck {
                                             std::string& violation);
   [[nodiscard]] const CheckCounts& counts() const { return counts_; }
 
-  static Allowed allowed_by(const Event& mark) { return {.first = mark.first, .last = mark.count}; }
+  static Allowed allowed_by(const Event& mark) {
+    return {.first = mark.first, .last = mark.count, .closed = mark.closed};
+  }
 
  private:
   [[nodiscard]] std::string look(const Image& image, Allowed allowed, const Depth& depth);
@@ -75,6 +81,8 @@ class RecoveryCheck {
                                             std::string& violation) const;
   [[nodiscard]] std::string resume(const Image& image, size_t moment);
   [[nodiscard]] std::string nest(const Image& image, Allowed allowed);
+  [[nodiscard]] std::string scrub(const Image& image, Allowed allowed);
+  [[nodiscard]] std::string scrub_opened(bool read_only, Allowed allowed);
   [[nodiscard]] Result<std::unique_ptr<Store>> open(RecordingMedium& medium);
 
   const Options options_;

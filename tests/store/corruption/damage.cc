@@ -196,14 +196,9 @@ void add_twice_kinds(std::vector<Harm>& kinds) {
   });
 }
 
-// To `kept` bytes; to none: the file is gone. Not with the end of the log: without that it is not
-// known to have been closed, and what came last may not count.
+// To `kept` bytes; to none: the file is gone.
 void cut_last(Work& work, uint64_t kept) {
   const uint64_t by = work.image().files.back() - kept;
-  const Twice& end = work.sample().twice.back();
-  if (std::min(end.a, end.b) >= (work.image().bytes.size() - by) / kChunkBytes) {
-    return work.spoil(work.live());
-  }
   work.image().cut_last(by);
   if (kept == 0) work.image().files.pop_back();
   work.say("the last file is cut to {} bytes", kept);

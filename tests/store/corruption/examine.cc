@@ -76,9 +76,12 @@ class Examination {
         return "opening tells of a damage, but not which";
       }
     }
-    if (told != expected_.told_copies || told.size() != report.damage.size()) {
+    if (told != expected_.bad_copies || told.size() != report.damage.size()) {
       return fmt::format("opening tells of {} damaged copies, not of {}", report.damage.size(),
-                         expected_.told_copies.size());
+                         expected_.bad_copies.size());
+    }
+    if (report.incomplete.size() != expected_.incomplete.size()) {
+      return "opening is wrong about what is incomplete";
     }
     if (report.dropped_transactions != 0) return "opening dropped a transaction";
     return report.clean == expected_.clean ? "" : "opening is wrong about how it was closed";
@@ -98,6 +101,9 @@ class Examination {
 
   [[nodiscard]] std::string check_scrubs(const Result<ScrubReport>& report) const {
     if (!report) return "scrub: " + report.error().what;
+    if (report->incomplete.size() != expected_.incomplete.size()) {
+      return "scrub is wrong about what is incomplete";
+    }
     return check_scrub(*report, expected_.truth, expected_.bad_copies);
   }
 
@@ -141,7 +147,8 @@ class Examination {
     auto again = open(true, report);
     if (!again) return "opening again: " + again.error().what;
     // Copies of the log are whole again.
-    if (!report.damage.empty() || !report.clean) return "the log is still damaged afterwards";
+    if (!report.damage.empty() || !report.incomplete.empty() || !report.clean)
+      return "the log is still damaged afterwards";
     const std::string what = check_after(*again, truth);
     return what.empty() ? what : "opened again: " + what;
   }

@@ -8,6 +8,7 @@
 #include "compare.h"
 #include "operation.h"
 #include "store/crc_parts.h"
+#include "store/superblock.h"
 
 namespace verbena::store::trial {
 namespace {
@@ -69,22 +70,20 @@ Expectation expect(const Sample& sample, const FilesImage& image) {
     for (const Use& use : uses) expected.truth.lost[{use.object, use.index}] = chunk;
   }
   for (const Twice& twice : sample.twice) {
-    const bool last = twice.kind == Twice::Kind::kLastLog;
     for (const uint64_t copy : {twice.a, twice.b}) {
       if (!bad(copy)) continue;
       expected.bad_copies.insert(copy);
-      // The last log chunk: a crash may have left one copy of it.
-      if (!last) expected.told_copies.insert(copy);
     }
-    if (!bad(twice.a) || !bad(twice.b)) continue;
-    if (last) {
-      // It says nothing but that the store was closed: the log ends before it.
-      expected.clean = false;
-      expected.bad_copies.erase(twice.a);
-      expected.bad_copies.erase(twice.b);
-    } else {
-      expected.opens = false;
-    }
+    if (bad(twice.a) && bad(twice.b)) expected.opens = false;
+  }
+  // Of a closed store copy b of the superblock may look as if a crash had interrupted its writing.
+  const uint64_t b = kSampleChunksPerBlock;
+  const auto root = decode_superblock(sample.now.chunk(0));
+  expected.clean = !bad(b) || (!headless && decode_superblock(image.chunk(b)));
+  if (!headless && bad(b) && !decode_superblock(image.chunk(b)) &&
+      may_be_torn(image.chunk(b), b, *root)) {
+    expected.bad_copies.erase(b);
+    expected.incomplete.insert(b);
   }
   // A file of less than a block is refused; what lacks chunks that are used can only be read.
   if (headless || image.files.back() < kSampleChunksPerBlock * kChunkBytes) expected.opens = false;

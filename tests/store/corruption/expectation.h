@@ -24,10 +24,10 @@ struct Truth {
 struct Expectation {
   bool opens = true;     // for reading
   bool writable = true;  // if it opens
-  bool clean = true;     // closed in order, as far as one can see
+  bool clean = true;     // closed in order, for certain
   Truth truth;
-  std::set<uint64_t> bad_copies;   // of log, checkpoint and superblocks
-  std::set<uint64_t> told_copies;  // of these, what opening must tell
+  std::set<uint64_t> bad_copies;  // of log, checkpoint and superblocks
+  std::set<uint64_t> incomplete;  // and those that may be the work of a crash
 };
 
 [[nodiscard]] Expectation expect(const Sample& sample, const FilesImage& image);
