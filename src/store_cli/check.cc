@@ -61,6 +61,8 @@ void show(const store::ScrubReport& found, Report& report) {
     if (!report.json()) fmt::print("{}\n", printable(sentence_of(damage)));
   }
   report.fields["damage"] = std::move(list);
+  report.fields["incomplete"] = found.incomplete.size();
+  for (const store::Damage& one : found.incomplete) report.note(incomplete_note(one));
   if (!report.json() && found.damaged > found.damage.size()) {
     fmt::print("... and {} more\n", found.damaged - found.damage.size());
   }

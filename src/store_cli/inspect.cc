@@ -52,7 +52,8 @@ struct InspectOptions {
           {"log_chunks_replayed", opening.log_chunks},
           {"chunks_verified", opening.verified_chunks},
           {"transactions_dropped", opening.dropped_transactions},
-          {"damage", damage}};
+          {"damage", damage},
+          {"incomplete", opening.incomplete.size()}};
 }
 
 void print_summary(const std::string& where, const OpenedStore& opened, const Report& report,
@@ -78,6 +79,9 @@ void print_summary(const std::string& where, const OpenedStore& opened, const Re
   fmt::print("  log       {} chunks\n", space.log);
   fmt::print("  index     {} mappings, {} of memory\n", space.mappings,
              report.size(space.index_bytes));
+  for (const store::Damage& one : opening.incomplete) {
+    fmt::print("  crash     {}\n", printable(incomplete_note(one)));
+  }
   if (opening.damage.empty()) fmt::print("  damage    none found on open\n");
   for (const store::Damage& damage : opening.damage) {
     fmt::print("  damage    {}\n", printable(sentence_of(damage)));

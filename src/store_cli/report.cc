@@ -95,6 +95,13 @@ std::string sentence_of(const store::Damage& damage) {
                      damage.expected);
 }
 
+std::string incomplete_note(const store::Damage& copy) {
+  return fmt::format(
+      "the {} has an incomplete copy (chunk {}), as a crash may leave it; the other copy is valid, "
+      "and the next command that writes to the store completes it",
+      copy.field, copy.chunk);
+}
+
 std::string dump(const ordered_json& json, int indent) {
   return json.dump(indent, ' ', false, ordered_json::error_handler_t::replace);
 }

@@ -64,6 +64,8 @@ class Report {
 [[nodiscard]] nlohmann::ordered_json json_of(const store::Damage& damage);
 // "object 1:2 at 4048 (chunk 77): data CRC is 0x1, not 0x2"
 [[nodiscard]] std::string sentence_of(const store::Damage& damage);
+// Of a copy that a crash may have left so: no damage.
+[[nodiscard]] std::string incomplete_note(const store::Damage& copy);
 // Text that may be any bytes, as JSON takes it.
 [[nodiscard]] std::string dump(const nlohmann::ordered_json& json, int indent = 2);
 
