@@ -4,10 +4,12 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <thread>
 #include <vector>
 
 #include <liburing.h>
@@ -62,6 +64,7 @@ class UringWriter final : public FileWriter {
 
   [[nodiscard]] const char* name() const override { return "io_uring"; }
   [[nodiscard]] int write(std::span<const FileWrite> writes) override {
+    if (broken_) return plain_.write(writes);
     error_ = 0;
     auto next = writes.begin();
     size_t done = 0;  // of *next
@@ -82,7 +85,15 @@ class UringWriter final : public FileWriter {
       }
       if (free_.size() == kDepth) return error_;
       // After an error, too: memory must not be given back while the kernel reads from it.
-      wait_for_one();
+      if (wait_for_one()) continue;
+      // The system refuses io_uring from now on (a sandbox was entered, for instance). What was on
+      // its way is written again: the same bytes to the same place.
+      broken_ = true;
+      while (submitted_ > 0) {
+        std::this_thread::sleep_for(std::chrono::microseconds(100));
+        take_completions();
+      }
+      return plain_.write(writes);
     }
   }
 
@@ -96,15 +107,23 @@ class UringWriter final : public FileWriter {
     ::io_uring_sqe_set_data64(entry, slot);
   }
 
-  void wait_for_one() {
+  // False if the call fails as it would ever after.
+  [[nodiscard]] bool wait_for_one() {
     const int submitted = ::io_uring_submit_and_wait(&ring_, 1);
+    if (submitted > 0) submitted_ += static_cast<unsigned>(submitted);
     // EBUSY, EAGAIN: the kernel has no room until completions are taken; what was prepared stays.
-    VERBENA_CHECK(submitted >= 0 || again(-submitted) || submitted == -EBUSY);
+    if (submitted < 0 && !again(-submitted) && submitted != -EBUSY) return false;
+    take_completions();
+    return true;
+  }
+
+  void take_completions() {
     io_uring_cqe* completion = nullptr;
     while (::io_uring_peek_cqe(&ring_, &completion) == 0) {
       const auto slot = static_cast<unsigned>(::io_uring_cqe_get_data64(completion));
       const int result = completion->res;
       ::io_uring_cqe_seen(&ring_, completion);
+      --submitted_;
       finish(slot, result);
     }
   }
@@ -119,7 +138,7 @@ class UringWriter final : public FileWriter {
     } else if (!again(-result) && error_ == 0) {
       error_ = result == 0 ? EIO : -result;
     }
-    if (write.bytes > 0 && error_ == 0) {
+    if (write.bytes > 0 && error_ == 0 && !broken_) {
       prepare(slot);
     } else {
       free_.push_back(slot);
@@ -129,6 +148,9 @@ class UringWriter final : public FileWriter {
   io_uring ring_{};
   bool started_ = false;
   int error_ = 0;
+  unsigned submitted_ = 0;  // of which the completion has not been taken
+  bool broken_ = false;     // the ring is of no use any more
+  PlainWriter plain_;
   std::array<FileWrite, kDepth> flying_{};
   std::vector<unsigned> free_;
 };

@@ -14,9 +14,11 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/unique_fd.h"
+#include "medium/refuse_call.h"
 #include "medium/testing.h"
 
 namespace verbena::medium {
@@ -91,6 +93,24 @@ TEST_P(FileWriterTest, TheErrorOfAnyIsTold) {
   writes[60].fd = -1;
   EXPECT_EQ(writer_->write(writes), EBADF);
   EXPECT_EQ(writer_->write(std::span(writes).first(60)), 0);
+}
+
+// As in a sandbox that is entered after the writer was made.
+TEST_P(FileWriterTest, WritesThoughTheKernelRefusesToSubmit) {
+  std::vector<uint8_t> memory(100 * 4096);
+  fill_pattern(memory.data(), memory.size(), 4);
+  const int result = in_child([&] {
+    if (!refuse_call(SYS_io_uring_enter, EIO)) return kCannotRefuse;
+    std::vector<FileWrite> writes;
+    for (size_t i = 0; i < 100; ++i) {
+      writes.push_back({file_.get(), i * 4096, memory.data() + i * 4096, 4096});
+    }
+    if (writer_->write(writes) != 0) return 1;
+    return writer_->write(std::span(writes).first(1)) == 0 ? 0 : 2;
+  });
+  if (result == kCannotRefuse) GTEST_SKIP() << "no seccomp here";
+  EXPECT_EQ(result, 0);
+  EXPECT_EQ(content(memory.size()), memory);
 }
 
 INSTANTIATE_TEST_SUITE_P(Both, FileWriterTest, testing::Bool(), [](const auto& kind) {
