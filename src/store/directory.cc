@@ -15,6 +15,7 @@
 #include "medium/nvdimm_backend.h"
 #include "medium/staged_backend.h"
 #include "store/folder_lock.h"
+#include "store/folder_names.h"
 #include "store/folder_shape.h"
 #include "store/medium_error.h"
 
@@ -34,9 +35,10 @@ uint32_t capacity_of(const std::string& folder, const DirectoryOptions& options,
   struct statvfs disk{};
   uint64_t bytes = 0;
   if (statvfs(folder.c_str(), &disk) == 0) bytes = uint64_t{disk.f_bavail} * disk.f_frsize;
-  std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator(folder, ignored)) {
-    if (entry.path().filename().string().starts_with("blocks.")) bytes += entry.file_size(ignored);
+  for (const std::string& name : names_in(folder).value_or(std::vector<std::string>{})) {
+    std::error_code error;
+    const uint64_t size = fs::file_size(folder + "/" + name, error);
+    if (name.starts_with("blocks.") && !error) bytes += size;
   }
   return static_cast<uint32_t>(std::clamp<uint64_t>(bytes / block_bytes, 2, kMost / media));
 }
@@ -132,7 +134,9 @@ Result<DirectoryStore> DirectoryStore::create(const std::vector<std::string>& fo
   if (!locks) return fail(locks.error());
   made.parts_->locks = std::move(*locks);
   for (const std::string& folder : folders) {
-    if (holds_store(folder) && !unfinished(folders)) {
+    const auto holds = holds_store(folder);
+    if (!holds) return fail(holds.error());
+    if (*holds && !unfinished(folders)) {
       return fail(Error{Code::kExists, fmt::format("{} already contains a store", folder), {}});
     }
   }
@@ -150,7 +154,9 @@ Result<DirectoryStore> DirectoryStore::open(const std::vector<std::string>& fold
                                             const DirectoryOptions& options, OpenReport* report) {
   if (const auto fine = check_folders(folders); !fine) return fail(fine.error());
   for (const std::string& folder : folders) {
-    if (!holds_store(folder)) {
+    const auto holds = holds_store(folder);
+    if (!holds) return fail(holds.error());
+    if (!*holds) {
       return fail(Error{Code::kNoStore, fmt::format("no store in {}", folder), {}});
     }
   }

@@ -6,20 +6,20 @@
 #include <cerrno>
 #include <charconv>
 #include <cstring>
-#include <filesystem>
+#include <optional>
+#include <system_error>
 
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include "base/unique_fd.h"
+#include "store/folder_names.h"
 #include "store/record.h"
 #include "store/roots.h"
 
 namespace verbena::store {
 namespace {
-
-namespace fs = std::filesystem;
 
 struct Member {
   uint32_t medium = 0;
@@ -50,10 +50,18 @@ std::optional<Member> member_of(const std::string& name) {
   return member;
 }
 
-std::optional<Member> find_member(const std::string& folder) {
-  std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator(folder, ignored)) {
-    if (const auto member = member_of(entry.path().filename().string())) return member;
+// None if there is no such folder, either.
+Result<std::optional<Member>> find_member(const std::string& folder) {
+  const auto names = names_in(folder);
+  if (!names) {
+    if (names.error() == std::errc::no_such_file_or_directory ||
+        names.error() == std::errc::not_a_directory) {
+      return std::nullopt;
+    }
+    return fail(Error{Code::kIo, fmt::format("{}: {}", folder, names.error().message()), {}});
+  }
+  for (const std::string& name : *names) {
+    if (const auto member = member_of(name)) return member;
   }
   return std::nullopt;
 }
@@ -94,28 +102,34 @@ Chunk read_second(const std::vector<std::string>& folders) {
 // Whether there is nothing that salvage could bring back. Superblocks may be zeros because a disk
 // has lost them.
 bool holds_no_data(const std::string& folder) {
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator(folder, error)) {
-    const std::string name = entry.path().filename().string();
+  const auto names = names_in(folder);
+  if (!names) return false;
+  for (const std::string& name : *names) {
     if (!name.starts_with("blocks.") || name.ends_with(".new")) continue;
-    const UniqueFd file(
-        ::open(entry.path().c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+    const std::string path = folder + "/" + name;
+    const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
     if (!file.valid()) return false;
     Chunk bytes;
-    for (off_t at = 0; pread(file.get(), bytes.data(), bytes.size(), at) == kChunkBytes;
-         at += kChunkBytes) {
+    for (off_t at = 0;; at += kChunkBytes) {
+      const ssize_t got = pread(file.get(), bytes.data(), bytes.size(), at);
+      if (got < 0) return false;  // what cannot be read may be anything
+      if (got < static_cast<ssize_t>(kChunkBytes)) break;
       if (bytes == Chunk{}) continue;
       const bool of_log = examine(bytes) == ChunkVerdict::kGood &&
                           (head_of(bytes.data()).flags & (kFlagLog | kFlagCheckpoint)) != 0;
       if (!of_log) return false;
     }
   }
-  return !error;
+  return true;
 }
 
 }  // namespace
 
-bool holds_store(const std::string& folder) { return find_member(folder).has_value(); }
+Result<bool> holds_store(const std::string& folder) {
+  const auto member = find_member(folder);
+  if (!member) return fail(member.error());
+  return member->has_value();
+}
 
 bool unfinished(const std::vector<std::string>& folders) {
   const auto media = static_cast<uint32_t>(folders.size());
@@ -127,7 +141,9 @@ Result<FolderShape> find_shape(const std::vector<std::string>& folders) {
   FolderShape shape;
   shape.folders.resize(folders.size());
   for (const std::string& folder : folders) {
-    const auto member = find_member(folder);
+    const auto found = find_member(folder);
+    if (!found) return fail(found.error());
+    const std::optional<Member>& member = *found;
     if (!member) {
       return fail(Error{Code::kNoStore, fmt::format("no store in {}", folder), {}});
     }

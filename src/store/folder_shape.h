@@ -17,7 +17,7 @@ struct FolderShape {
 };
 
 // Whether a directory has files of a store.
-[[nodiscard]] bool holds_store(const std::string& folder);
+[[nodiscard]] Result<bool> holds_store(const std::string& folder);
 // Whether those of a store that was being made, and has no superblock and no data yet.
 [[nodiscard]] bool unfinished(const std::vector<std::string>& folders);
 // kNoStore, kInvalid (not all of its folders), kVersion, kDamaged.

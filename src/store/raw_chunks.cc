@@ -4,19 +4,18 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <filesystem>
 #include <variant>
 
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
 
+#include "store/folder_names.h"
 #include "store/record.h"
 
 namespace verbena::store {
 namespace {
 
-namespace fs = std::filesystem;
 constexpr uint32_t kReadAtOnce = 256;
 
 bool all_zero(const uint8_t* chunk) {
@@ -30,15 +29,17 @@ Result<RawChunks> RawChunks::open(const std::vector<std::string>& folders) {
   raw.buffer_.resize(size_t{kReadAtOnce} * kChunkBytes);
   for (const std::string& folder : folders) {
     std::vector<std::string> names;
-    std::error_code error;
-    for (const auto& entry : fs::directory_iterator(folder, error)) {
-      const std::string name = entry.path().filename().string();
-      if (name.starts_with("blocks.") && !name.ends_with(".new")) names.push_back(entry.path());
-    }
-    if (error) {
+    const auto all = names_in(folder);
+    if (!all) {
+      const std::error_code error = all.error();
       const bool none =
           error == std::errc::no_such_file_or_directory || error == std::errc::not_a_directory;
       if (!none) return fail(Error{Code::kIo, folder + ": " + error.message(), {}});
+    }
+    for (const std::string& name : all.value_or(std::vector<std::string>{})) {
+      if (name.starts_with("blocks.") && !name.ends_with(".new")) {
+        names.push_back(folder + "/" + name);
+      }
     }
     if (names.empty()) raw.without_files_.push_back(folder);
     std::ranges::sort(names);
@@ -74,11 +75,11 @@ Result<void> RawChunks::read(uint64_t number, uint32_t count) {
       const ssize_t n = pread(file.fd.get(), buffer_.data() + done, all - done,
                               static_cast<off_t>(number * kChunkBytes + done));
       if (n < 0 && errno == EINTR) continue;
-      if (n <= 0) break;
-      done += static_cast<size_t>(n);
+      // What the disk does not give is as good as damaged; what follows it is not.
+      const size_t lost = n < 0 ? kChunkBytes - done % kChunkBytes : all - done;
+      if (n <= 0) std::memset(buffer_.data() + done, 0xff, lost);
+      done += n <= 0 ? lost : static_cast<size_t>(n);
     }
-    // What the disk does not give is as good as damaged.
-    std::memset(buffer_.data() + done, 0xff, all - done);
     return {};
   }
   return fail(Error{Code::kIo, fmt::format("chunk {} is not in the store", number), {}});
