@@ -38,6 +38,7 @@ namespace verbena::medium {
 namespace {
 
 constexpr std::string_view kUnfinished = ".new";
+constexpr int kMostParents = 100;
 
 struct Name {
   uint32_t medium = 0;
@@ -138,14 +139,7 @@ std::string BlockFiles::path_of(const BlockFile& file) const {
 Result<void> BlockFiles::open_folder() {
   const std::string& path = options_.folder;
   if (!options_.read_only) {
-    if (::mkdir(path.c_str(), 0700) == 0) {
-      // Its name must be as durable as what is in it.
-      const std::string parent = path + "/..";
-      const UniqueFd fd(::open(parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-      if (!fd.valid() || ::fsync(fd.get()) != 0) {
-        return system_error(Code::kIo, "syncing the parent directory of " + path, errno);
-      }
-    } else if (errno != EEXIST) {
+    if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) {
       return system_error(Code::kIo, "creating directory " + path, errno);
     }
   }
@@ -153,6 +147,34 @@ Result<void> BlockFiles::open_folder() {
   if (!folder_.valid()) {
     const bool not_ours = errno == ENOENT || errno == ENOTDIR;
     return system_error(not_ours ? Code::kBad : Code::kIo, "opening directory " + path, errno);
+  }
+  return {};
+}
+
+// The directory's name, and those of its parents, must be as durable as what is in it. Whoever made
+// them (a command that was killed since, `mkdir -p`) need not have synced them. Up to the root of
+// the file system; one that we may not read was not made by us.
+Result<void> BlockFiles::sync_parents() const {
+  struct stat child{};
+  if (::fstat(folder_.get(), &child) != 0) {
+    return system_error(Code::kIo, "reading the status of " + options_.folder, errno);
+  }
+  std::string path = options_.folder;
+  for (int depth = 0; depth < kMostParents; ++depth) {
+    path += "/..";
+    const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    struct stat parent{};
+    if (!fd.valid() && (errno == EACCES || errno == EPERM)) continue;
+    if (!fd.valid() || ::fstat(fd.get(), &parent) != 0) {
+      return system_error(Code::kIo, "opening directory " + path, errno);
+    }
+    const bool same = parent.st_dev == child.st_dev && parent.st_ino == child.st_ino;
+    if (same || parent.st_dev != child.st_dev) break;
+    // Some file systems have nothing to sync.
+    if (::fsync(fd.get()) != 0 && errno != EINVAL && errno != EROFS) {
+      return system_error(Code::kIo, "syncing directory " + path, errno);
+    }
+    child = parent;
   }
   return {};
 }
@@ -284,6 +306,10 @@ Result<std::unique_ptr<BlockFiles>> BlockFiles::open(const FileOptions& options)
   for (uint32_t index = 0; index < *count; ++index) {
     if (auto done = files->adopt(index, index + 1 == *count); !done) return fail(done.error());
   }
+  // Whoever made the last one may have been killed before its name was durable, or could not sync.
+  if (*count > 0 && !options.read_only && ::fsync(files->folder_.get()) != 0) {
+    return system_error(Code::kIo, "syncing directory " + options.folder, errno);
+  }
   files->capacity_ = std::max(options.capacity, files->existing());
   return files;
 }
@@ -372,6 +398,9 @@ Result<void> BlockFiles::grow() {
   if (::renameat(folder_.get(), unfinished.c_str(), folder_.get(), file->name.c_str()) != 0 ||
       ::fsync(folder_.get()) != 0) {
     return system_error(Code::kIo, "renaming a file to " + path_of(*file), errno);
+  }
+  if (index == 0) {
+    if (auto synced = sync_parents(); !synced) return synced;
   }
   file->fd = *std::move(fd);
   file->direct = open_direct(file->name);

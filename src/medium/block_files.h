@@ -81,6 +81,7 @@ class BlockFiles {
  private:
   explicit BlockFiles(const FileOptions& options) : options_(options) {}
   [[nodiscard]] Result<void> open_folder();
+  [[nodiscard]] Result<void> sync_parents() const;
   [[nodiscard]] Result<uint32_t> scan();
   [[nodiscard]] Result<void> adopt(uint32_t index, bool last);
   [[nodiscard]] Result<UniqueFd> prepare(const std::string& name, uint32_t blocks) const;
