@@ -84,7 +84,8 @@ class Backend {
   // Makes memory of a claimed block show what the medium holds. For loaded_on_demand backends, and
   // before the first write there as well as before the first look: loading goes by larger pieces
   // than chunks, and would overwrite what was written before. Cheap when it is there already, and
-  // for allocated blocks, whose memory is what it is.
+  // for allocated blocks, whose memory is what it is. What the medium cannot give is zeros, and
+  // unreadable(); an error means that nothing of it is known.
   [[nodiscard]] virtual Result<void> load(const uint8_t* memory, size_t bytes) {
     static_cast<void>(memory), static_cast<void>(bytes);
     return {};
@@ -94,6 +95,21 @@ class Backend {
   // and every later one fails as well: the kernel forgets what it could not write.
   virtual void flush(const uint8_t* memory, size_t bytes) = 0;
   [[nodiscard]] virtual Result<void> fence() = 0;
+  // Like flush(), of whole pages that were not changed since the block was claimed: the next fence
+  // writes them all the same. Memory may show what a process wrote that was killed, or whose sync
+  // failed: in the page cache such pages may count as written though the medium never got them.
+  virtual void rewrite(uint8_t* memory, size_t bytes) { flush(memory, bytes); }
+  // Once more after a fence has failed: makes durable what was flushed since, as well as the medium
+  // can. What the failed one took stays unknown, and fence() goes on failing.
+  [[nodiscard]] virtual Result<void> fence_after_failure() { return fence(); }
+
+  // Whether the medium could not give some of this memory of a claimed block (a sector cannot be
+  // read, a file was cut off): it was zeros when it was first looked at. Whole pages can be written
+  // there as anywhere.
+  [[nodiscard]] virtual bool unreadable(const uint8_t* memory, size_t bytes) {
+    static_cast<void>(memory), static_cast<void>(bytes);
+    return false;
+  }
 
   // What the medium itself holds, past memory and page cache where the system can: for scrubbing.
   // Of a block that is held, or of one that it has(); offset and length are multiples of 4096.

@@ -100,14 +100,16 @@ class BalanceBackend final : public Backend {
   void flush(const uint8_t* memory, size_t bytes) override {
     medium_of(memory).flush(memory, bytes);
   }
+  void rewrite(uint8_t* memory, size_t bytes) override { medium_of(memory).rewrite(memory, bytes); }
   // All of them, even if one failed: the others' data is as good as ever.
   [[nodiscard]] Result<void> fence() override {
-    Result<void> all;
-    for (const auto& medium : media_) {
-      Result<void> one = medium->fence();
-      if (!one && all) all = std::move(one);
-    }
-    return all;
+    return on_all([](Backend& medium) { return medium.fence(); });
+  }
+  [[nodiscard]] Result<void> fence_after_failure() override {
+    return on_all([](Backend& medium) { return medium.fence_after_failure(); });
+  }
+  [[nodiscard]] bool unreadable(const uint8_t* memory, size_t bytes) override {
+    return medium_of(memory).unreadable(memory, bytes);
   }
   [[nodiscard]] Result<void> read_medium(uint32_t position, size_t offset,
                                          std::span<uint8_t> out) override {
@@ -116,6 +118,16 @@ class BalanceBackend final : public Backend {
   }
 
  private:
+  // The first error.
+  template <typename Call>
+  [[nodiscard]] Result<void> on_all(const Call& call) {
+    Result<void> all;
+    for (const auto& medium : media_) {
+      Result<void> one = call(*medium);
+      if (!one && all) all = std::move(one);
+    }
+    return all;
+  }
   // One behind the highest position, given how many each medium has.
   template <typename Count>
   [[nodiscard]] uint32_t behind_highest(const Count& count) const {

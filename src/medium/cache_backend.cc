@@ -80,7 +80,14 @@ class CacheBackend final : public Backend {
     return below_->load(memory, bytes);
   }
   void flush(const uint8_t* memory, size_t bytes) override { below_->flush(memory, bytes); }
+  void rewrite(uint8_t* memory, size_t bytes) override { below_->rewrite(memory, bytes); }
   [[nodiscard]] Result<void> fence() override { return below_->fence(); }
+  [[nodiscard]] Result<void> fence_after_failure() override {
+    return below_->fence_after_failure();
+  }
+  [[nodiscard]] bool unreadable(const uint8_t* memory, size_t bytes) override {
+    return below_->unreadable(memory, bytes);
+  }
   [[nodiscard]] Result<void> read_medium(uint32_t position, size_t offset,
                                          std::span<uint8_t> out) override {
     return below_->read_medium(position, offset, out);

@@ -36,11 +36,12 @@ struct Fault {
 
 // Owned by the test, for it outlives the backend that a store has taken.
 struct Faults {
-  Fault allocate;  // kFull
-  Fault claim;     // kNoMemory
-  Fault load;      // kIo
-  Fault fence;     // kIo; what was flushed stays so in the one below
-  Fault read;      // kIo
+  Fault allocate;             // kFull
+  Fault claim;                // kNoMemory
+  Fault load;                 // kIo
+  Fault fence;                // kIo; what was flushed stays so in the one below
+  Fault fence_after_failure;  // kIo
+  Fault read;                 // kIo
   // load() of any part of this block: kIo. Set before it is claimed.
   std::optional<uint32_t> unreadable_block;
 };
@@ -77,6 +78,16 @@ class FaultyBackend final : public Backend {
     return below_->load(memory, bytes);
   }
   void flush(const uint8_t* memory, size_t bytes) override { below_->flush(memory, bytes); }
+  void rewrite(uint8_t* memory, size_t bytes) override { below_->rewrite(memory, bytes); }
+  [[nodiscard]] Result<void> fence_after_failure() override {
+    if (faults_.fence_after_failure.strikes()) {
+      return fail(Error{Code::kIo, "cannot write, says the test"});
+    }
+    return below_->fence_after_failure();
+  }
+  [[nodiscard]] bool unreadable(const uint8_t* memory, size_t bytes) override {
+    return below_->unreadable(memory, bytes);
+  }
   [[nodiscard]] Result<void> fence() override {
     if (faults_.fence.strikes()) return fail(Error{Code::kIo, "cannot write, says the test"});
     return below_->fence();

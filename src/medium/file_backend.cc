@@ -58,13 +58,22 @@ void FileBackend::release(Block block) {
 Result<void> FileBackend::fence() {
   const std::lock_guard lock(fence_mutex_);
   if (failure_) return fail(*failure_);
+  return write_queue();
+}
+
+Result<void> FileBackend::fence_after_failure() {
+  const std::lock_guard lock(fence_mutex_);
+  return write_queue();
+}
+
+Result<void> FileBackend::write_queue() {
   try {
     auto done = write_out(files_->split(queue_.take()));
-    if (!done) failure_ = done.error();
+    if (!done && !failure_) failure_ = done.error();
     return done;
   } catch (const std::bad_alloc&) {
-    failure_ = Error{Code::kNoMemory, "out of memory"};  // short: needs no memory itself
-    return fail(*failure_);
+    if (!failure_) failure_ = Error{Code::kNoMemory, "out of memory"};  // short: needs none itself
+    return fail(Error{Code::kNoMemory, "out of memory"});
   }
 }
 

@@ -29,6 +29,7 @@ class FileBackend : public Backend {
   void release(Block block) override;
 
   [[nodiscard]] Result<void> fence() final;
+  [[nodiscard]] Result<void> fence_after_failure() final;
   [[nodiscard]] Result<void> read_medium(uint32_t position, size_t offset,
                                          std::span<uint8_t> out) final {
     return files_->read(position, offset, out);
@@ -51,6 +52,8 @@ class FileBackend : public Backend {
 
  private:
   [[nodiscard]] Result<Block> take(uint32_t position, bool claimed);
+  // With fence_mutex_.
+  [[nodiscard]] Result<void> write_queue();
 
   const std::unique_ptr<BlockFiles> files_;
   Positions positions_;

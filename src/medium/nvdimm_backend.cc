@@ -13,11 +13,15 @@
 #include <utility>
 
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "medium/backend.h"
 #include "medium/block_files.h"
 #include "medium/file_backend.h"
+#include "medium/file_writer.h"
+#include "medium/mapped_guard.h"
+#include "medium/pages.h"
 #include "medium/pmem_mapping.h"
 #include "medium/words.h"
 
@@ -27,8 +31,11 @@ namespace {
 class NvdimmBackend final : public FileBackend {
  public:
   NvdimmBackend(const NvdimmOptions& options, std::unique_ptr<BlockFiles> files,
-                std::unique_ptr<PmemReservation> addresses)
-      : FileBackend(std::move(files)), options_(options), addresses_(std::move(addresses)) {}
+                std::unique_ptr<PmemReservation> addresses, std::unique_ptr<MappedGuard> guard)
+      : FileBackend(std::move(files)),
+        options_(options),
+        addresses_(std::move(addresses)),
+        guard_(std::move(guard)) {}
   ~NvdimmBackend() override {
     for (const auto& mapping : mappings_) {
       if (mapping && options_.registrar != nullptr) {
@@ -59,11 +66,24 @@ class NvdimmBackend final : public FileBackend {
     const auto offset = static_cast<uint64_t>(memory - addresses_->base());
     const uint32_t index = files().index_of(static_cast<uint32_t>(offset / block_bytes()));
     const PmemMapping& mapping = *mappings_.at(index);
-    if (mapping.direct()) {
+    if (mapping.direct() && !guard_->lost(memory, bytes)) {
       mapping.persist(memory, bytes);
     } else {
       queue_.add(offset, offset + bytes);
     }
+  }
+
+  // A store to it makes a page dirty, whatever is stored.
+  void rewrite(uint8_t* memory, size_t bytes) override {
+    for (size_t at = 0; at < bytes; at += kPage) {
+      volatile uint8_t* const byte = memory + at;
+      *byte = *byte;
+    }
+    flush(memory, bytes);
+  }
+
+  [[nodiscard]] bool unreadable(const uint8_t* memory, size_t bytes) override {
+    return guard_->lost(memory, bytes);
   }
 
  private:
@@ -76,8 +96,10 @@ class NvdimmBackend final : public FileBackend {
     for (auto piece = pieces.begin(); piece != pieces.end();) {
       const auto next = std::find_if(
           piece, pieces.end(), [&](const FilePiece& other) { return other.file != piece->file; });
+      auto replaced = write_replaced({piece, next});
+      if (!replaced) return fail(replaced.error());
       // Each msync waits for the disk's cache; several cost more than syncing all of the file once.
-      auto synced = next - piece == 1 ? sync_range(*piece) : sync_file(piece->file);
+      auto synced = next - piece == 1 && !*replaced ? sync_range(*piece) : sync_file(piece->file);
       if (!synced) return synced;
       piece = next;
     }
@@ -103,6 +125,43 @@ class NvdimmBackend final : public FileBackend {
     return {};
   }
 
+  // Pages that could not be read are not mapped any more: what was written there goes to the file
+  // by a call. Whether there were any.
+  [[nodiscard]] Result<bool> write_replaced(std::span<const FilePiece> pieces) {
+    if (!guard_->any()) return false;
+    bool any = false;
+    for (const FilePiece& piece : pieces) {
+      for (uint64_t at = piece.begin; at < piece.end;) {
+        const uint64_t end =
+            std::min<uint64_t>(piece.end, (at / guard_->page_bytes() + 1) * guard_->page_bytes());
+        if (guard_->lost(addresses_->base() + at, end - at)) {
+          any = true;
+          if (auto wrote = write_piece(piece.file, at, end); !wrote) return fail(wrote.error());
+        }
+        at = end;
+      }
+    }
+    return any;
+  }
+  [[nodiscard]] Result<void> write_piece(uint32_t index, uint64_t begin, uint64_t end) {
+    const BlockFile& file = files().file(index);
+    const uint64_t offset = begin - file.first * uint64_t{block_bytes()};
+    struct stat facts{};
+    if (::fstat(file.fd.get(), &facts) != 0) {
+      return system_error(Code::kIo, "reading the status of " + files().path_of(file), errno);
+    }
+    // What somebody cut off does not come back, and the rest of it would be zeros.
+    if (static_cast<uint64_t>(facts.st_size) < offset + (end - begin)) {
+      return fail(Error{Code::kIo, files().path_of(file) + " was cut off while it was open"});
+    }
+    const std::array writes = {FileWrite{file.fd.get(), offset, addresses_->base() + begin,
+                                         static_cast<size_t>(end - begin)}};
+    if (const int error = writer_->write(writes); error != 0) {
+      return system_error(Code::kIo, "writing to " + files().path_of(file), error);
+    }
+    return {};
+  }
+
   [[nodiscard]] Result<void> sync_range(const FilePiece& piece) {
     const uint64_t begin = piece.begin / page_ * page_;
     if (::msync(addresses_->base() + begin, piece.end - begin, MS_SYNC) != 0) {
@@ -121,6 +180,8 @@ class NvdimmBackend final : public FileBackend {
   const NvdimmOptions options_;
   const uint64_t page_ = static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
   const std::unique_ptr<PmemReservation> addresses_;
+  const std::unique_ptr<MappedGuard> guard_;  // of all these addresses
+  const std::unique_ptr<FileWriter> writer_ = make_plain_writer();
   // A mapping is there before a block of it is handed out, and stays.
   std::array<std::unique_ptr<PmemMapping>, BlockFiles::kMaxFiles> mappings_;
   std::atomic<bool> first_mapped_ = false;  // releases mappings_[0]
@@ -133,7 +194,12 @@ Result<std::unique_ptr<Backend>> open_nvdimm_backend(const NvdimmOptions& option
   if (!files) return fail(files.error());
   auto addresses = PmemReservation::make(options.files.block_bytes * (*files)->capacity());
   if (!addresses) return fail(addresses.error());
-  auto backend = std::make_unique<NvdimmBackend>(options, *std::move(files), *std::move(addresses));
+  auto guard =
+      MappedGuard::make((*addresses)->base(), options.files.block_bytes * (*files)->capacity(),
+                        options.files.read_only);
+  if (!guard) return fail(guard.error());
+  auto backend = std::make_unique<NvdimmBackend>(options, *std::move(files), *std::move(addresses),
+                                                 *std::move(guard));
   if (auto mapped = backend->map_existing(); !mapped) return fail(mapped.error());
   return backend;
 }

@@ -2,8 +2,9 @@
 // Files mapped into memory through libpmem2: on persistent memory the medium itself, flushed by
 // cache lines; elsewhere the page cache, flushed by msync.
 //
-// A file that is cut short while it is mapped, or a disk that cannot be read, ends the process with
-// SIGBUS: open() checks what can be checked before.
+// What a disk cannot read, or what is cut off a file while it is mapped, reads as zeros, and is
+// unreadable(): see mapped_guard.h. A device that reads the memory by its own means gets an error
+// of its own instead.
 #pragma once
 
 #include <memory>

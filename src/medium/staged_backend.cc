@@ -4,8 +4,10 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <span>
 #include <string>
 #include <utility>
@@ -60,9 +62,15 @@ class StagedBackend final : public FileBackend {
     const uint64_t offset = memory_->offset_of(memory);
     const auto position = static_cast<uint32_t>(offset / block_bytes());
     return granules_.load(
-        position, offset % block_bytes(), bytes, [&](size_t begin, size_t length) {
-          return files().read(position, begin, {memory_->address_of(position) + begin, length});
-        });
+        position, offset % block_bytes(), bytes,
+        [&](size_t begin, size_t length) { return read_block(position, begin, length); });
+  }
+
+  [[nodiscard]] bool unreadable(const uint8_t* memory, size_t bytes) override {
+    const std::lock_guard lock(lost_mutex_);
+    const uint64_t begin = memory_->offset_of(memory);
+    const auto found = lost_.lower_bound(begin / kPage);
+    return found != lost_.end() && *found * kPage < begin + bytes;
   }
 
   // Whole pages, as O_DIRECT wants them: the rest of them is loaded, for it was written to.
@@ -73,9 +81,26 @@ class StagedBackend final : public FileBackend {
   }
 
  private:
+  // Page by page where it cannot be read at once: one bad sector is one bad page.
+  [[nodiscard]] Result<void> read_block(uint32_t position, size_t begin, size_t length) {
+    uint8_t* const memory = memory_->address_of(position) + begin;
+    if (files().read(position, begin, {memory, length})) return {};
+    for (size_t at = 0; at < length; at += kPage) {
+      if (files().read(position, begin + at, {memory + at, kPage})) continue;
+      std::memset(memory + at, 0, kPage);
+      const std::lock_guard lock(lost_mutex_);
+      lost_.insert(memory_->offset_of(memory + at) / kPage);
+    }
+    return {};
+  }
+
   [[nodiscard]] Result<uint8_t*> attach(uint32_t position, bool claimed) override {
     auto memory = memory_->take(position);
-    if (memory) granules_.set_block(position, !claimed);
+    if (!memory) return memory;
+    granules_.set_block(position, !claimed);
+    const std::lock_guard lock(lost_mutex_);
+    const uint64_t pages = block_bytes() / kPage;
+    lost_.erase(lost_.lower_bound(position * pages), lost_.lower_bound((position + 1) * pages));
     return memory;
   }
 
@@ -109,6 +134,8 @@ class StagedBackend final : public FileBackend {
   Granules granules_;
   const std::unique_ptr<AnonymousMemory> memory_;
   const std::unique_ptr<FileWriter> writer_;
+  std::mutex lost_mutex_;
+  std::set<uint64_t> lost_;  // pages that could not be read, counted from block 0
 };
 
 }  // namespace
