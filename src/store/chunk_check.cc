@@ -45,6 +45,10 @@ Damage lost_damage(ObjectId object, const Run& run, uint32_t i) {
   return {object, (run.index + i) * kDataBytes, run.chunk + i, "medium", "a chunk", "missing"};
 }
 
+Damage unreadable_damage(ObjectId object, const Run& run, uint32_t i) {
+  return {object, (run.index + i) * kDataBytes, run.chunk + i, "medium", "a chunk", "unreadable"};
+}
+
 Error damaged(Damage damage) {
   std::string what = fmt::format(
       "object {}:{} is damaged at offset {} (chunk {}): {} is {}, expected {}", damage.object.high,

@@ -22,6 +22,8 @@ namespace verbena::store {
 
 // Of a chunk that the medium has lost.
 [[nodiscard]] Damage lost_damage(ObjectId object, const Run& run, uint32_t i);
+// And of one that it cannot read.
+[[nodiscard]] Damage unreadable_damage(ObjectId object, const Run& run, uint32_t i);
 
 [[nodiscard]] Error damaged(Damage damage);
 

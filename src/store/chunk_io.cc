@@ -12,6 +12,7 @@ namespace verbena::store {
 Error StoreImpl::damage(const Object& object, const Run& run, uint32_t i, const uint8_t* chunk,
                         uint32_t data_crc) const {
   if (space_.lacks(run.chunk)) return damaged(lost_damage(object.id, run, i));
+  if (space_.unreadable(run.chunk + i)) return damaged(unreadable_damage(object.id, run, i));
   // Gone again: somebody else writes where only we may.
   const Damage unsteady{object.id, (run.index + i) * kDataBytes, run.chunk + i, "memory",
                         "stable",  "changing while it is read"};

@@ -52,6 +52,10 @@ class Space {
   [[nodiscard]] bool lacks(uint64_t chunk) const {
     return lost_ != nullptr && block(chunk >> shift_) == lost_.get();
   }
+  // Whether the medium could not give it: zeros are in its place.
+  [[nodiscard]] bool unreadable(uint64_t chunk) const {
+    return backend_.unreadable(memory(chunk), kChunkBytes);
+  }
   // Makes memory show what the medium holds, for backends that load on demand.
   [[nodiscard]] Result<void> load(uint64_t chunk, uint32_t count) const {
     return on_demand_ ? load_slowly(chunk, count) : Result<void>{};
