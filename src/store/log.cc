@@ -51,6 +51,8 @@ std::unique_ptr<Log::Hold> Log::hold() {
 void Log::write_copy(const Superblock& root, bool copy_b) {
   const std::span<uint8_t, kChunkBytes> chunk(
       copy_b ? log_space_.superblock_b() : log_space_.superblock_a(), kChunkBytes);
+  tried_ = root.generation;
+  trying_b_ = copy_b;
   encode(root, copy_b ? root.chunks_per_block : 0, chunk);
   persist_.flush(copy_b ? PersistPoint::kSuperB : PersistPoint::kSuperA, chunk.data(),
                  chunk.size());
@@ -265,9 +267,33 @@ Result<void> Log::close() {
   if (const auto done = persist_.fence(PersistPoint::kCloseFirstFence); !done) return done;
   durable_ = next_ - 1;
   write_copy(root, true);
-  if (const auto done = persist_.fence(PersistPoint::kCloseSecondFence); !done) return done;
-  root_ = std::move(root);
+  // Everything is durable without this one; only opening has more to look at.
+  if (persist_.fence(PersistPoint::kCloseSecondFence)) root_ = std::move(root);
   return {};
+}
+
+void Log::retract() {
+  const std::scoped_lock locks(flushing_, mutex_);
+  for (uint64_t sequence = durable_ + 1; sequence < next_; ++sequence) {
+    const Extent& extent = extent_of(sequence);
+    const auto i = static_cast<uint32_t>(sequence - extent.sequence);
+    for (const auto& slot : {log_space_.slot_a(extent, i), log_space_.slot_b(extent, i)}) {
+      std::memset(slot.memory, 0, kChunkBytes);  // which is no chunk
+      persist_.undo(slot.memory, kChunkBytes);
+    }
+  }
+  static_cast<void>(persist_.undo_fence());
+  if (tried_ <= root_.generation) return;
+  // A superblock that was not finished may list a checkpoint with what failed. What the last one
+  // listed is all there still. The copy that failed first: the other one is good.
+  root_.generation = tried_ + 1;
+  for (const bool copy_b : {trying_b_, !trying_b_}) {
+    uint8_t* const memory = copy_b ? log_space_.superblock_b() : log_space_.superblock_a();
+    encode(root_, copy_b ? root_.chunks_per_block : 0,
+           std::span<uint8_t, kChunkBytes>(memory, kChunkBytes));
+    persist_.undo(memory, kChunkBytes);
+    if (!persist_.undo_fence()) return;
+  }
 }
 
 // A checkpoint's chunks, as they come, into extents of their own.

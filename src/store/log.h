@@ -68,6 +68,11 @@ class Log final : private RecordStream {
     return wants_checkpoint_.load(std::memory_order_relaxed);
   }
 
+  // After a sync has failed, when nothing else goes on: takes back what is not known to be durable,
+  // so that the next opening does not find changes that were reported as failed. As well as it can
+  // be: the medium may not take this either.
+  void retract();
+
   // Keeps the log as it is on the medium, up to `end`: for whoever looks at it there.
   struct Hold {
     std::scoped_lock<std::mutex, std::mutex> locks;
@@ -103,6 +108,8 @@ class Log final : private RecordStream {
   mutable std::mutex mutex_;
   LogSpace log_space_;
   Superblock root_;
+  uint64_t tried_ = 0;                         // generation of the last superblock begun
+  bool trying_b_ = false;                      // and which of the two was written last
   uint64_t next_;                              // sequence of the open chunk
   uint64_t durable_;                           // of the last durable chunk
   uint64_t watermark_ = 0;                     // highest in the records so far

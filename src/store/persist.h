@@ -44,6 +44,10 @@ class Persist {
   void flush(PersistPoint point, const uint8_t* memory, size_t bytes) {
     if (!omitted(point)) backend_.flush(memory, bytes);
   }
+  // At opening: of memory that was not changed since.
+  void rewrite(PersistPoint point, uint8_t* memory, size_t bytes) {
+    if (!omitted(point)) backend_.rewrite(memory, bytes);
+  }
   // After a failure all later calls fail: a retry would report data as durable that the first call
   // has lost.
   [[nodiscard]] Result<void> fence(PersistPoint point) {
@@ -55,6 +59,9 @@ class Persist {
     }
     return {};
   }
+  // After a failure: what is written now is there to undo what failed, as well as it can be.
+  void undo(const uint8_t* memory, size_t bytes) { backend_.flush(memory, bytes); }
+  [[nodiscard]] bool undo_fence() { return backend_.fence_after_failure().has_value(); }
   [[nodiscard]] bool failed() const { return failed_.load(std::memory_order_relaxed); }
 
  private:

@@ -416,15 +416,20 @@ class StoreImpl::Recovery {
     const auto mark = draw_mark(store_.options_.random, root_.epoch() + 1);
     if (!mark) return fail(mark.error());
     if (const auto done = mend_root(); !done) return done;
+    // Flushing would not do: what a sync has failed to write once is not dirty any more, and yet
+    // only in memory.
     for (const Piece& piece : tail_) {
-      store_.persist_.flush(PersistPoint::kTailData, space().memory(piece.chunk),
-                            size_t{piece.count} * kChunkBytes);
+      store_.persist_.rewrite(PersistPoint::kTailData, space().memory(piece.chunk),
+                              size_t{piece.count} * kChunkBytes);
     }
     // A chunk that only has a watermark is gone on from.
     for (const LogChunk& chunk : log_) {
-      if (chunk.sequence <= watermark_ || chunk.good == nullptr) continue;
-      store_.persist_.flush(PersistPoint::kTailLogA, space().memory(chunk.chunk_a), kChunkBytes);
-      store_.persist_.flush(PersistPoint::kTailLogB, space().memory(chunk.chunk_b), kChunkBytes);
+      if (chunk.sequence <= watermark_) continue;
+      const auto rewrite = [&](PersistPoint point, bool good, uint64_t number) {
+        if (good) store_.persist_.rewrite(point, space().memory(number), kChunkBytes);
+      };
+      rewrite(PersistPoint::kTailLogA, chunk.a, chunk.chunk_a);
+      rewrite(PersistPoint::kTailLogB, chunk.b, chunk.chunk_b);
     }
     // What is flushed here is not durable yet when the first superblock is.
     root_.durable = watermark_;
@@ -450,9 +455,14 @@ class StoreImpl::Recovery {
   Result<void> mend_root() {
     uint8_t* const a = log_space_.superblock_a();
     uint8_t* const b = log_space_.superblock_b();
-    // As they are first: a good one may be in memory alone.
-    store_.persist_.flush(PersistPoint::kTailSuperA, a, kChunkBytes);
-    store_.persist_.flush(PersistPoint::kTailSuperB, b, kChunkBytes);
+    // As they are first: a good one may be in memory alone. Not more than one of them is, so that
+    // the other survives if the power fails while both are written.
+    const auto rewrite = [&](PersistPoint point, RootCopy state, uint8_t* copy) {
+      if (state != RootCopy::kCurrent && state != RootCopy::kBeside) return;
+      store_.persist_.rewrite(point, copy, kChunkBytes);
+    };
+    rewrite(PersistPoint::kTailSuperA, roots_.a, a);
+    rewrite(PersistPoint::kTailSuperB, roots_.b, b);
     if (const auto done = store_.persist_.fence(PersistPoint::kTailSuperFence); !done) return done;
     const bool current_a = roots_.a == RootCopy::kCurrent;
     if (current_a && roots_.b == RootCopy::kCurrent) return {};

@@ -102,6 +102,12 @@ Result<void> StoreImpl::checkpoint() {
 Result<void> StoreImpl::close() {
   closed_ = true;
   if (!log_ || options_.read_only) return {};
+  auto closed = mark_closed();
+  if (persist_.failed()) log_->retract();
+  return closed;
+}
+
+Result<void> StoreImpl::mark_closed() {
   if (const auto may = writable(); !may) return may;
   return log_->close();
 }

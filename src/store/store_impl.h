@@ -135,6 +135,7 @@ class StoreImpl {
   auto attempt(uint64_t dirty_bytes, Op op) -> decltype(op());
   [[nodiscard]] Result<void> make_room(Code why);
   [[nodiscard]] Result<void> settle(uint64_t dirty_bytes);
+  [[nodiscard]] Result<void> mark_closed();
   [[nodiscard]] Result<void> writable() const;
   [[nodiscard]] Result<ObjectRef> find(ObjectId id) const;
   [[nodiscard]] static Error no_such(ObjectId id);
