@@ -31,9 +31,17 @@ bool precedes(const Superblock& older, const Superblock& newer, bool newer_is_a)
   return !newer_is_a && newer.previous == older.mark;
 }
 
-// A crash leaves these two.
+// Whether `newer` took back the root that came after `older`, or that itself, because a sync had
+// failed (Log::retract).
+bool undone(const Superblock& older, const Superblock& newer) {
+  return same_store(older, newer) && older.mark == newer.mark && !newer.closed() &&
+         newer.generation - older.generation - 1 < 2;
+}
+
+// A crash leaves these two, or a medium that failed.
 bool agree(const Superblock& a, const Superblock& b) {
-  return a == b || closing(a, b) || precedes(a, b, false) || precedes(b, a, true);
+  return a == b || closing(a, b) || precedes(a, b, false) || precedes(b, a, true) || undone(a, b) ||
+         undone(b, a);
 }
 
 bool lists(const Superblock& root, uint64_t mark) {
