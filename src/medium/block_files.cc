@@ -251,8 +251,8 @@ Result<void> BlockFiles::adopt(uint32_t index, bool last) {
   if (!S_ISREG(facts.st_mode)) return fail(Error{Code::kBad, path + " is not a regular file"});
   if (facts.st_nlink != 1 && !options_.read_only) {
     return fail(
-        Error{Code::kBad, path + " has more than one hard link, and a write would change all of " +
-                              "them; open the store read-only, or copy it"});
+        Error{Code::kIo, path + " has more than one hard link, and a write would change all of " +
+                             "them; open the store read-only, or copy it"});
   }
   const auto bytes = static_cast<uint64_t>(facts.st_size);
   const uint64_t blocks = bytes / options_.block_bytes;
@@ -274,13 +274,13 @@ Result<void> BlockFiles::adopt(uint32_t index, bool last) {
     const auto held = static_cast<uint64_t>(facts.st_blocks) * 512;
     if (held < bytes && ::fstatfs(file->fd.get(), &system) == 0 &&
         (bytes - held) / static_cast<uint64_t>(system.f_bsize) > system.f_bavail) {
-      return fail(Error{Code::kBad, path + " has holes of " + size_text(bytes - held) +
-                                        ", and its file system has no space to fill them"});
+      return fail(Error{Code::kFull, path + " has holes of " + size_text(bytes - held) +
+                                         ", and its file system has no space to fill them"});
     }
     const int error = allocate_all(file->fd.get(), bytes);
     if (error == EOPNOTSUPP ? held < bytes : error != 0) {
-      return system_error(no_room(error) || error == EOPNOTSUPP ? Code::kBad : Code::kIo,
-                          "filling holes of " + path, error);
+      return system_error(no_room(error) ? Code::kFull : Code::kIo, "filling holes of " + path,
+                          error);
     }
   }
   file->direct = open_direct(file->name);
@@ -380,6 +380,19 @@ Result<void> BlockFiles::grow() {
   uint64_t blocks = index == 0 ? kFirstBlocks : uint64_t{2} * file(index - 1).blocks;
   blocks = std::min(blocks, options_.max_file_bytes / options_.block_bytes);
   blocks = std::clamp<uint64_t>(blocks, 1, capacity_ - there);
+// Who may use the store may use its new files, too: they get the permissions of the others, and
+// from root the owner of the others or of the folder, as far as the system has it.
+bool BlockFiles::like_the_others(int fd) const {
+  struct stat other{};
+  const bool first = count() == 0;
+  if (::fstat(first ? folder_.get() : file(0).fd.get(), &other) != 0) return false;
+  if (::geteuid() == 0 && other.st_uid != 0 && ::fchown(fd, other.st_uid, other.st_gid) != 0 &&
+      errno != EPERM && errno != EINVAL) {
+    return false;
+  }
+  return first || ::fchmod(fd, other.st_mode & 0666) == 0;
+}
+
 
   const std::string unfinished = name_of(index) + std::string(kUnfinished);
   Result<UniqueFd> fd = prepare(unfinished, static_cast<uint32_t>(blocks));
@@ -391,6 +404,7 @@ Result<void> BlockFiles::grow() {
     Error error = fd.error();
     if (error.code == Code::kFull) error.what += "; free some space on its file system";
     return fail(std::move(error));
+  if (error == 0 && !like_the_others(fd.get())) error = errno;
   }
 
   auto file = std::make_unique<BlockFile>();

@@ -98,3 +98,4 @@ class BlockFiles {
 };
 
 }  // namespace verbena::medium
+  [[nodiscard]] bool like_the_others(int fd) const;

@@ -46,10 +46,10 @@ class BlockFilesTest : public testing::Test {
   // A medium of 8 + 16 blocks.
   void make_two() const { ASSERT_TRUE(open(options())->grow_to(8)); }
   [[nodiscard]] fs::path path(const std::string& name) const { return folder_.path() / name; }
-  void expect_bad(const FileOptions& how, const std::string& word) const {
+  void expect_bad(const FileOptions& how, const std::string& word, Code code = Code::kBad) const {
     const auto files = BlockFiles::open(how);
     ASSERT_FALSE(files);
-    EXPECT_EQ(files.error().code, Code::kBad) << files.error().what;
+    EXPECT_EQ(files.error().code, code) << files.error().what;
     EXPECT_NE(files.error().what.find(word), std::string::npos) << files.error().what;
   }
 
@@ -191,7 +191,7 @@ TEST_F(BlockFilesTest, HolesThatCannotBeFilledAreRefused) {
   const fs::path file = path("blocks.0of1.001");
   fs::resize_file(file, 0);
   fs::resize_file(file, (uint64_t{1} << 43) / kFileBlock * kFileBlock);  // 8 TiB of nothing
-  expect_bad(options(), "no space to fill");
+  expect_bad(options(), "no space to fill", Code::kFull);
   EXPECT_LT(allocated_bytes(file), kFileBlock);
 }
 
@@ -219,7 +219,7 @@ TEST_F(BlockFilesTest, LinksAndWhatIsNoFileAreRefused) {
   expect_bad(options(), "blocks.0of1.001");
   fs::remove(last);
   fs::create_hard_link(other, last);
-  expect_bad(options(), "hard link");
+  expect_bad(options(), "hard link", Code::kIo);
   FileOptions reading = options();
   reading.read_only = true;
   EXPECT_EQ(open(reading)->existing(), 24U);
@@ -321,7 +321,7 @@ TEST_F(BlockFilesTest, WhereHolesCannotBeFilledTheyAreRefused) {
   const int result = in_child([this] {
     if (!refuse_call(SYS_fallocate, EOPNOTSUPP)) return kCannotRefuse;
     const auto files = BlockFiles::open(options());
-    return !files && files.error().code == Code::kBad ? 0 : 1;
+    return !files && files.error().code == Code::kIo ? 0 : 1;
   });
   if (result == kCannotRefuse) GTEST_SKIP() << "no seccomp here";
   EXPECT_EQ(result, 0);

@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 
 namespace verbena::store {
 namespace {
@@ -28,6 +29,16 @@ std::string owner_of(int file) {
   return fmt::format(" (process {})", process);
 }
 
+// The owner of a store can go on using it after root has.
+void give_to_owner_of(const std::string& folder, int file) {
+  struct stat its{};
+  struct stat lock{};
+  if (geteuid() != 0 || stat(folder.c_str(), &its) != 0 || fstat(file, &lock) != 0) return;
+  if (lock.st_uid == 0 && its.st_uid != 0) {
+    static_cast<void>(!fchown(file, its.st_uid, its.st_gid));  // a lock of root's locks as well
+  }
+}
+
 }  // namespace
 
 Result<FolderLock> FolderLock::take(const std::string& folder, Mode mode) {
@@ -41,6 +52,7 @@ Result<FolderLock> FolderLock::take(const std::string& folder, Mode mode) {
   if (!file.valid()) {
     return fail(Error{Code::kIo, fmt::format("{}: {}", path, std::strerror(errno)), {}});
   }
+  give_to_owner_of(folder, file.get());
   if (flock(file.get(), (mode == Mode::kWrite ? LOCK_EX : LOCK_SH) | LOCK_NB) != 0) {
     if (errno != EWOULDBLOCK) {
       return fail(Error{Code::kIo, fmt::format("{}: {}", path, std::strerror(errno)), {}});

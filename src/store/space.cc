@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "base/check.h"
+#include "medium/words.h"
 #include "store/medium_error.h"
 
 namespace verbena::store {
@@ -181,10 +182,11 @@ Result<void> Space::make_room(uint64_t want, Purpose purpose) {
   const uint64_t held = data_blocks_ + log_blocks_;
   const uint64_t most = free_ + ((blocks > held ? blocks - held : 0) << shift_);
   if (want + kept > most) {
-    return fail(Error{Code::kFull,
-                      fmt::format("the write needs {} chunks, and {} are free", want,
-                                  most > kept ? most - kept : 0),
-                      {}});
+    return fail(Error{
+        Code::kFull,
+        fmt::format("the write needs {}, and {} are free", medium::size_text(want * kDataBytes),
+                    medium::size_text((most > kept ? most - kept : 0) * kDataBytes)),
+        {}});
   }
   while (free_ < want + kept) {
     const auto more = adopt(backend_.allocate(), false);
