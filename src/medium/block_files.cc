@@ -179,8 +179,8 @@ Result<void> BlockFiles::sync_parents() const {
   return {};
 }
 
-// How many files there are, after a look at all names.
-Result<uint32_t> BlockFiles::scan() {
+// The numbers of the files there are.
+Result<std::set<uint32_t>> BlockFiles::scan() {
   struct Close {
     void operator()(DIR* dir) const { ::closedir(dir); }
   };
@@ -208,7 +208,7 @@ Result<uint32_t> BlockFiles::scan() {
     errno = 0;
   }
   if (errno != 0) return system_error(Code::kIo, "reading directory " + options_.folder, errno);
-  if (!found.empty() && *found.rbegin() != found.size() - 1) {
+  if (!found.empty() && *found.rbegin() != found.size() - 1 && !tolerant()) {
     uint32_t missing = 0;
     while (found.contains(missing)) ++missing;
     return fail(Error{Code::kBad, options_.folder + " has " + name_of(*found.rbegin()) + "; " +
@@ -220,7 +220,7 @@ Result<uint32_t> BlockFiles::scan() {
       return system_error(Code::kIo, "removing " + options_.folder + "/" + name, errno);
     }
   }
-  return static_cast<uint32_t>(found.size());
+  return found;
 }
 
 UniqueFd BlockFiles::open_direct(const std::string& name) const {
@@ -256,17 +256,22 @@ Result<void> BlockFiles::adopt(uint32_t index, bool last) {
   }
   const auto bytes = static_cast<uint64_t>(facts.st_size);
   const uint64_t blocks = bytes / options_.block_bytes;
-  // Of a file that was cut off, what is whole can still be read, if no other comes behind it.
+  // Of a file that was cut off, what is whole can still be read, if no other comes behind it or
+  // that one can tell where it belongs.
   const bool usable =
-      bytes % options_.block_bytes == 0 ? bytes > 0 : options_.read_only && last && blocks > 0;
+      tolerant() ||
+      (bytes % options_.block_bytes == 0 ? bytes > 0 : options_.read_only && last && blocks > 0);
   if (!usable || blocks > UINT32_MAX - existing()) {
     return fail(Error{Code::kBad, path + " has " + std::to_string(bytes) +
                                       " bytes, which is not a multiple of the block size " +
                                       size_text(options_.block_bytes) +
                                       ": it was cut off, or has another block size"});
   }
+  if (tolerant()) correct_last(file->fd.get());
   file->first = existing();
-  file->blocks = static_cast<uint32_t>(blocks);
+  const bool cut = tolerant() && bytes % options_.block_bytes != 0;
+  file->blocks = static_cast<uint32_t>(blocks) + (cut ? 1 : 0);
+  file->bytes = bytes;
   // Copies of a store often have holes where the original had unused blocks. Filling them costs
   // nothing where there are none. Reading a hole is harmless.
   if (!options_.read_only) {
@@ -288,6 +293,26 @@ Result<void> BlockFiles::adopt(uint32_t index, bool last) {
   return {};
 }
 
+void BlockFiles::leave_out(uint32_t index) {
+  auto file = std::make_unique<BlockFile>();
+  file->name = name_of(index);
+  file->first = existing();
+  const uint64_t blocks = index == 0 ? kFirstBlocks : uint64_t{2} * files_.at(index - 1)->blocks;
+  file->blocks = static_cast<uint32_t>(std::min<uint64_t>(
+      {blocks, options_.max_file_bytes / options_.block_bytes, UINT32_MAX - existing()}));
+  publish(std::move(file));
+}
+
+void BlockFiles::correct_last(int next) {
+  if (count() == 0) return;
+  BlockFile& last = *files_.at(count() - 1);
+  // Also one that was cut off between two blocks: nothing else tells.
+  const auto position = options_.position_of(next);
+  if (!position || *position <= last.first) return;
+  const uint64_t present = (last.bytes + options_.block_bytes - 1) / options_.block_bytes;
+  if (*position - last.first >= present) last.blocks = *position - last.first;
+}
+
 void BlockFiles::publish(std::unique_ptr<BlockFile> file) {
   const uint32_t index = count();
   if (index == 0) past_cache_ = file->direct.valid();
@@ -301,13 +326,18 @@ Result<std::unique_ptr<BlockFiles>> BlockFiles::open(const FileOptions& options)
   VERBENA_CHECK(options.medium < options.media);
   std::unique_ptr<BlockFiles> files(new BlockFiles(options));
   if (auto done = files->open_folder(); !done) return fail(done.error());
-  const Result<uint32_t> count = files->scan();
-  if (!count) return fail(count.error());
-  for (uint32_t index = 0; index < *count; ++index) {
-    if (auto done = files->adopt(index, index + 1 == *count); !done) return fail(done.error());
+  const Result<std::set<uint32_t>> found = files->scan();
+  if (!found) return fail(found.error());
+  const uint32_t count = found->empty() ? 0 : *found->rbegin() + 1;
+  for (uint32_t index = 0; index < count; ++index) {
+    if (!found->contains(index)) {
+      files->leave_out(index);
+    } else if (auto done = files->adopt(index, index + 1 == count); !done) {
+      return fail(done.error());
+    }
   }
   // Whoever made the last one may have been killed before its name was durable, or could not sync.
-  if (*count > 0 && !options.read_only && ::fsync(files->folder_.get()) != 0) {
+  if (count > 0 && !options.read_only && ::fsync(files->folder_.get()) != 0) {
     return system_error(Code::kIo, "syncing directory " + options.folder, errno);
   }
   files->capacity_ = std::max(options.capacity, files->existing());
@@ -317,6 +347,12 @@ Result<std::unique_ptr<BlockFiles>> BlockFiles::open(const FileOptions& options)
 uint32_t BlockFiles::existing() const {
   const uint32_t files = count();
   return files == 0 ? 0 : files_.at(files - 1)->first + files_.at(files - 1)->blocks;
+}
+
+bool BlockFiles::has(uint32_t position) const {
+  if (position >= existing()) return false;
+  const BlockFile& in = file(index_of(position));
+  return (position - in.first) * uint64_t{options_.block_bytes} < in.bytes;
 }
 
 uint32_t BlockFiles::index_of(uint32_t position) const {
@@ -344,6 +380,19 @@ std::vector<FilePiece> BlockFiles::split(std::span<const FlushQueue::Range> rang
   return pieces;
 }
 
+// Who may use the store may use its new files, too: they get the permissions of the others, and
+// from root the owner of the others or of the folder, as far as the system has it.
+bool BlockFiles::like_the_others(int fd) const {
+  struct stat other{};
+  const bool first = count() == 0;
+  if (::fstat(first ? folder_.get() : file(0).fd.get(), &other) != 0) return false;
+  if (::geteuid() == 0 && other.st_uid != 0 && ::fchown(fd, other.st_uid, other.st_gid) != 0 &&
+      errno != EPERM && errno != EINVAL) {
+    return false;
+  }
+  return first || ::fchmod(fd, other.st_mode & 0666) == 0;
+}
+
 // A file of zeros, all of it allocated, durable but for its name. errno is set on kFull.
 Result<UniqueFd> BlockFiles::prepare(const std::string& name, uint32_t blocks) const {
   const std::string path = options_.folder + "/" + name;
@@ -355,6 +404,7 @@ Result<UniqueFd> BlockFiles::prepare(const std::string& name, uint32_t blocks) c
     return system_error(no_room(errno) ? Code::kFull : Code::kIo, "creating " + path, errno);
   int error = allocate_all(fd.get(), bytes);
   if (error == EOPNOTSUPP || error == ENOSYS) error = fill_with_zeros(fd.get(), bytes);
+  if (error == 0 && !like_the_others(fd.get())) error = errno;
   if (error == 0 && ::fsync(fd.get()) != 0) error = errno;
   if (error == 0) return fd;
   ::unlinkat(folder_.get(), name.c_str(), 0);
@@ -380,19 +430,6 @@ Result<void> BlockFiles::grow() {
   uint64_t blocks = index == 0 ? kFirstBlocks : uint64_t{2} * file(index - 1).blocks;
   blocks = std::min(blocks, options_.max_file_bytes / options_.block_bytes);
   blocks = std::clamp<uint64_t>(blocks, 1, capacity_ - there);
-// Who may use the store may use its new files, too: they get the permissions of the others, and
-// from root the owner of the others or of the folder, as far as the system has it.
-bool BlockFiles::like_the_others(int fd) const {
-  struct stat other{};
-  const bool first = count() == 0;
-  if (::fstat(first ? folder_.get() : file(0).fd.get(), &other) != 0) return false;
-  if (::geteuid() == 0 && other.st_uid != 0 && ::fchown(fd, other.st_uid, other.st_gid) != 0 &&
-      errno != EPERM && errno != EINVAL) {
-    return false;
-  }
-  return first || ::fchmod(fd, other.st_mode & 0666) == 0;
-}
-
 
   const std::string unfinished = name_of(index) + std::string(kUnfinished);
   Result<UniqueFd> fd = prepare(unfinished, static_cast<uint32_t>(blocks));
@@ -404,7 +441,6 @@ bool BlockFiles::like_the_others(int fd) const {
     Error error = fd.error();
     if (error.code == Code::kFull) error.what += "; free some space on its file system";
     return fail(std::move(error));
-  if (error == 0 && !like_the_others(fd.get())) error = errno;
   }
 
   auto file = std::make_unique<BlockFile>();
@@ -420,6 +456,7 @@ bool BlockFiles::like_the_others(int fd) const {
   file->direct = open_direct(file->name);
   file->first = there;
   file->blocks = static_cast<uint32_t>(blocks);
+  file->bytes = blocks * uint64_t{options_.block_bytes};
   publish(std::move(file));
   return {};
 }
@@ -435,6 +472,14 @@ Result<void> BlockFiles::read(uint32_t position, size_t offset, std::span<uint8_
   VERBENA_CHECK(position < existing() && offset + out.size() <= options_.block_bytes);
   const BlockFile& from = file(index_of(position));
   const uint64_t at = (position - from.first) * uint64_t{options_.block_bytes} + offset;
+  if (tolerant() && at + out.size() > from.bytes) {
+    // Whole pages only: chunks of which a part is missing are lost.
+    const uint64_t there = from.bytes / kPage * kPage;
+    const size_t readable = there > at ? there - at : 0;
+    std::ranges::fill(out.subspan(readable), uint8_t{0});
+    if (readable == 0) return {};
+    out = out.first(readable);
+  }
   ssize_t got = -1;
   errno = EINVAL;
   if (from.direct.valid()) got = read_direct(from.direct.get(), out, at);

@@ -12,7 +12,10 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -31,6 +34,10 @@ struct FileOptions {
   uint32_t media = 1;
   bool read_only = false;
   uint64_t max_file_bytes = uint64_t{32} << 30;
+  // For reading a medium of which a file is missing or was cut off: the position of the first block
+  // of a file behind it, from what the file holds; nothing if it does not tell. Without this
+  // function such media are refused. What is missing is zeros; has() tells.
+  std::function<std::optional<uint32_t>(int fd)> position_of{};
 };
 
 struct BlockFile {
@@ -39,6 +46,7 @@ struct BlockFile {
   UniqueFd direct;      // past the page cache; invalid where the file system refuses it
   uint32_t first = 0;   // position of its first block
   uint32_t blocks = 0;  // of which it consists
+  uint64_t bytes = 0;   // that are there: fewer if it was cut off, none if it is missing
 };
 
 // A range of the medium, in bytes from the beginning of block 0, that lies in one file.
@@ -60,6 +68,8 @@ class BlockFiles {
   [[nodiscard]] uint32_t existing() const;
   [[nodiscard]] uint32_t count() const { return count_.load(std::memory_order_acquire); }
   [[nodiscard]] const BlockFile& file(uint32_t index) const { return *files_.at(index); }
+  // Whether there is any of this block.
+  [[nodiscard]] bool has(uint32_t position) const;
   // Which file has this block, which is below existing().
   [[nodiscard]] uint32_t index_of(uint32_t position) const;
 
@@ -82,9 +92,15 @@ class BlockFiles {
   explicit BlockFiles(const FileOptions& options) : options_(options) {}
   [[nodiscard]] Result<void> open_folder();
   [[nodiscard]] Result<void> sync_parents() const;
-  [[nodiscard]] Result<uint32_t> scan();
+  [[nodiscard]] Result<std::set<uint32_t>> scan();
   [[nodiscard]] Result<void> adopt(uint32_t index, bool last);
+  [[nodiscard]] bool tolerant() const { return options_.read_only && options_.position_of; }
+  // The file with this number is missing: as many blocks as it would have had.
+  void leave_out(uint32_t index);
+  // Before the next file is added: the last one has as many blocks as that one says.
+  void correct_last(int next);
   [[nodiscard]] Result<UniqueFd> prepare(const std::string& name, uint32_t blocks) const;
+  [[nodiscard]] bool like_the_others(int fd) const;
   void publish(std::unique_ptr<BlockFile> file);
   [[nodiscard]] std::string name_of(uint32_t index) const;
   [[nodiscard]] UniqueFd open_direct(const std::string& name) const;
@@ -98,4 +114,3 @@ class BlockFiles {
 };
 
 }  // namespace verbena::medium
-  [[nodiscard]] bool like_the_others(int fd) const;

@@ -201,6 +201,47 @@ TEST_F(BlockFilesTest, AMissingFileIsNoticed) {
   expect_bad(options(), "blocks.0of1.000 is missing");
 }
 
+TEST_F(BlockFilesTest, AroundAMissingFileTheOthersAreRead) {
+  {
+    auto files = open(options());
+    for (int i = 0; i < 3; ++i) ASSERT_TRUE(files->grow());
+  }
+  const uint32_t begin[] = {0, 8, 24};
+  fs::remove(path("blocks.0of1.001"));
+  FileOptions reading = options();
+  reading.read_only = true;
+  expect_bad(reading, "blocks.0of1.001 is missing");
+  // Told where the file behind it belongs, and not told: each is twice as large as the last.
+  for (const std::optional<uint32_t> told :
+       {std::optional<uint32_t>(begin[2]), std::optional<uint32_t>()}) {
+    reading.position_of = [&](int) { return told; };
+    const auto files = open(reading);
+    EXPECT_TRUE(files->has(7));
+    EXPECT_FALSE(files->has(8));
+    EXPECT_FALSE(files->has(23));
+    EXPECT_TRUE(files->has(24));
+    std::vector<uint8_t> bytes(kFileBlock, 1);
+    EXPECT_TRUE(files->read(8, 0, bytes));
+    EXPECT_EQ(bytes, std::vector<uint8_t>(kFileBlock));
+  }
+}
+
+TEST_F(BlockFilesTest, OfAFileThatWasCutTheRestIsRead) {
+  make_two();
+  fs::resize_file(path("blocks.0of1.000"), 5 * kFileBlock + 4096 + 1);
+  FileOptions reading = options();
+  reading.read_only = true;
+  reading.position_of = [](int) { return 8; };
+  const auto files = open(reading);
+  EXPECT_EQ(files->existing(), 24U);
+  EXPECT_TRUE(files->has(5));
+  EXPECT_FALSE(files->has(6));
+  EXPECT_TRUE(files->has(8));
+  std::vector<uint8_t> bytes(8192, 1);
+  EXPECT_TRUE(files->read(5, 4096, bytes));
+  EXPECT_EQ(bytes, std::vector<uint8_t>(8192));
+}
+
 TEST_F(BlockFilesTest, OtherMediaOfOneFolderAreLeftAlone) {
   FileOptions how = options();
   how.media = 2;

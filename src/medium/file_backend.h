@@ -22,6 +22,7 @@ class FileBackend : public Backend {
   [[nodiscard]] size_t block_bytes() const final { return files_->options().block_bytes; }
   [[nodiscard]] uint32_t capacity() const final { return files_->capacity(); }
   [[nodiscard]] uint32_t existing() const final { return files_->existing(); }
+  [[nodiscard]] bool has(uint32_t position) const final { return files_->has(position); }
   [[nodiscard]] bool reads_past_cache() const final { return files_->past_cache(); }
 
   [[nodiscard]] Result<Block> allocate() final;

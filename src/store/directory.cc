@@ -43,9 +43,11 @@ uint32_t capacity_of(const std::string& folder, const DirectoryOptions& options,
   return static_cast<uint32_t>(std::clamp<uint64_t>(bytes / block_bytes, 2, kMost / media));
 }
 
+// `damaged`: the shape of a store of which files are missing or were cut off; it is only read.
 Result<std::unique_ptr<medium::Backend>> open_backend(const std::vector<std::string>& folders,
                                                       const DirectoryOptions& options,
-                                                      uint32_t chunks_per_block) {
+                                                      uint32_t chunks_per_block,
+                                                      const FolderShape* damaged = nullptr) {
   std::vector<std::unique_ptr<medium::Backend>> media;
   for (const std::string& folder : folders) {
     medium::FileOptions files;
@@ -55,6 +57,11 @@ Result<std::unique_ptr<medium::Backend>> open_backend(const std::vector<std::str
     files.medium = static_cast<uint32_t>(media.size());
     files.media = static_cast<uint32_t>(folders.size());
     files.read_only = options.store.read_only;
+    if (damaged != nullptr) {
+      files.position_of = [damaged, medium = files.medium](int fd) {
+        return first_position(*damaged, medium, fd);
+      };
+    }
     medium::NvdimmOptions mapped;
     mapped.files = files;
     mapped.registrar = options.registrar;
@@ -63,8 +70,10 @@ Result<std::unique_ptr<medium::Backend>> open_backend(const std::vector<std::str
     staged.memory.registrar = options.registrar;
     const auto open = [&] {
       mapped.files.capacity = staged.files.capacity = files.capacity;
-      return options.kind == Kind::kStaged ? medium::open_staged_backend(staged)
-                                           : medium::open_nvdimm_backend(mapped);
+      // What is not in a file cannot be mapped.
+      return options.kind == Kind::kStaged || damaged != nullptr
+                 ? medium::open_staged_backend(staged)
+                 : medium::open_nvdimm_backend(mapped);
     };
     auto opened = open();
     // Addresses for a whole disk may be more than the process can have; less will do.
@@ -78,6 +87,21 @@ Result<std::unique_ptr<medium::Backend>> open_backend(const std::vector<std::str
   }
   if (media.size() == 1) return std::move(media.front());
   return medium::make_balance_backend(std::move(media));
+}
+
+// As the files are: those of a store that is not whole can be read as far as they are there.
+Result<std::unique_ptr<medium::Backend>> open_backend(const FolderShape& shape,
+                                                      const DirectoryOptions& options) {
+  if (shape.files.empty()) return open_backend(shape.folders, options, shape.chunks_per_block);
+  if (options.store.read_only) {
+    return open_backend(shape.folders, options, shape.chunks_per_block, &shape);
+  }
+  const Damage& first = shape.files.front();
+  return fail(Error{Code::kDamaged,
+                    fmt::format("{} is {}: the store can only be read; `verbena salvage` builds a "
+                                "new one from what is there",
+                                first.field, first.actual),
+                    first});
 }
 
 Result<std::vector<FolderLock>> lock_all(const std::vector<std::string>& folders,
@@ -167,10 +191,13 @@ Result<DirectoryStore> DirectoryStore::open(const std::vector<std::string>& fold
   made.parts_->locks = std::move(*locks);
   const auto shape = find_shape(folders);
   if (!shape) return fail(shape.error());
-  auto backend = open_backend(shape->folders, options, shape->chunks_per_block);
+  auto backend = open_backend(*shape, options);
   if (!backend) return fail(backend.error());
   auto opened = Store::open(std::move(*backend), options.store, report);
   if (!opened) return fail(opened.error());
+  if (report != nullptr) {
+    report->damage.insert(report->damage.begin(), shape->files.begin(), shape->files.end());
+  }
   made.parts_->store = std::move(*opened);
   return made;
 }
@@ -183,12 +210,17 @@ Result<ScrubReport> scrub_once(const std::vector<std::string>& folders, const Pr
   if (!shape) return fail(shape.error());
   DirectoryOptions options;
   options.store.read_only = true;
-  auto backend = open_backend(shape->folders, options, shape->chunks_per_block);
+  auto backend = open_backend(*shape, options);
   if (!backend) return fail(backend.error());
   OpenReport report;
   auto store = Store::open(std::move(*backend), options.store, &report);
   if (!store) return fail(store.error());
-  return (*store)->scrub(progress);
+  auto found = (*store)->scrub(progress);
+  if (found) {
+    found->damage.insert(found->damage.begin(), shape->files.begin(), shape->files.end());
+    found->damaged += shape->files.size();
+  }
+  return found;
 }
 
 bool same(const Damage& a, const Damage& b) {

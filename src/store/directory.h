@@ -58,6 +58,7 @@ struct SalvageReport {
   uint64_t objects = 0;
   uint64_t chunks = 0;               // copied
   uint64_t bad_chunks = 0;           // not copied
+  uint64_t lost_files = 0;           // missing or cut off
   std::vector<std::string> guesses;  // sentences
 };
 // Builds a new store from a damaged one.

@@ -42,6 +42,11 @@ struct Damage {
   std::string actual;
 };
 
+// Of a whole file: `field` is "file PATH".
+[[nodiscard]] inline bool is_file(const Damage& damage) {
+  return damage.field.starts_with("file ");
+}
+
 struct Error {
   Code code = Code::kIo;
   std::string what;  // a sentence for people

@@ -2,10 +2,13 @@
 #include "store/folder_names.h"
 
 #include <filesystem>
+#include <system_error>
+
+#include <fmt/format.h>
 
 namespace verbena::store {
 
-verbena::Result<std::vector<std::string>, std::error_code> names_in(const std::string& folder) {
+Result<std::vector<std::string>> names_in(const std::string& folder) {
   namespace fs = std::filesystem;
   std::vector<std::string> names;
   std::error_code error;
@@ -14,7 +17,12 @@ verbena::Result<std::vector<std::string>, std::error_code> names_in(const std::s
        entry.increment(error)) {
     names.push_back(entry->path().filename().string());
   }
-  if (error) return fail(error);
+  const bool none =
+      error == std::errc::no_such_file_or_directory || error == std::errc::not_a_directory;
+  if (error && !none) {
+    return fail(Error{
+        Code::kIo, fmt::format("directory {} cannot be read: {}", folder, error.message()), {}});
+  }
   return names;
 }
 

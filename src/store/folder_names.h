@@ -3,15 +3,14 @@
 #pragma once
 
 #include <string>
-#include <system_error>
 #include <vector>
 
-#include "base/result.h"
+#include "store/error.h"
 
 namespace verbena::store {
 
-// In no order. An error is never an empty or incomplete list: a store would be taken for none.
-[[nodiscard]] verbena::Result<std::vector<std::string>, std::error_code> names_in(
-    const std::string& folder);
+// In no order; none if there is no such directory. An error is never an empty or incomplete list: a
+// store would be taken for none.
+[[nodiscard]] Result<std::vector<std::string>> names_in(const std::string& folder);
 
 }  // namespace verbena::store

@@ -7,10 +7,11 @@
 #include <charconv>
 #include <cstring>
 #include <optional>
-#include <system_error>
+#include <set>
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/unique_fd.h"
@@ -50,16 +51,9 @@ std::optional<Member> member_of(const std::string& name) {
   return member;
 }
 
-// None if there is no such folder, either.
 Result<std::optional<Member>> find_member(const std::string& folder) {
   const auto names = names_in(folder);
-  if (!names) {
-    if (names.error() == std::errc::no_such_file_or_directory ||
-        names.error() == std::errc::not_a_directory) {
-      return std::nullopt;
-    }
-    return fail(Error{Code::kIo, fmt::format("{}: {}", folder, names.error().message()), {}});
-  }
+  if (!names) return fail(names.error());
   for (const std::string& name : *names) {
     if (const auto member = member_of(name)) return member;
   }
@@ -125,6 +119,8 @@ bool holds_no_data(const std::string& folder) {
 
 }  // namespace
 
+bool is_block_file(const std::string& name) { return member_of(name).has_value(); }
+
 Result<bool> holds_store(const std::string& folder) {
   const auto member = find_member(folder);
   if (!member) return fail(member.error());
@@ -136,6 +132,95 @@ bool unfinished(const std::vector<std::string>& folders) {
   return read_chunk(folders[0], 0, media, 0) == Chunk{} && read_second(folders) == Chunk{} &&
          std::ranges::all_of(folders, holds_no_data);
 }
+
+std::optional<uint32_t> first_position(const FolderShape& shape, uint32_t medium, int fd) {
+  constexpr uint32_t kMostBlocks = 4096;  // of 8 MiB: as large as a file can be
+  constexpr uint32_t kChunks = 16;        // of each
+  const auto media = static_cast<uint32_t>(shape.folders.size());
+  const uint32_t per_block = shape.chunks_per_block;
+  Chunk bytes;
+  for (uint32_t block = 0; block < kMostBlocks; ++block) {
+    for (uint32_t i = 0; i < kChunks; ++i) {
+      const auto at = static_cast<off_t>((uint64_t{block} * per_block + i) * kChunkBytes);
+      const ssize_t got = pread(fd, bytes.data(), bytes.size(), at);
+      if (got >= 0 && static_cast<size_t>(got) < kChunkBytes) return std::nullopt;
+      if (got < 0 || bytes == Chunk{}) continue;
+      const ChunkHead head = head_of(bytes.data());
+      const uint64_t position = head.id / per_block / media;
+      const bool fits = head.store == shape.tag && head.id % per_block == i &&
+                        head.id / per_block % media == medium && position >= block &&
+                        position <= UINT32_MAX;
+      if (fits && examine(bytes) == ChunkVerdict::kGood) {
+        return static_cast<uint32_t>(position - block);
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+namespace {
+
+// Files of a medium that are not there or not as long as they were.
+Result<void> check_files(FolderShape& shape, uint32_t medium) {
+  const std::string& folder = shape.folders[medium];
+  const auto media = static_cast<uint32_t>(shape.folders.size());
+  const auto names = names_in(folder);
+  if (!names) return fail(names.error());
+  const std::string prefix = fmt::format("blocks.{}of{}.", medium, media);
+  std::set<std::string> present;
+  for (const std::string& name : *names) {
+    if (member_of(name) && name.starts_with(prefix)) present.insert(name);
+  }
+  const uint64_t block_bytes = uint64_t{shape.chunks_per_block} * kChunkBytes;
+  const auto damaged = [&](const std::string& name, std::string expected, std::string actual) {
+    shape.files.push_back({{},
+                           0,
+                           0,
+                           fmt::format("file {}/{}", folder, name),
+                           std::move(expected),
+                           std::move(actual)});
+  };
+  uint64_t first = 0;  // position of the next file's first block
+  uint64_t usual = 8;  // blocks of the next file, if the disk had room
+  bool sure = true;    // that the next one begins there
+  std::string last;
+  for (uint32_t index = 0; !present.empty(); ++index) {
+    const std::string name = fmt::format("{}{:03}", prefix, index);
+    if (!present.contains(name)) {
+      if (index >= 1000) break;
+      damaged(name, "present", "missing");
+      sure = false;
+      usual *= 2;
+      continue;
+    }
+    present.erase(name);
+    const UniqueFd file(
+        ::open((folder + "/" + name).c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+    struct stat status{};
+    if (!file.valid() || fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode)) continue;
+    const auto bytes = static_cast<uint64_t>(status.st_size);
+    if (!sure) {
+      const auto begins = first_position(shape, medium, file.get());
+      // The one before ended between two blocks.
+      if (begins && *begins > first && shape.files.empty()) {
+        damaged(last, fmt::format("{} blocks longer", *begins - first), "cut off");
+      }
+      if (begins) first = *begins;
+    }
+    if (bytes % block_bytes != 0 || bytes == 0) {
+      damaged(name, fmt::format("whole blocks of {} bytes", block_bytes),
+              fmt::format("{} bytes long", bytes));
+    }
+    const uint64_t blocks = (bytes + block_bytes - 1) / block_bytes;
+    sure = blocks == usual && bytes % block_bytes == 0;
+    first += blocks;
+    usual = 2 * blocks;
+    last = name;
+  }
+  return {};
+}
+
+}  // namespace
 
 Result<FolderShape> find_shape(const std::vector<std::string>& folders) {
   FolderShape shape;
@@ -180,6 +265,10 @@ Result<FolderShape> find_shape(const std::vector<std::string>& folders) {
     return fail(std::move(error));
   }
   shape.chunks_per_block = roots->root.chunks_per_block;
+  shape.tag = roots->root.store;
+  for (uint32_t medium = 0; medium < folders.size(); ++medium) {
+    if (const auto done = check_files(shape, medium); !done) return fail(done.error());
+  }
   return shape;
 }
 

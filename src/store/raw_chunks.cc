@@ -11,12 +11,14 @@
 #include <sys/stat.h>
 
 #include "store/folder_names.h"
+#include "store/folder_shape.h"
 #include "store/record.h"
 
 namespace verbena::store {
 namespace {
 
 constexpr uint32_t kReadAtOnce = 256;
+constexpr uint64_t kLeastBlockBytes = 16 * kChunkBytes;  // all block sizes are multiples of it
 
 bool all_zero(const uint8_t* chunk) {
   return chunk[0] == 0 && std::memcmp(chunk, chunk + 1, kChunkBytes - 1) == 0;
@@ -28,20 +30,16 @@ Result<RawChunks> RawChunks::open(const std::vector<std::string>& folders) {
   RawChunks raw;
   raw.buffer_.resize(size_t{kReadAtOnce} * kChunkBytes);
   for (const std::string& folder : folders) {
-    std::vector<std::string> names;
     const auto all = names_in(folder);
-    if (!all) {
-      const std::error_code error = all.error();
-      const bool none =
-          error == std::errc::no_such_file_or_directory || error == std::errc::not_a_directory;
-      if (!none) return fail(Error{Code::kIo, folder + ": " + error.message(), {}});
-    }
-    for (const std::string& name : all.value_or(std::vector<std::string>{})) {
+    if (!all) return fail(all.error());
+    std::vector<std::string> names;
+    for (const std::string& name : *all) {
       if (name.starts_with("blocks.") && !name.ends_with(".new")) {
         names.push_back(folder + "/" + name);
       }
     }
-    if (names.empty()) raw.without_files_.push_back(folder);
+    if (names.empty()) raw.lost_.push_back(fmt::format("no files in {}", folder));
+    raw.note_missing(folder, {all->begin(), all->end()});
     std::ranges::sort(names);
     for (const std::string& name : names) {
       File file{UniqueFd(::open(name.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)), 0};
@@ -53,6 +51,9 @@ Result<RawChunks> RawChunks::open(const std::vector<std::string>& folders) {
         return fail(Error{Code::kIo, name + " is not a regular file", {}});
       }
       file.chunks = static_cast<uint64_t>(status.st_size) / kChunkBytes;
+      if (status.st_size == 0 || static_cast<uint64_t>(status.st_size) % kLeastBlockBytes != 0) {
+        raw.lost_.push_back(fmt::format("{} was cut off: it has {} bytes", name, status.st_size));
+      }
       raw.files_.push_back(std::move(file));
     }
   }
@@ -60,6 +61,18 @@ Result<RawChunks> RawChunks::open(const std::vector<std::string>& folders) {
     return fail(Error{Code::kNoStore, fmt::format("no store in {}", folders.front()), {}});
   }
   return raw;
+}
+
+// Files are numbered: those before the last one must be there.
+void RawChunks::note_missing(const std::string& folder, std::set<std::string> names) {
+  std::erase_if(names, [](const std::string& name) { return !is_block_file(name); });
+  if (names.empty()) return;
+  const std::string last = *names.rbegin();
+  const std::string prefix = last.substr(0, last.size() - 3);
+  for (int number = std::stoi(last.substr(prefix.size())) - 1; number >= 0; --number) {
+    const std::string name = fmt::format("{}{:03}", prefix, number);
+    if (!names.contains(name)) lost_.push_back(fmt::format("{}/{} is missing", folder, name));
+  }
 }
 
 // Into the buffer, of one file.

@@ -37,8 +37,8 @@ struct RawFindings {
 class RawChunks {
  public:
   [[nodiscard]] static Result<RawChunks> open(const std::vector<std::string>& folders);
-  // Folders of those that are lost.
-  [[nodiscard]] const std::vector<std::string>& without_files() const { return without_files_; }
+  // What is not there, a sentence each: folders without files, files that are missing or were cut.
+  [[nodiscard]] const std::vector<std::string>& lost() const { return lost_; }
   [[nodiscard]] Result<RawFindings> scan(const Progress& progress);
   // The data of a chunk, verified again; until the next call.
   [[nodiscard]] Result<std::span<const uint8_t, kDataBytes>> data(uint64_t number);
@@ -58,7 +58,9 @@ class RawChunks {
   };
   static void note_log(const uint8_t* chunk, OfStore& store);
 
-  std::vector<std::string> without_files_;
+  void note_missing(const std::string& folder, std::set<std::string> names);
+
+  std::vector<std::string> lost_;
   std::vector<File> files_;  // numbers count through all of them
   std::vector<uint8_t> buffer_;
   // By the tag of the store: files may have been another's before.

@@ -56,8 +56,9 @@ class Salvage {
     guess(
         "the log cannot be read completely: objects are rebuilt from the readable records and the "
         "data chunks; changes recorded in the lost part, such as removals, may be undone");
-    for (const std::string& folder : raw.without_files()) {
-      guess(fmt::format("no files in {}: data stored there is lost, and reads as zeros", folder));
+    report.lost_files = raw.lost().size();
+    for (const std::string& lost : raw.lost()) {
+      guess(fmt::format("{}: data stored there is lost, and reads as zeros", lost));
     }
     if (!found->all_shared) {
       guess(
@@ -78,6 +79,15 @@ class Salvage {
     return {};
   }
 
+  void note_files(const std::vector<Damage>& damage) {
+    for (const Damage& one : damage) {
+      if (!is_file(one)) continue;
+      ++report.lost_files;
+      guess(fmt::format("{} is {}: the objects that had data there are named below", one.field,
+                        one.actual));
+    }
+  }
+
   SalvageReport report;
 
  private:
@@ -88,6 +98,26 @@ class Salvage {
     return !progress_ || progress_(done, all);
   }
   static Result<void> stopped() { return fail(Error{Code::kInvalid, "stopped", {}}); }
+
+  // Ranges of an object next to each other are one sentence.
+  void note_lost(const ObjectInfo& object, uint64_t offset, uint64_t bytes) {
+    if (lost_.object == object.id && lost_.offset + lost_.bytes == offset) {
+      lost_.bytes += bytes;
+      report.guesses.back() = sentence_of_lost();
+      return;
+    }
+    lost_ = {object.id, object.name, offset, bytes};
+    if (report.guesses.size() >= kMaxGuesses) {
+      lost_ = {};
+      return;
+    }
+    guess(sentence_of_lost());
+  }
+  [[nodiscard]] std::string sentence_of_lost() const {
+    return fmt::format("object {}{}: {} bytes at offset {} were damaged and are now zeros",
+                       text_of(lost_.object), lost_.name.empty() ? "" : " '" + lost_.name + "'",
+                       lost_.bytes, lost_.offset);
+  }
 
   // One object, segment by segment, so that holes stay holes.
   Result<void> bring(Store& from, const ObjectInfo& object, uint64_t all) {
@@ -126,8 +156,7 @@ class Salvage {
         if (const auto done = to_.write(object.id, i, buffer_); !done) return done;
       } else {
         ++report.bad_chunks;
-        guess(fmt::format("object {}: {} bytes at offset {} were damaged and are now zeros",
-                          text_of(object.id), buffer_.size(), i));
+        note_lost(object, i, buffer_.size());
       }
     }
     return {};
@@ -183,6 +212,13 @@ class Salvage {
   Store& to_;
   const Progress& progress_;
   std::vector<uint8_t> buffer_;
+  struct Lost {
+    ObjectId object;
+    std::string name;
+    uint64_t offset = 0;
+    uint64_t bytes = 0;
+  };
+  Lost lost_;  // what the last guess says, if it is of such
 };
 
 }  // namespace
@@ -202,7 +238,8 @@ Result<SalvageReport> salvage(const std::vector<std::string>& from,
   }
   DirectoryOptions reading;
   reading.store.read_only = true;
-  auto old = DirectoryStore::open(from, reading);
+  OpenReport opening;
+  auto old = DirectoryStore::open(from, reading, &opening);
   // Superblocks that are something else, or gone with their file, are no reason to give up.
   if (!old && old.error().code != Code::kDamaged && old.error().code != Code::kNoStore) {
     return fail(old.error());
@@ -216,6 +253,7 @@ Result<SalvageReport> salvage(const std::vector<std::string>& from,
   auto made = DirectoryStore::create(to, {});
   if (!made) return fail(made.error());
   Salvage work(made->store(), progress);
+  if (old) work.note_files(opening.damage);
   const auto done = raw ? work.from_chunks(*raw) : work.by_log(old->store());
   if (!done) return fail(done.error());
   if (const auto closed = made->store().close(); !closed) return fail(closed.error());

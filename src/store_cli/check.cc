@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // `verbena scrub` and `verbena salvage`: whether a store is well, and what to do if it is not.
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -73,7 +74,12 @@ void show(const store::ScrubReport& found, Report& report) {
                found.damaged == 0 ? "no damage" : fmt::format("{} damaged", found.damaged));
   }
   if (found.damaged > 0) {
-    report.error(kDamaged, "damaged", fmt::format("{} damaged", plural(found.damaged, "chunk")));
+    const auto files = static_cast<uint64_t>(std::ranges::count_if(found.damage, store::is_file));
+    const std::string chunks = plural(found.damaged - files, "chunk") + " damaged";
+    report.error(kDamaged, "damaged",
+                 files == 0
+                     ? chunks
+                     : fmt::format("{} missing or cut off, {}", plural(files, "file"), chunks));
   }
 }
 
@@ -148,18 +154,25 @@ void show(const store::SalvageReport& found, Report& report) {
                  plural(found.chunks, "chunk"),
                  !found.by_log           ? "rebuilt without the log: see the guesses above"
                  : found.bad_chunks == 0 ? "from the log: names, sizes and contents are exact"
+  report.fields["lost_files"] = found.lost_files;
                                          : "from the log: names, sizes and undamaged contents "
                                            "are exact");
     }
   }
   if (found.bad_chunks > 0) {
     report.error(kDamaged, "damaged",
-                 fmt::format("{} damaged and not copied", plural(found.bad_chunks, "chunk")));
+                 fmt::format("{} missing or cut off: see the guesses for what may be lost",
+                             plural(found.lost_files, "file")));
   }
 }
 
 int salvage(const CheckOptions& options) {
   catch_interrupts();
+    report.error(
+        kDamaged, "damaged",
+        fmt::format("{} damaged or missing and not copied", plural(found.bad_chunks, "chunk")));
+  }
+  if (found.lost_files > 0 && !found.by_log) {
   Report report("salvage", options.speech);
   const std::vector<std::string> from(options.folders.begin(), options.folders.end() - 1);
   const NewFolder to(options.folders.back());

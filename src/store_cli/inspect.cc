@@ -142,7 +142,7 @@ int inspect(const InspectOptions& options) {
   show_objects(store, options.segments, report);
   if (const int signal = interrupted(); signal != 0) report.interrupted(signal, "interrupted");
   if (!opened->report.damage.empty()) {
-    report.error(kDamaged, "damaged", "copies of the log or the superblocks are damaged");
+    report.error(kDamaged, "damaged", "the store is damaged: see above");
   }
   return report.finish();
 }

@@ -88,6 +88,9 @@ ordered_json json_of(const store::Damage& damage) {
 
 std::string sentence_of(const store::Damage& damage) {
   const std::string where = damage.object == store::ObjectId{}
+  if (store::is_file(damage)) {
+    return fmt::format("{} is {}, expected {}", damage.field, damage.actual, damage.expected);
+  }
                                 ? fmt::format("chunk {} of the log or superblock", damage.chunk)
                                 : fmt::format("object {} at offset {} (chunk {})",
                                               text_of(damage.object), damage.offset, damage.chunk);
