@@ -12,8 +12,9 @@ int usage(const std::string& command, const std::string& what, int status) {
 }
 
 int print_help(const std::string& text) {
-  std::fputs(text.c_str(), stdout);
-  return std::fflush(stdout) == 0 ? 0 : 1;
+  if (std::fputs(text.c_str(), stdout) >= 0 && std::fflush(stdout) == 0) return 0;
+  std::perror("verbena: cannot write to standard output");
+  return 1;
 }
 
 }  // namespace verbena::cli

@@ -2,7 +2,6 @@
 // `verbena scrub` and `verbena salvage`: whether a store is well, and what to do if it is not.
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <memory>
@@ -16,6 +15,7 @@
 #include "store_cli/commands.h"
 #include "store_cli/interrupts.h"
 #include "store_cli/options.h"
+#include "store_cli/print.h"
 #include "store_cli/progress.h"
 
 namespace verbena::store_cli {
@@ -59,16 +59,16 @@ void show(const store::ScrubReport& found, Report& report) {
   report.fields["damaged"] = found.damaged;
   for (const store::Damage& damage : found.damage) {
     list.push_back(json_of(damage));
-    if (!report.json()) fmt::print("{}\n", printable(sentence_of(damage)));
+    if (!report.json()) print("{}\n", printable(sentence_of(damage)));
   }
   report.fields["damage"] = std::move(list);
   report.fields["incomplete"] = found.incomplete.size();
   for (const store::Damage& one : found.incomplete) report.note(incomplete_note(one));
   if (!report.json() && found.damaged > found.damage.size()) {
-    fmt::print("... and {} more\n", found.damaged - found.damage.size());
+    print("... and {} more\n", found.damaged - found.damage.size());
   }
   if (!report.json() && !report.speech().quiet) {
-    fmt::print("verified {} of data ({}) and {} of the log, {}: {}\n",
+    print("verified {} of data ({}) and {} of the log, {}: {}\n",
                plural(found.chunks, "chunk"), report.size(found.bytes), found.log_chunks,
                found.past_cache ? "bypassing the page cache" : "through the page cache",
                found.damaged == 0 ? "no damage" : fmt::format("{} damaged", found.damaged));
@@ -148,9 +148,9 @@ void show(const store::SalvageReport& found, Report& report) {
   report.fields["bad_chunks"] = found.bad_chunks;
   report.fields["guesses"] = found.guesses;
   if (!report.json()) {
-    for (const std::string& guess : found.guesses) fmt::print("guessed: {}\n", printable(guess));
+    for (const std::string& guess : found.guesses) print("guessed: {}\n", printable(guess));
     if (!report.speech().quiet) {
-      fmt::print("copied {} in {}, {}\n", plural(found.objects, "object"),
+      print("copied {} in {}, {}\n", plural(found.objects, "object"),
                  plural(found.chunks, "chunk"),
                  !found.by_log           ? "rebuilt without the log: see the guesses above"
                  : found.bad_chunks == 0 ? "from the log: names, sizes and contents are exact"

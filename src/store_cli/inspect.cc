@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // `verbena inspect`: a store as a whole: how it was opened, what space it has, what is in it.
-#include <cstdio>
 #include <memory>
 
 #include <fmt/format.h>
@@ -10,6 +9,7 @@
 #include "store_cli/interrupts.h"
 #include "store_cli/object_view.h"
 #include "store_cli/options.h"
+#include "store_cli/print.h"
 
 namespace verbena::store_cli {
 namespace {
@@ -62,29 +62,29 @@ void print_summary(const std::string& where, const OpenedStore& opened, const Re
   const store::SpaceInfo space = store.space();
   const auto data = [&](uint64_t chunks) { return report.size(chunks * store::kDataBytes); };
   const store::StoreInfo info = store.info();
-  fmt::print("store {:08x} in {}\n", info.tag, printable(where));
-  fmt::print("  created   {}\n", local_time(info.created_ns));
-  fmt::print("  opened    {} time{} for writing\n", info.epoch, info.epoch == 1 ? "" : "s");
-  fmt::print("  medium    {}\n", store.medium_properties().name);
-  fmt::print("  closed    {}\n",
+  print("store {:08x} in {}\n", info.tag, printable(where));
+  print("  created   {}\n", local_time(info.created_ns));
+  print("  opened    {} time{} for writing\n", info.epoch, info.epoch == 1 ? "" : "s");
+  print("  medium    {}\n", store.medium_properties().name);
+  print("  closed    {}\n",
              opening.clean ? std::string("cleanly")
                            : fmt::format("not cleanly: {} log chunks replayed, {} data chunks "
                                          "verified, {} unfinished transactions dropped",
                                          opening.log_chunks, opening.verified_chunks,
                                          opening.dropped_transactions));
-  fmt::print("  objects   {}\n", opening.objects);
-  fmt::print("  space     {} used, {} free of {}{}\n", data(space.used), data(space.free),
+  print("  objects   {}\n", opening.objects);
+  print("  space     {} used, {} free of {}{}\n", data(space.used), data(space.free),
              data(space.capacity),
              space.pending == 0 ? "" : fmt::format("; {} to be freed", data(space.pending)));
-  fmt::print("  log       {} chunks\n", space.log);
-  fmt::print("  index     {} mappings, {} of memory\n", space.mappings,
+  print("  log       {} chunks\n", space.log);
+  print("  index     {} mappings, {} of memory\n", space.mappings,
              report.size(space.index_bytes));
   for (const store::Damage& one : opening.incomplete) {
-    fmt::print("  crash     {}\n", printable(incomplete_note(one)));
+    print("  crash     {}\n", printable(incomplete_note(one)));
   }
-  if (opening.damage.empty()) fmt::print("  damage    none found on open\n");
+  if (opening.damage.empty()) print("  damage    none found on open\n");
   for (const store::Damage& damage : opening.damage) {
-    fmt::print("  damage    {}\n", printable(sentence_of(damage)));
+    print("  damage    {}\n", printable(sentence_of(damage)));
   }
 }
 
@@ -93,7 +93,7 @@ void show_objects(const store::Store& store, bool segments, Report& report) {
   constexpr size_t kAtOnce = 1000;
   std::optional<store::Cursor> after;
   bool head = false;
-  for (bool more = true; more && interrupted() == 0 && std::ferror(stdout) == 0;) {
+  for (bool more = true; more && interrupted() == 0 && output_error() == 0;) {
     const auto page = store.list(after, kAtOnce);
     more = page.size() == kAtOnce;
     if (!page.empty()) after = store::Cursor{page.back().name, page.back().id};
@@ -110,11 +110,11 @@ void show_objects(const store::Store& store, bool segments, Report& report) {
         list.push_back(std::move(entry));
         continue;
       }
-      if (!head) fmt::print("\n{}", table_head());
+      if (!head) print("\n{}", table_head());
       head = true;
       store::ObjectInfo shown = object;
       if (draft) shown.name = "(unfinished put)";
-      fmt::print("{}", table_line(shown, report));
+      print("{}", table_line(shown, report));
       if (!segments) continue;
       if (const auto printed = print_segments(store, object.id, report); !printed) {
         report.error(printed.error(), text_of(object.id));

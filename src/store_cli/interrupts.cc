@@ -8,6 +8,7 @@ namespace verbena::store_cli {
 namespace {
 
 volatile std::sig_atomic_t which = 0;
+bool pipes_ignored = false;  // by who started us
 
 void note(int signal) { which = signal; }
 
@@ -24,7 +25,13 @@ void catch_interrupts() {
     if (::sigaction(signal, nullptr, &before) == 0 && before.sa_handler == SIG_IGN) continue;
     ::sigaction(signal, &action, nullptr);
   }
-  std::signal(SIGPIPE, SIG_IGN);
+  pipes_ignored = std::signal(SIGPIPE, SIG_IGN) == SIG_IGN;
+}
+
+void end_by_broken_pipe() {
+  if (pipes_ignored) return;
+  std::signal(SIGPIPE, SIG_DFL);
+  std::raise(SIGPIPE);
 }
 
 int interrupted() { return which; }

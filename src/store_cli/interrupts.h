@@ -8,6 +8,8 @@ namespace verbena::store_cli {
 // From here on SIGINT, SIGTERM and SIGHUP are noted, system calls they meet end with EINTR, and a
 // pipe that nobody reads is an error of writing.
 void catch_interrupts();
+// Ends the process as if it had not asked for that; comes back if SIGPIPE was ignored before.
+void end_by_broken_pipe();
 // Which one came; 0: none.
 [[nodiscard]] int interrupted();
 // With what a command exits that was interrupted so.

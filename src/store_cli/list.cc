@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // `verbena ls` and `verbena stat`: which objects there are, and what they are.
-#include <cstdio>
 #include <memory>
 
 #include <fmt/format.h>
@@ -9,6 +8,7 @@
 #include "store_cli/interrupts.h"
 #include "store_cli/object_view.h"
 #include "store_cli/options.h"
+#include "store_cli/print.h"
 
 namespace verbena::store_cli {
 namespace {
@@ -37,17 +37,17 @@ class Listing {
   void take(const store::ObjectInfo& object) {
     if (!report_.json()) {
       // No head over nothing, and none for those who only want the first line.
-      if (count_ == 0 && !report_.speech().quiet) fmt::print("{}", table_head());
-      fmt::print("{}", table_line(object, report_));
+      if (count_ == 0 && !report_.speech().quiet) print_text(table_head());
+      print("{}", table_line(object, report_));
     } else {
-      fmt::print("{}\n    {}", count_ == 0 ? "{\n  \"objects\": [" : ",",
+      print("{}\n    {}", count_ == 0 ? "{\n  \"objects\": [" : ",",
                  dump(json_of(object), -1));
     }
     ++count_;
   }
   void finish() const {
     if (!report_.json()) return;
-    fmt::print("{}],\n  \"errors\": {}\n}}\n", count_ == 0 ? "{\n  \"objects\": [" : "\n  ",
+    print("{}],\n  \"errors\": {}\n}}\n", count_ == 0 ? "{\n  \"objects\": [" : "\n  ",
                dump(report_.errors(), -1));
   }
 
@@ -67,7 +67,7 @@ int ls(const ListOptions& options) {
     std::optional<store::Cursor> after;
     // Nobody has the id 0:0.
     if (!options.prefix.empty()) after = store::Cursor{options.prefix, {}};
-    for (bool more = true; more && std::ferror(stdout) == 0 && interrupted() == 0;) {
+    for (bool more = true; more && output_error() == 0 && interrupted() == 0;) {
       const auto page = store.list(after, kAtOnce);
       more = page.size() == kAtOnce;
       for (const store::ObjectInfo& object : page) {
@@ -98,7 +98,7 @@ int stat(const ListOptions& options) {
     if (report.json()) {
       shown.push_back(json_of(*object));
     } else {
-      fmt::print("{}", paragraph(*object, report));
+      print("{}", paragraph(*object, report));
     }
     if (!options.segments) continue;
     if (report.json()) {

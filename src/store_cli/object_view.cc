@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "store_cli/object_view.h"
 
-#include <cstdio>
 
 #include <fmt/format.h>
 
 #include "store_cli/object_name.h"
+#include "store_cli/print.h"
 
 namespace verbena::store_cli {
 namespace {
@@ -77,10 +77,10 @@ std::string paragraph(const store::ObjectInfo& object, const Report& report) {
 
 store::Result<void> print_segments(const store::Store& store, store::ObjectId object,
                                    const Report& report) {
-  fmt::print("    {:>12}  {:>10}  {:>12}  {:>6}  {}\n", "OFFSET", "SIZE", "CHUNK", "CHUNKS",
+  print("    {:>12}  {:>10}  {:>12}  {:>6}  {}\n", "OFFSET", "SIZE", "CHUNK", "CHUNKS",
              "TRANSACTION");
   return each_segment(store, object, [&](const store::SegmentInfo& segment) {
-    fmt::print("    {:>12}  {:>10}  {:>12}  {:>6}  {}.{}{}\n", segment.offset,
+    print("    {:>12}  {:>10}  {:>12}  {:>6}  {}.{}{}\n", segment.offset,
                report.size(segment.size), segment.chunk, segment.count, segment.birth.txn >> 40,
                segment.birth.txn & ((uint64_t{1} << 40) - 1), segment.shared ? "  shared" : "");
   });

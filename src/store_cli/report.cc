@@ -3,7 +3,6 @@
 
 #include <array>
 #include <cerrno>
-#include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <ctime>
@@ -12,6 +11,7 @@
 
 #include "store_cli/interrupts.h"
 #include "store_cli/object_name.h"
+#include "store_cli/print.h"
 #include "store_cli/sizes.h"
 
 namespace verbena::store_cli {
@@ -53,22 +53,22 @@ void Report::interrupted(int signal, std::string_view what) {
 int Report::finish() {
   if (speech_.json) {
     fields["errors"] = errors_;
-    std::FILE* const to = document_to_stderr_ ? stderr : stdout;
     const std::string text = dump(fields) + "\n";
-    std::fwrite(text.data(), 1, text.size(), to);
+    if (document_to_stderr_) {
+      std::fwrite(text.data(), 1, text.size(), stderr);
+    } else {
+      print_text(text);
+    }
   }
   return finish_output();
 }
 
 int Report::finish_output() {
-  const bool wrote = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
-  if (wrote) return status_;
-  if (errno == EPIPE) {
-    // Who reads has seen enough, as in `| head`: the way of all commands.
-    std::signal(SIGPIPE, SIG_DFL);
-    std::raise(SIGPIPE);
-  }
-  say(fmt::format("cannot write to standard output: {}", std::strerror(errno)));
+  const int error = flush_output();
+  if (error == 0) return status_;
+  // Who reads has seen enough, as in `| head`: the way of all commands.
+  if (error == EPIPE) end_by_broken_pipe();
+  say(fmt::format("cannot write to standard output: {}", std::strerror(error)));
   return status_ == kDone ? kNotDone : status_;
 }
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // libverbena-store.so, which bin/verbena loads for the commands on a store.
+#include <cstdio>
+#include <exception>
 #include <span>
 #include <string>
 #include <vector>
@@ -16,7 +18,14 @@ int verbena_store_main(int count, char** arguments) {
        {put_command, get_command, ls_command, stat_command, rm_command, cp_command, mv_command,
         inspect_command, scrub_command, salvage_command}) {
     verbena::cli::Command command = make();
-    if (command.name() == words.front()) return command.run(std::span(words).subspan(1));
+    if (command.name() != words.front()) continue;
+    // The caller is C: nothing may be thrown through it.
+    try {
+      return command.run(std::span(words).subspan(1));
+    } catch (const std::exception& error) {
+      std::fprintf(stderr, "verbena %s: %s\n", words.front().c_str(), error.what());
+      return 1;
+    }
   }
   return 1;  // bin/verbena knows others than we do
 }
