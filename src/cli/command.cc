@@ -136,6 +136,13 @@ Command& Command::words(std::string name, std::string shown, std::vector<std::st
   return *this;
 }
 
+Command& Command::optional_words(std::string name, std::string shown, std::vector<std::string>& to,
+                                 std::string about) {
+  words(std::move(name), std::move(shown), to, std::move(about));
+  words_.back().required = false;
+  return *this;
+}
+
 Command& Command::program(std::string shown, std::vector<std::string>& to) {
   program_shown_ = std::move(shown);
   program_ = &to;

@@ -34,6 +34,9 @@ class Command {
   // All that are left, at least one. `shown`: how the first line of the help has them.
   Command& words(std::string name, std::string shown, std::vector<std::string>& to,
                  std::string about);
+  // The same, and none will do.
+  Command& optional_words(std::string name, std::string shown, std::vector<std::string>& to,
+                          std::string about);
   // From the first word on that is no option, or from behind "--", everything is another program's.
   Command& program(std::string shown, std::vector<std::string>& to);
   // Both cannot be given.

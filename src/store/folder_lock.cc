@@ -71,4 +71,16 @@ Result<FolderLock> FolderLock::take(const std::string& folder, Mode mode) {
   return FolderLock(std::move(file));
 }
 
+void WriterGate::try_hold(const std::string& folder) {
+  if (folder_.valid()) return;
+  UniqueFd fd(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (fd.valid() && flock(fd.get(), LOCK_EX | LOCK_NB) == 0) folder_ = std::move(fd);
+}
+
+bool WriterGate::held(const std::string& folder) {
+  const UniqueFd fd(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  // Gone at once: readers do not hold the gate, or they would keep writers from it.
+  return fd.valid() && flock(fd.get(), LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+}
+
 }  // namespace verbena::store

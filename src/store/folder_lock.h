@@ -21,4 +21,19 @@ class FolderLock {
   UniqueFd file_;
 };
 
+// Readers that come one after another, each while the one before is still there, would keep a
+// writer out for ever. So who waits to write holds the gate, and who wants to read looks whether
+// somebody does. It is a lock on the directory itself, and where that cannot be locked there is
+// none: it is for fairness only.
+class WriterGate {
+ public:
+  // Tried again until it is held; held until this is gone.
+  void try_hold(const std::string& folder);
+  // Whether somebody else holds it.
+  [[nodiscard]] static bool held(const std::string& folder);
+
+ private:
+  UniqueFd folder_;  // locked
+};
+
 }  // namespace verbena::store

@@ -29,6 +29,7 @@ possible, and checks them. Changes nothing; the store may be in use. The exit st
 something is damaged.
 
   verbena scrub /srv/store
+  verbena scrub --data /srv/store
   verbena scrub --json /mnt/node0/store /mnt/node1/store    one store in two directories
 )text";
 
@@ -38,11 +39,13 @@ contents; if not, objects are rebuilt from the data chunks, and salvage reports 
 Damaged chunks are not copied; the exit status is then 4.
 
   verbena salvage /srv/store /srv/new
+  verbena salvage --data /srv/store /srv/new
   verbena salvage /mnt/node0/store /mnt/node1/store /srv/new    a store in two directories
 )text";
 
 struct CheckOptions {
-  std::vector<std::string> folders;
+  StoreChoice store;
+  std::vector<std::string> words;  // of salvage
   Speech speech;
 };
 
@@ -68,10 +71,10 @@ void show(const store::ScrubReport& found, Report& report) {
     print("... and {} more\n", found.damaged - found.damage.size());
   }
   if (!report.json() && !report.speech().quiet) {
-    print("verified {} of data ({}) and {} of the log, {}: {}\n",
-               plural(found.chunks, "chunk"), report.size(found.bytes), found.log_chunks,
-               found.past_cache ? "bypassing the page cache" : "through the page cache",
-               found.damaged == 0 ? "no damage" : fmt::format("{} damaged", found.damaged));
+    print("verified {} of data ({}) and {} of the log, {}: {}\n", plural(found.chunks, "chunk"),
+          report.size(found.bytes), found.log_chunks,
+          found.past_cache ? "bypassing the page cache" : "through the page cache",
+          found.damaged == 0 ? "no damage" : fmt::format("{} damaged", found.damaged));
   }
   if (found.damaged > 0) {
     const auto files = static_cast<uint64_t>(std::ranges::count_if(found.damage, store::is_file));
@@ -86,8 +89,13 @@ void show(const store::ScrubReport& found, Report& report) {
 int scrub(const CheckOptions& options) {
   catch_interrupts();
   Report report("scrub", options.speech);
+  const std::vector<std::string> folders = folders_of(options.store);
+  if (folders.empty()) {
+    no_store_given(report);
+    return report.finish();
+  }
   ProgressBar progress(report.shows_progress(), "scrub", 0);
-  const auto found = store::scrub(options.folders, [&](uint64_t done, uint64_t all) {
+  const auto found = store::scrub(folders, [&](uint64_t done, uint64_t all) {
     progress.update(done * store::kChunkBytes, all * store::kChunkBytes);
     return interrupted() == 0;
   });
@@ -146,20 +154,24 @@ void show(const store::SalvageReport& found, Report& report) {
   report.fields["objects"] = found.objects;
   report.fields["chunks"] = found.chunks;
   report.fields["bad_chunks"] = found.bad_chunks;
+  report.fields["lost_files"] = found.lost_files;
   report.fields["guesses"] = found.guesses;
   if (!report.json()) {
     for (const std::string& guess : found.guesses) print("guessed: {}\n", printable(guess));
     if (!report.speech().quiet) {
-      print("copied {} in {}, {}\n", plural(found.objects, "object"),
-                 plural(found.chunks, "chunk"),
-                 !found.by_log           ? "rebuilt without the log: see the guesses above"
-                 : found.bad_chunks == 0 ? "from the log: names, sizes and contents are exact"
-  report.fields["lost_files"] = found.lost_files;
-                                         : "from the log: names, sizes and undamaged contents "
-                                           "are exact");
+      print("copied {} in {}, {}\n", plural(found.objects, "object"), plural(found.chunks, "chunk"),
+            !found.by_log           ? "rebuilt without the log: see the guesses above"
+            : found.bad_chunks == 0 ? "from the log: names, sizes and contents are exact"
+                                    : "from the log: names, sizes and undamaged contents "
+                                      "are exact");
     }
   }
   if (found.bad_chunks > 0) {
+    report.error(
+        kDamaged, "damaged",
+        fmt::format("{} damaged or missing and not copied", plural(found.bad_chunks, "chunk")));
+  }
+  if (found.lost_files > 0 && !found.by_log) {
     report.error(kDamaged, "damaged",
                  fmt::format("{} missing or cut off: see the guesses for what may be lost",
                              plural(found.lost_files, "file")));
@@ -168,16 +180,19 @@ void show(const store::SalvageReport& found, Report& report) {
 
 int salvage(const CheckOptions& options) {
   catch_interrupts();
-    report.error(
-        kDamaged, "damaged",
-        fmt::format("{} damaged or missing and not copied", plural(found.bad_chunks, "chunk")));
-  }
-  if (found.lost_files > 0 && !found.by_log) {
   Report report("salvage", options.speech);
-  const std::vector<std::string> from(options.folders.begin(), options.folders.end() - 1);
-  const NewFolder to(options.folders.back());
+  const NewFolder to(options.words.back());
+  StoreChoice old = options.store;
+  const bool named = options.words.size() > 1;
+  if (named && !old.folders.empty()) {
+    report.error(kUsage, "invalid", "give the old store either by DIR or by --data");
+    return report.finish();
+  }
+  if (named) old.folders.assign(options.words.begin(), options.words.end() - 1);
+  const std::vector<std::string> from = folders_of(old);
   if (from.empty()) {
-    report.error(kUsage, "invalid", "NEW is missing: salvage DIR... NEW");
+    report.error(kUsage, "invalid",
+                 "the old store or NEW is missing: salvage DIR... NEW, or salvage --data DIR NEW");
     return report.finish();
   }
   if (const auto free = to.check(); !free) {
@@ -212,7 +227,8 @@ int salvage(const CheckOptions& options) {
 cli::Command scrub_command() {
   const auto options = std::make_shared<CheckOptions>();
   cli::Command command = describe("scrub", kAboutScrub);
-  command.words("DIR", "DIR...", options->folders, "the directories of one store");
+  add_folder_words(command, options->store);
+  add_folder_option(command, options->store);
   add_speech_options(command, options->speech, Shows::kSizes);
   add_progress_option(command, options->speech);
   return command.action([options] { return scrub(*options); });
@@ -221,8 +237,10 @@ cli::Command scrub_command() {
 cli::Command salvage_command() {
   const auto options = std::make_shared<CheckOptions>();
   cli::Command command = describe("salvage", kAboutSalvage);
-  command.words("DIR", "DIR... NEW", options->folders,
-                "the directories of the old store, then the new one");
+  command.words("DIR", "[DIR...] NEW", options->words,
+                "the directories of the old store, unless --data or the\n"
+                "environment names them, then the new one");
+  add_folder_option(command, options->store);
   add_speech_options(command, options->speech, Shows::kNothing);
   add_progress_option(command, options->speech);
   return command.action([options] { return salvage(*options); });

@@ -20,6 +20,7 @@ constexpr const char* kAboutInspect =
     R"text(Opens the store read-only and changes nothing. `verbena scrub` also verifies all data.
 
   verbena inspect /srv/store
+  verbena inspect --data /srv/store
   verbena inspect --segments --json /srv/store
 )text";
 
@@ -66,19 +67,18 @@ void print_summary(const std::string& where, const OpenedStore& opened, const Re
   print("  created   {}\n", local_time(info.created_ns));
   print("  opened    {} time{} for writing\n", info.epoch, info.epoch == 1 ? "" : "s");
   print("  medium    {}\n", store.medium_properties().name);
-  print("  closed    {}\n",
-             opening.clean ? std::string("cleanly")
-                           : fmt::format("not cleanly: {} log chunks replayed, {} data chunks "
-                                         "verified, {} unfinished transactions dropped",
-                                         opening.log_chunks, opening.verified_chunks,
-                                         opening.dropped_transactions));
+  print("  closed    {}\n", opening.clean
+                                ? std::string("cleanly")
+                                : fmt::format("not cleanly: {} log chunks replayed, {} data chunks "
+                                              "verified, {} unfinished transactions dropped",
+                                              opening.log_chunks, opening.verified_chunks,
+                                              opening.dropped_transactions));
   print("  objects   {}\n", opening.objects);
   print("  space     {} used, {} free of {}{}\n", data(space.used), data(space.free),
-             data(space.capacity),
-             space.pending == 0 ? "" : fmt::format("; {} to be freed", data(space.pending)));
+        data(space.capacity),
+        space.pending == 0 ? "" : fmt::format("; {} to be freed", data(space.pending)));
   print("  log       {} chunks\n", space.log);
-  print("  index     {} mappings, {} of memory\n", space.mappings,
-             report.size(space.index_bytes));
+  print("  index     {} mappings, {} of memory\n", space.mappings, report.size(space.index_bytes));
   for (const store::Damage& one : opening.incomplete) {
     print("  crash     {}\n", printable(incomplete_note(one)));
   }
@@ -136,7 +136,7 @@ int inspect(const InspectOptions& options) {
     report.fields["opening"] = opening_json(opened->report);
     report.fields["space"] = space_json(store.space());
   } else {
-    print_summary(fmt::format("{}", fmt::join(options.store.folders, ", ")), *opened, report,
+    print_summary(fmt::format("{}", fmt::join(folders_of(options.store), ", ")), *opened, report,
                   store);
   }
   show_objects(store, options.segments, report);
@@ -152,8 +152,8 @@ int inspect(const InspectOptions& options) {
 cli::Command inspect_command() {
   const auto options = std::make_shared<InspectOptions>();
   cli::Command command = describe("inspect", kAboutInspect);
-  command.words("DIR", "DIR...", options->store.folders, "the directories of one store");
-  add_wait_option(command, options->store);
+  add_folder_words(command, options->store);
+  add_data_option(command, options->store);
   command.flag("--segments", options->segments, "show the segments of each object");
   add_speech_options(command, options->speech, Shows::kSizes);
   return command.action([options] { return inspect(*options); });

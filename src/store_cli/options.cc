@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "store/folder_lock.h"
 #include "store/folder_shape.h"
 #include "store_cli/draft.h"
 #include "store_cli/interrupts.h"
@@ -22,7 +23,9 @@ namespace fs = std::filesystem;
 
 constexpr const char* kDataVariable = "VERBENA_DATA";
 
-[[nodiscard]] std::vector<std::string> folders_of(const StoreChoice& choice) {
+}  // namespace
+
+std::vector<std::string> folders_of(const StoreChoice& choice) {
   if (!choice.folders.empty()) return choice.folders;
   const char* const variable = std::getenv(kDataVariable);
   std::vector<std::string> folders;
@@ -33,6 +36,8 @@ constexpr const char* kDataVariable = "VERBENA_DATA";
   }
   return folders;
 }
+
+namespace {
 
 [[nodiscard]] Result<store::DirectoryOptions, std::string> options_of(const StoreChoice& choice,
                                                                       size_t folders, Need need) {
@@ -68,13 +73,26 @@ constexpr const char* kDataVariable = "VERBENA_DATA";
 // or empty, but for what a creation that failed or was killed left.
 [[nodiscard]] bool free_for_store(const std::string& folder) {
   std::error_code error;
-  if (!fs::exists(folder, error)) return !error;
-  for (const auto& entry : fs::directory_iterator(folder, error)) {
-    const std::string name = entry.path().filename().string();
-    const bool unfinished = name.starts_with("blocks.") && name.ends_with(".new");
-    if (name != "lock" && !unfinished) return false;
-  }
-  return !error;
+  if (fs::exists(folder, error) && !fs::is_directory(folder, error)) return false;
+  const auto names = store::names_in(folder);
+  return names && std::ranges::all_of(*names, [](const std::string& name) {
+           const bool unfinished = name.starts_with("blocks.") && name.ends_with(".new");
+           // A file system has lost+found from the beginning.
+           return name == "lock" || name == "lost+found" || unfinished;
+         });
+}
+
+// Whether another process has made a store there since it was looked for, or is making it.
+[[nodiscard]] bool made_meanwhile(const std::vector<std::string>& folders) {
+  const auto holds = [](const std::string& folder) {
+    return store::holds_store(folder).value_or(false);
+  };
+  const auto in_use = [&](const std::string& folder) {
+    if (!holds(folder)) return false;
+    const auto lock = store::FolderLock::take(folder, store::FolderLock::Mode::kRead);
+    return !lock && lock.error().code == store::Code::kInUse;
+  };
+  return std::ranges::all_of(folders, holds) || std::ranges::any_of(folders, in_use);
 }
 
 // A store to work with, and how it came about.
@@ -82,6 +100,7 @@ struct Found {
   store::Result<store::DirectoryStore> directory;
   store::OpenReport report{};
   bool created = false;
+  bool changing = false;  // another process is making it: look again
 };
 
 [[nodiscard]] Found open_or_create(const std::vector<std::string>& folders,
@@ -99,10 +118,17 @@ struct Found {
     return {fail(std::move(error))};
   }
   if (!unfinished && !std::ranges::all_of(folders, free_for_store)) {
+    if (made_meanwhile(folders)) return {fail(std::move(error)), {}, false, true};
     error.what += "; a store is created only in a directory that does not exist or is empty";
     return {fail(std::move(error))};
   }
   return {store::DirectoryStore::create(folders, options), {}, true};
+}
+
+[[nodiscard]] store::Error writer_is_waiting(const std::string& folder) {
+  return {store::Code::kInUse,
+          fmt::format("the store in {} is in use: another process waits to write to it", folder),
+          {}};
 }
 
 // Commands are short: who comes second waits a little. So does who finds that another process has
@@ -112,12 +138,23 @@ struct Found {
                                    double wait_seconds) {
   using Clock = std::chrono::steady_clock;
   const auto until = Clock::now() + std::chrono::duration<double>(wait_seconds);
-  for (;;) {
-    Found found = open_or_create(folders, options, need);
+  // What is changing is looked at again at once, but not for ever: some folders of a store may be
+  // another's.
+  constexpr int kLooks = 5;
+  const bool reads = need == Need::kRead;
+  std::vector<store::WriterGate> gates(reads ? 0 : folders.size());
+  for (int looks = 0;; ++looks) {
+    const bool writer_waits = reads && std::ranges::any_of(folders, store::WriterGate::held);
+    Found found = writer_waits ? Found{fail(writer_is_waiting(folders.front()))}
+                               : open_or_create(folders, options, need);
     if (found.directory) return found;
+    if (found.changing && looks < kLooks) continue;
     const store::Code code = found.directory.error().code;
-    if (code != store::Code::kInUse && code != store::Code::kExists) return found;
+    if (code != store::Code::kInUse && code != store::Code::kExists && !found.changing) {
+      return found;
+    }
     if (Clock::now() >= until || interrupted() != 0) return found;
+    for (size_t i = 0; i < gates.size(); ++i) gates[i].try_hold(folders[i]);
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
 }
@@ -125,15 +162,24 @@ struct Found {
 }  // namespace
 
 void add_data_option(cli::Command& to, StoreChoice& choice) {
+  add_folder_option(to, choice);
+  add_wait_option(to, choice);
+}
+
+void add_folder_option(cli::Command& to, StoreChoice& choice) {
   to.list("-d,--data", choice.folders, "DIR",
           "directory of the store; may be repeated for one store in\n"
           "several directories, one per NUMA node ($VERBENA_DATA)");
-  add_wait_option(to, choice);
 }
 
 void add_wait_option(cli::Command& to, StoreChoice& choice) {
   to.option("--wait", choice.wait_seconds, "SECONDS",
             "time to wait for a store in use by another process (default 1)");
+}
+
+void add_folder_words(cli::Command& to, StoreChoice& choice) {
+  to.optional_words("DIR", "[DIR...]", choice.folders,
+                    "the directories of one store, as an alternative to --data");
 }
 
 void add_writing_options(cli::Command& to, StoreChoice& choice) {
@@ -158,17 +204,25 @@ void add_progress_option(cli::Command& to, Speech& speech) {
   to.flag("--no-progress", speech.no_progress, "print no progress bar on a terminal");
 }
 
-std::optional<OpenedStore> open_store(const StoreChoice& choice, Need need, Report& report) {
+void no_store_given(Report& report) {
+  report.error(kUsage, "invalid", "no store given: use --data DIR or set VERBENA_DATA");
+}
+
+bool check_choice(const StoreChoice& choice, Report& report) {
   const std::vector<std::string> folders = folders_of(choice);
   if (folders.empty()) {
-    report.error(kUsage, "invalid", "no store given: use --data DIR or set VERBENA_DATA");
-    return std::nullopt;
+    no_store_given(report);
+    return false;
   }
+  const auto options = options_of(choice, folders.size(), Need::kCreate);
+  if (!options) report.error(kUsage, "invalid", options.error());
+  return options.has_value();
+}
+
+std::optional<OpenedStore> open_store(const StoreChoice& choice, Need need, Report& report) {
+  if (!check_choice(choice, report)) return std::nullopt;
+  const std::vector<std::string> folders = folders_of(choice);
   const auto options = options_of(choice, folders.size(), need);
-  if (!options) {
-    report.error(kUsage, "invalid", options.error());
-    return std::nullopt;
-  }
   Found found = open_patiently(folders, *options, need, choice.wait_seconds);
   if (!found.directory) {
     report.error(found.directory.error());

@@ -23,12 +23,22 @@ struct StoreChoice {
   double wait_seconds = 1;  // for a store that is in use
 };
 
-void add_data_option(cli::Command& to, StoreChoice& choice);  // --data, --wait
+void add_data_option(cli::Command& to, StoreChoice& choice);    // --data, --wait
+void add_folder_option(cli::Command& to, StoreChoice& choice);  // --data
+// DIR... instead of --data, for commands on a store as a whole.
+void add_folder_words(cli::Command& to, StoreChoice& choice);
 void add_wait_option(cli::Command& to, StoreChoice& choice);
 void add_writing_options(cli::Command& to, StoreChoice& choice);  // --capacity, --kind, --sync
 enum class Shows : uint8_t { kNothing, kSizes };
 void add_speech_options(cli::Command& to, Speech& speech, Shows shows);
 void add_progress_option(cli::Command& to, Speech& speech);
+
+// As given, or those of the environment; none: no_store_given().
+[[nodiscard]] std::vector<std::string> folders_of(const StoreChoice& choice);
+void no_store_given(Report& report);
+
+// What is wrong with it before a store is looked for; that goes to `report`.
+[[nodiscard]] bool check_choice(const StoreChoice& choice, Report& report);
 
 enum class Need : uint8_t {
   kRead,

@@ -35,6 +35,7 @@ void Report::error(const store::Error& error, std::string_view object) {
     entry["damage"] = json_of(error.damage);
   }
   errors_.push_back(std::move(entry));
+  full_ = full_ || error.code == store::Code::kFull;
   if (status_ == kDone) status_ = exit_status_of(error.code);
 }
 
@@ -87,10 +88,10 @@ ordered_json json_of(const store::Damage& damage) {
 }
 
 std::string sentence_of(const store::Damage& damage) {
-  const std::string where = damage.object == store::ObjectId{}
   if (store::is_file(damage)) {
     return fmt::format("{} is {}, expected {}", damage.field, damage.actual, damage.expected);
   }
+  const std::string where = damage.object == store::ObjectId{}
                                 ? fmt::format("chunk {} of the log or superblock", damage.chunk)
                                 : fmt::format("object {} at offset {} (chunk {})",
                                               text_of(damage.object), damage.offset, damage.chunk);

@@ -35,6 +35,9 @@ class Report {
   void interrupted(int signal, std::string_view what);
   [[nodiscard]] bool failed() const { return status_ != kDone; }
 
+  // No room was one of the reasons: more would not fit either.
+  [[nodiscard]] bool is_full() const { return full_; }
+
   [[nodiscard]] bool json() const { return speech_.json; }
   [[nodiscard]] const Speech& speech() const { return speech_; }
   [[nodiscard]] bool shows_progress() const { return !speech_.no_progress && !speech_.quiet; }
@@ -58,6 +61,7 @@ class Report {
   Speech speech_;
   nlohmann::ordered_json errors_ = nlohmann::ordered_json::array();
   int status_ = kDone;
+  bool full_ = false;
   bool document_to_stderr_ = false;
 };
 
