@@ -7,6 +7,7 @@ store_interrupted.py VERBENA
 import json
 import os
 import pty
+import shutil
 import signal
 import subprocess
 import time
@@ -43,34 +44,45 @@ class Interrupted(StoreTest):
         self.assertRegex(found, "closed +cleanly")
 
     def test_a_killed_put_leaves_the_old_object(self):
+        """A pipe is read before the store is taken: this is of a file."""
+        data = content(9_000_000)
+        source = self.file("source", data)
         self.put(b"old", "a")
         used = None
         for arguments in ([], ["--append"], ["--sync", "each"]):
-            process = self.start_put("a", content(9_000_000), *arguments)
-            process.kill()
-            process.wait(support.SECONDS)
-            self.assertEqual(self.get("a"), b"old")
-            # The next that writes removes what is left of it.
-            self.put(b"", "b")
-            self.assertEqual(self.names(), ["a", "b"])
-            self.assertNotIn("unfinished", support.verbena("inspect", self.data).stdout)
-            now = self.used_chunks()
-            self.assertEqual(now, used or now)
-            used = now
+            new = b"old" + data if arguments == ["--append"] else data
+            for _ in self.kill_early("put", "--data", self.data, *arguments, source, "a"):
+                self.assertIn(self.get("a"), (b"old", new))
+                # The next that writes removes what is left of it.
+                self.put(b"old", "a")
+                self.assertEqual(self.names(), ["a"])
+                self.assertNotIn("unfinished", support.verbena("inspect", self.data).stdout)
+                now = self.used_chunks()
+                self.assertEqual(now, used or now)
+                used = now
         self.assertIn("no damage", support.verbena("scrub", self.data).stdout)
+
+    def test_a_put_killed_while_it_reads_a_pipe(self):
+        self.put(b"old", "a")
+        process = self.start_put("a", content(9_000_000))
+        process.kill()
+        process.wait(support.SECONDS)
+        self.assertEqual(self.get("a"), b"old")
+        self.assertEqual(sorted(name for name in os.listdir(self.data) if not name.startswith("blocks.")), ["lock"])
 
     def used_chunks(self):
         return json.loads(support.verbena("inspect", "--json", self.data).stdout)["space"]["used_chunks"]
 
     def test_a_put_killed_while_it_makes_the_store(self):
         for delay_ms in (0, 1, 2, 4, 8, 16):
-            process = self.start_put("a", b"")
+            process = subprocess.Popen([support.VERBENA, "put", "--data", self.data, "/dev/null", "a"],
+                                       stderr=subprocess.DEVNULL)
             time.sleep(delay_ms / 1000)
             process.kill()
             process.wait(support.SECONDS)
             self.put(b"abc", "a")
             self.assertEqual(self.get("a"), b"abc")
-            subprocess.run(["rm", "-r", self.data], check=True)
+            shutil.rmtree(self.data)
 
     def kill_early(self, *command):
         """Runs it once to the end; then kills it, each time later. Yields after each, the first included."""
@@ -189,7 +201,6 @@ class Terminal(StoreTest):
         self.assertEqual(said, "")
         said = self.shown("put", "--data", self.data, "--no-progress", "-", "b")
         self.assertEqual(said, "")
-        # Only whole pieces count: nothing is done yet.
         said = self.shown("put", "--data", self.data, "-", "c")
         self.assertRegex(said, r"^\rput  [\d.]+ \wi?B?  [\d.]+ .*/s\x1b\[K")
         self.assertTrue(said.endswith("\r\x1b[K"), said)

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "store_cli/put_object.h"
+
+#include <algorithm>
+#include <memory>
+#include <span>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "store_cli/draft.h"
+#include "store_cli/interrupts.h"
+#include "store_cli/options.h"
+
+namespace verbena::store_cli {
+namespace {
+
+// Where it goes.
+struct Target {
+  store::ObjectId id;
+  std::string name;  // for a new one, or to change to
+  bool exists = false;
+  uint64_t offset = 0;  // in the object
+  store::ObjectInfo before;
+};
+
+class Put {
+ public:
+  Put(store::Store& store, const PutRequest& request, Transferred& transferred, Report& report)
+      : request_(request), transferred_(transferred), report_(report), store_(store) {}
+
+  // False: not done, and `report_` knows why.
+  [[nodiscard]] bool find_target();
+  [[nodiscard]] bool copy(InputFile& input);
+  [[nodiscard]] PutResult result() const;
+
+ private:
+  bool wrong(store::Error error) {
+    transferred_.bar.clear();
+    if (error.code == store::Code::kFull) {
+      error.what = fmt::format("the store is full: {}; the object is unchanged", error.what);
+    }
+    report_.error(error, request_.shown);
+    return false;
+  }
+  [[nodiscard]] bool transfer(InputFile& input, store::ObjectId to);
+  // Up to `most` bytes to this offset of the object. How many; nothing: `report_` knows why.
+  [[nodiscard]] std::optional<uint64_t> transfer_range(InputFile& input, store::ObjectId to,
+                                                       uint64_t at, uint64_t most);
+  [[nodiscard]] bool transfer_data(InputFile& input, store::ObjectId to);
+
+  const PutRequest& request_;
+  Transferred& transferred_;
+  Report& report_;
+  store::Store& store_;
+  Target target_;
+  std::unique_ptr<uint8_t[]> buffer_;
+  uint64_t bytes_ = 0;
+};
+
+bool Put::find_target() {
+  const auto found = look_up(store_, request_.object);
+  if (!found) return wrong(found.error());
+  target_.exists = found->has_value();
+  if (target_.exists) {
+    if (request_.only_new) return wrong({store::Code::kExists, "already exists", {}});
+    target_.before = **found;
+    target_.id = target_.before.id;
+  } else if (const auto* const id = std::get_if<store::ObjectId>(&request_.object)) {
+    target_.id = *id;
+  } else {
+    target_.id = random_id();
+    target_.name = std::get<std::string>(request_.object);
+  }
+  if (!request_.name.empty()) {
+    target_.name = request_.name;
+    const auto other = store_.find(target_.name);
+    if (other && *other != target_.id) {
+      return wrong({store::Code::kExists,
+                    fmt::format("another object has the name '{}'", target_.name),
+                    {}});
+    }
+  }
+  target_.offset = request_.append ? target_.before.size : request_.offset;
+  return true;
+}
+
+// Whole chunks, so that none is written twice.
+constexpr size_t kPutPiece = 1024 * store::kDataBytes;
+
+std::optional<uint64_t> Put::transfer_range(InputFile& input, store::ObjectId to, uint64_t begin,
+                                            uint64_t most) {
+  for (uint64_t done = 0;;) {
+    const uint64_t at = begin + done;
+    const auto room = std::min<uint64_t>(kPutPiece - at % store::kDataBytes, most - done);
+    const auto got = input.fill({buffer_.get(), room});
+    if (const int signal = interrupted(); signal != 0) {
+      transferred_.bar.clear();
+      report_.interrupted(signal, "interrupted; the object is unchanged");
+      return std::nullopt;
+    }
+    if (!got) {
+      transferred_.bar.clear();
+      report_.error(kNotDone, "io", got.error());
+      return std::nullopt;
+    }
+    if (*got > 0) {
+      if (const auto wrote = store_.write(to, at, {buffer_.get(), *got}); !wrote) {
+        wrong(wrote.error());
+        return std::nullopt;
+      }
+    }
+    done += *got;
+    bytes_ += *got;
+    transferred_.bar.update(transferred_.bytes + bytes_);
+    if (*got < room || done == most) return done;
+  }
+}
+
+// Holes of the file stay holes.
+bool Put::transfer_data(InputFile& input, store::ObjectId to) {
+  for (uint64_t at = 0;;) {
+    const auto data = input.next_data(at, store::kDataBytes);
+    if (!data) {
+      transferred_.bar.clear();
+      report_.error(kNotDone, "io", data.error());
+      return false;
+    }
+    bytes_ = data->begin;
+    if (data->begin >= data->end) {
+      if (const auto done = store_.truncate(to, data->end); !done) return wrong(done.error());
+      return true;
+    }
+    const auto moved = transfer_range(input, to, data->begin, data->end - data->begin);
+    if (!moved) return false;
+    at = data->begin + *moved;
+    if (*moved < data->end - data->begin) return true;  // shorter than it was: that is its end
+  }
+}
+
+bool Put::transfer(InputFile& input, store::ObjectId to) {
+  buffer_ = std::make_unique_for_overwrite<uint8_t[]>(kPutPiece);
+  const bool whole = !request_.part && !request_.append;
+  if (whole && input.has_holes()) return transfer_data(input, to);
+  return transfer_range(input, to, target_.offset, UINT64_MAX).has_value();
+}
+
+bool Put::copy(InputFile& input) {
+  const bool part = request_.part || request_.append;
+  auto draft = part && target_.exists
+                   ? Draft::clone(store_, {.from = target_.id, .to = {}, .to_name = {}})
+                   : Draft::empty(store_);
+  if (!draft) return wrong(draft.error());
+  if (!transfer(input, draft->id())) return false;
+  const auto done = draft->become(target_.id, target_.exists, target_.name);
+  if (!done) return wrong(done.error());
+  if (target_.exists && !target_.name.empty() && target_.name != target_.before.name) {
+    const auto renamed = store_.rename(target_.id, target_.name);
+    if (!renamed) return wrong(renamed.error());
+  }
+  return true;
+}
+
+PutResult Put::result() const {
+  PutResult result{{}, target_.offset, bytes_, target_.exists};
+  if (const auto now = store_.stat(target_.id)) result.object = *now;
+  return result;
+}
+
+}  // namespace
+
+std::optional<PutResult> put_object(store::Store& store, const PutRequest& request,
+                                    InputFile& input, Transferred& transferred, Report& report) {
+  Put work(store, request, transferred, report);
+  if (!work.find_target() || !work.copy(input)) return std::nullopt;
+  PutResult result = work.result();
+  transferred.bytes += result.bytes;
+  return result;
+}
+
+}  // namespace verbena::store_cli
