@@ -13,7 +13,7 @@ struct StoreCommand {
   std::string_view summary;
 };
 
-inline constexpr std::array<StoreCommand, 10> kStoreCommands{{
+inline constexpr std::array<StoreCommand, 15> kStoreCommands{{
     {"put", "Stores a file, or the data from a pipe, as an object."},
     {"get", "Writes an object, or a part of it, to a file or a pipe."},
     {"ls", "Lists objects, sorted by name."},
@@ -21,6 +21,11 @@ inline constexpr std::array<StoreCommand, 10> kStoreCommands{{
     {"rm", "Removes objects."},
     {"cp", "Clones an object, or a part of it, within a store."},
     {"mv", "Renames an object, or names one that has no name."},
+    {"cat", "Writes objects to standard output, one behind the other."},
+    {"du", "Shows how much data objects have, by prefix."},
+    {"df", "Shows how much space a store has, uses and has left."},
+    {"sync", "Stores the files of a directory that are new or have changed."},
+    {"verify", "Verifies the data of single objects."},
     {"inspect", "Shows a summary of a store: objects, space, log, and damage found on open."},
     {"scrub", "Verifies everything that a store holds."},
     {"salvage", "Builds a new store from a damaged one."},

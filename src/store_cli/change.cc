@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // `verbena rm`, `cp` and `mv`: what changes objects without moving their bytes.
+#include <algorithm>
 #include <memory>
 
 #include <fmt/format.h>
@@ -7,9 +8,11 @@
 #include "store_cli/commands.h"
 #include "store_cli/draft.h"
 #include "store_cli/interrupts.h"
+#include "store_cli/object_data.h"
 #include "store_cli/object_view.h"
 #include "store_cli/options.h"
 #include "store_cli/sizes.h"
+#include "store_cli/tree.h"
 
 namespace verbena::store_cli {
 namespace {
@@ -17,6 +20,7 @@ namespace {
 constexpr const char* kAboutRm = R"text(Clones of a removed object keep their data.
 
   verbena rm --data /srv/store photos/1.jpg 7:42
+  verbena rm --data /srv/store -r photos/                          all objects photos/...
 )text";
 
 constexpr const char* kAboutCp =
@@ -40,6 +44,7 @@ struct ChangeOptions {
   Speech speech;
   std::vector<std::string> objects;
   bool force = false;
+  bool recursive = false;
   std::string from;
   std::string to;
   std::string name;
@@ -55,6 +60,29 @@ struct ChangeOptions {
   return report.finish();
 }
 
+// All objects behind the prefix. False: a signal came.
+[[nodiscard]] bool remove_below(store::Store& store, const std::string& text, bool force,
+                                nlohmann::ordered_json& removed, Report& report) {
+  const std::string prefix = as_prefix(text);
+  std::vector<store::ObjectInfo> found;
+  each_object(store, prefix, [&](const store::ObjectInfo& object) {
+    found.push_back(object);
+    return true;
+  });
+  if (found.empty() && !force) {
+    report.error({store::Code::kNotFound, "no objects with this prefix", {}}, prefix);
+  }
+  for (const store::ObjectInfo& object : found) {
+    if (interrupted() != 0) return false;
+    if (const auto gone = store.remove(object.id); !gone) {
+      report.error(gone.error(), object.name);
+    } else {
+      removed.push_back(json_of(object));
+    }
+  }
+  return true;
+}
+
 int rm(const ChangeOptions& options) {
   catch_interrupts();
   Report report("rm", options.speech);
@@ -63,10 +91,14 @@ int rm(const ChangeOptions& options) {
   for (const std::string& text : options.objects) {
     if (const auto object = parse_object(text); !object) return wrong_usage(report, object.error());
   }
+  if (options.recursive && std::ranges::find(options.objects, "") != options.objects.end()) {
+    return wrong_usage(report, "rm -r takes a prefix that is not empty");
+  }
   auto opened = open_store(options.store, Need::kWrite, report);
   if (!opened) return report.finish();
   store::Store& store = opened->directory.store();
   for (const std::string& text : options.objects) {
+    if (options.recursive && remove_below(store, text, options.force, removed, report)) continue;
     if (const int signal = interrupted(); signal != 0) {
       report.interrupted(signal, "interrupted");
       break;
@@ -202,7 +234,9 @@ cli::Command rm_command() {
   cli::Command command = describe("rm", kAboutRm);
   command.words("OBJECT", "OBJECT...", options->objects, "names or ids (high:low)");
   add_data_option(command, options->store);
-  command.flag("-f,--force", options->force, "ignore objects that do not exist");
+  command.flag("-f,--force", options->force, "ignore objects that do not exist")
+      .flag("-r,--recursive", options->recursive,
+            "remove all objects with names OBJECT/...; OBJECT itself stays");
   add_speech_options(command, options->speech, Shows::kNothing);
   return command.action([options] { return rm(*options); });
 }

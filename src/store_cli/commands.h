@@ -15,6 +15,11 @@ namespace verbena::store_cli {
 [[nodiscard]] cli::Command rm_command();
 [[nodiscard]] cli::Command cp_command();
 [[nodiscard]] cli::Command mv_command();
+[[nodiscard]] cli::Command cat_command();
+[[nodiscard]] cli::Command du_command();
+[[nodiscard]] cli::Command df_command();
+[[nodiscard]] cli::Command sync_command();
+[[nodiscard]] cli::Command verify_command();
 [[nodiscard]] cli::Command inspect_command();
 [[nodiscard]] cli::Command scrub_command();
 [[nodiscard]] cli::Command salvage_command();

@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // `verbena get`: an object, or a part of it, becomes a file; whole and right, or not at all.
 #include <algorithm>
-#include <cstring>
 #include <memory>
-#include <span>
+#include <optional>
 
 #include <fmt/format.h>
 
 #include "store_cli/commands.h"
+#include "store_cli/get_object.h"
 #include "store_cli/interrupts.h"
 #include "store_cli/object_view.h"
 #include "store_cli/options.h"
 #include "store_cli/output_file.h"
 #include "store_cli/progress.h"
 #include "store_cli/sizes.h"
+#include "store_cli/tree.h"
 
 namespace verbena::store_cli {
 namespace {
@@ -25,6 +26,7 @@ replaced, only when it is complete and verified; only verified data is written t
   verbena get --data /srv/store photos/1.jpg photo.jpg
   verbena get --data /srv/store src.tar - | tar x
   verbena get --data /srv/store --offset 1M --length 4K image piece
+  verbena get --data /srv/store -r photos pictures           all objects photos/...
 )text";
 
 struct GetOptions {
@@ -35,134 +37,114 @@ struct GetOptions {
   std::string offset = "0";
   std::string length;
   bool keep_going = false;
+  bool recursive = false;
 };
 
-class Get {
- public:
-  Get(const GetOptions& options, Report& report, const store::Store& store)
-      : options_(options), report_(report), store_(store) {}
-
-  [[nodiscard]] bool find(uint64_t offset, uint64_t length);
-  void copy();
-
- private:
-  void transfer(OutputFile& file, ProgressBar& progress);
-  // Reads a piece, with zeros for what is damaged if that is wanted.
-  [[nodiscard]] bool read(uint64_t at, std::span<uint8_t> piece, ProgressBar& progress);
-  [[nodiscard]] bool read_what_is_left(uint64_t at, std::span<uint8_t> piece);
-  // Into a pipe, what went there before an error has been seen.
-  void say_how_much(const OutputFile& file);
-
-  const GetOptions& options_;
-  Report& report_;
-  const store::Store& store_;
-  store::ObjectInfo object_;
-  uint64_t begin_ = 0;
-  uint64_t end_ = 0;
-  uint64_t done_ = 0;
-  uint64_t zeroed_ = 0;
-};
-
-bool Get::find(uint64_t offset, uint64_t length) {
-  auto found = find_object(store_, options_.object, report_);
-  if (!found) return false;
-  object_ = std::move(*found);
-  if (offset > object_.size) {
-    report_.error({store::Code::kInvalid,
-                   fmt::format("--offset {} is past the end of the object, which has {} bytes",
-                               offset, object_.size),
-                   {}},
-                  options_.object);
-    return false;
+// What of the object; nothing: `report` knows why.
+[[nodiscard]] std::optional<GetRequest> find_range(const GetOptions& options,
+                                                   const store::Store& store, uint64_t offset,
+                                                   uint64_t length, Report& report) {
+  auto found = find_object(store, options.object, report);
+  if (!found) return std::nullopt;
+  if (offset > found->size) {
+    report.error({store::Code::kInvalid,
+                  fmt::format("--offset {} is past the end of the object, which has {} bytes",
+                              offset, found->size),
+                  {}},
+                 options.object);
+    return std::nullopt;
   }
-  begin_ = offset;
-  end_ = length < object_.size - offset ? offset + length : object_.size;
-  return true;
+  GetRequest request{.shown = options.object, .object = std::move(*found), .begin = offset};
+  const uint64_t size = request.object.size;
+  request.end = length < size - offset ? offset + length : size;
+  request.keep_going = options.keep_going;
+  return request;
 }
 
-bool Get::read_what_is_left(uint64_t at, std::span<uint8_t> piece) {
-  while (!piece.empty()) {
-    // One chunk's part at a time: what is damaged is lost by the chunk.
-    const size_t bytes = std::min<size_t>(piece.size(), store::kDataBytes - at % store::kDataBytes);
-    const auto got = store_.read(object_.id, at, piece.first(bytes));
-    if (!got) {
-      report_.error(got.error(), options_.object);
-      if (got.error().code != store::Code::kDamaged) return false;
-      std::memset(piece.data(), 0, bytes);
-      zeroed_ += bytes;
+void copy(const GetOptions& options, const store::Store& store, const GetRequest& request,
+          Report& report) {
+  auto file = OutputFile::open(options.file, extent_of(request));
+  if (!file) return report.error(kNotDone, "io", file.error());
+  ProgressBar bar(report.shows_progress(), "get", request.end - request.begin);
+  Transferred transferred{bar};
+  const GetResult done = get_object(store, request, *file, transferred, report);
+  bar.clear();
+  if (done.whole) {
+    if (const auto placed = file->finish(); !placed) report.error(kNotDone, "io", placed.error());
+  }
+  report.fields["object"] = json_of(request.object);
+  report.fields["offset"] = request.begin;
+  report.fields["bytes_read"] = done.bytes;
+  report.fields["bytes_zeroed"] = done.zeroed;
+}
+
+// All objects behind a prefix, as files of their names in a directory and below.
+int get_tree(const GetOptions& options) {
+  Report report("get", options.speech);
+  if (options.file == "-" || options.offset != "0" || !options.length.empty()) {
+    report.error(kUsage, "invalid", "-r writes whole objects to a directory");
+    return report.finish();
+  }
+  auto opened = open_store(options.store, Need::kRead, report);
+  if (!opened) return report.finish();
+  const auto target = TargetTree::open(options.file);
+  if (!target) {
+    report.error(kNotDone, "io", target.error());
+    return report.finish();
+  }
+  const store::Store& store = opened->directory.store();
+  const std::string prefix = as_prefix(options.object);
+  uint64_t bytes = 0;
+  uint64_t objects = 0;
+  each_object(store, prefix, [&](const store::ObjectInfo& object) {
+    bytes += object.size;
+    ++objects;
+    return true;
+  });
+  if (objects == 0) {
+    report.error({store::Code::kNotFound, "no objects with this prefix", {}}, options.object);
+  }
+  ProgressBar bar(report.shows_progress(), "get", bytes);
+  Transferred transferred{bar};
+  uint64_t files = 0;
+  each_object(store, prefix, [&](const store::ObjectInfo& object) {
+    const std::string shown = object.name.empty() ? text_of(object.id) : object.name;
+    const std::string relative = object.name.substr(std::min(prefix.size(), object.name.size()));
+    const auto refuse = [&](const std::string& why) {
+      bar.clear();
+      report.error(kNotDone, "io", why);
+      return interrupted() == 0;
+    };
+    if (const auto fine = check_relative(relative); !fine) {
+      return refuse(fmt::format("{}: not written: {}", shown, fine.error()));
     }
-    at += bytes;
-    piece = piece.subspan(bytes);
-  }
-  return true;
-}
-
-bool Get::read(uint64_t at, std::span<uint8_t> piece, ProgressBar& progress) {
-  const auto got = store_.read(object_.id, at, piece);
-  if (got && *got == piece.size()) return true;
-  progress.clear();
-  if (!got && got.error().code == store::Code::kDamaged && options_.keep_going) {
-    return read_what_is_left(at, piece);
-  }
-  report_.error(
-      got ? store::Error{store::Code::kIo, "shorter than its recorded size", {}} : got.error(),
-      options_.object);
-  return false;
-}
-
-void Get::say_how_much(const OutputFile& file) {
-  if (!file.seen_at_once()) return;
-  report_.note(
-      fmt::format("{} of {} bytes were written, all verified", file.written(), end_ - begin_));
-}
-
-void Get::transfer(OutputFile& file, ProgressBar& progress) {
-  constexpr size_t kPiece = 1024 * store::kDataBytes;
-  const auto buffer = std::make_unique_for_overwrite<uint8_t[]>(kPiece);
-  while (begin_ + done_ < end_) {
-    const uint64_t at = begin_ + done_;
-    const std::span<uint8_t> piece(buffer.get(),
-                                   std::min<uint64_t>(end_ - at, kPiece - at % store::kDataBytes));
-    if (!read(at, piece, progress)) return say_how_much(file);
-    const auto wrote = file.write(piece);
-    if (const int signal = interrupted(); signal != 0) {
-      progress.clear();
-      report_.interrupted(signal, "interrupted");
-      return say_how_much(file);
-    }
-    if (!wrote) {
-      progress.clear();
-      report_.error(kNotDone, "io", wrote.error());
-      return say_how_much(file);
-    }
-    done_ += piece.size();
-    progress.update(done_);
-  }
-}
-
-void Get::copy() {
-  auto file = OutputFile::open(options_.file, end_ - begin_);
-  if (!file) {
-    report_.error(kNotDone, "io", file.error());
-    return;
-  }
-  ProgressBar progress(report_.shows_progress(), "get", end_ - begin_);
-  transfer(*file, progress);
-  const bool whole = begin_ + done_ == end_ && interrupted() == 0;
-  if (whole) {
-    if (const auto placed = file->finish(); !placed) {
-      progress.clear();
-      report_.error(kNotDone, "io", placed.error());
-    }
-  }
-  report_.fields["object"] = json_of(object_);
-  report_.fields["offset"] = begin_;
-  report_.fields["bytes_read"] = done_;
-  report_.fields["bytes_zeroed"] = zeroed_;
+    auto folder = target->folder_of(relative);
+    if (!folder) return refuse(folder.error());
+    const GetRequest request{.shown = shown,
+                             .object = object,
+                             .begin = 0,
+                             .end = object.size,
+                             .keep_going = options.keep_going};
+    auto file = OutputFile::open_in(std::move(*folder), relative.substr(relative.rfind('/') + 1),
+                                    target->path_of(relative), extent_of(request));
+    if (!file) return refuse(file.error());
+    const GetResult done = get_object(store, request, *file, transferred, report);
+    if (!done.whole) return interrupted() == 0;
+    if (const auto placed = file->finish(); !placed) return refuse(placed.error());
+    ++files;
+    return true;
+  });
+  bar.clear();
+  report.fields["files_written"] = files;
+  report.fields["bytes_read"] = transferred.bytes;
+  report.note(fmt::format("wrote {} file{}, {}", files, files == 1 ? "" : "s",
+                          human_size(transferred.bytes)));
+  return report.finish();
 }
 
 int get(const GetOptions& options) {
   catch_interrupts();
+  if (options.recursive) return get_tree(options);
   Report report("get", options.speech);
   if (options.file == "-") report.yield_output();
   const auto offset = parse_size(options.offset);
@@ -174,8 +156,10 @@ int get(const GetOptions& options) {
   }
   auto opened = open_store(options.store, Need::kRead, report);
   if (!opened) return report.finish();
-  Get work(options, report, opened->directory.store());
-  if (work.find(*offset, *length)) work.copy();
+  const store::Store& store = opened->directory.store();
+  if (const auto request = find_range(options, store, *offset, *length, report)) {
+    copy(options, store, *request, report);
+  }
   return report.finish();
 }
 
@@ -192,7 +176,10 @@ cli::Command get_command() {
               "read at most this many bytes (default: to the end)")
       .flag("--keep-going", options->keep_going,
             "where the object is damaged, report it and write zeros; the\n"
-            "exit status is still 4");
+            "exit status is still 4")
+      .flag("-r,--recursive", options->recursive,
+            "write the objects with names OBJECT/PATH to FILE/PATH, a\n"
+            "directory; never outside of it");
   add_speech_options(command, options->speech, Shows::kNothing);
   add_progress_option(command, options->speech);
   return command.action([options] { return get(*options); });

@@ -1,24 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 // `verbena ls` and `verbena stat`: which objects there are, and what they are.
+#include <charconv>
 #include <memory>
+#include <optional>
 
 #include <fmt/format.h>
 
 #include "store_cli/commands.h"
 #include "store_cli/interrupts.h"
+#include "store_cli/object_data.h"
 #include "store_cli/object_view.h"
 #include "store_cli/options.h"
 #include "store_cli/print.h"
+#include "store_cli/progress.h"
 
 namespace verbena::store_cli {
 namespace {
 
 constexpr const char* kAboutLs = R"text(  verbena ls --data /srv/store
   verbena ls --data /srv/store photos/          names with this prefix
+  verbena ls --data /srv/store --limit 100 --after photos/1.jpg      the next 100
   verbena ls --data /srv/store --json | jq -r '.objects[].name'
 )text";
 
 constexpr const char* kAboutStat = R"text(  verbena stat --data /srv/store photos/1.jpg 7:42
+  verbena stat --data /srv/store --crc image         and the CRC of its content
   verbena stat --data /srv/store --segments image    where its segments are, and which are shared
 )text";
 
@@ -28,6 +34,9 @@ struct ListOptions {
   std::string prefix;
   std::vector<std::string> objects;
   bool segments = false;
+  bool crc = false;
+  std::string after;
+  std::string limit;
 };
 
 // A list may be long: it is printed as it is read, the JSON document too.
@@ -40,49 +49,97 @@ class Listing {
       if (count_ == 0 && !report_.speech().quiet) print_text(table_head());
       print("{}", table_line(object, report_));
     } else {
-      print("{}\n    {}", count_ == 0 ? "{\n  \"objects\": [" : ",",
-                 dump(json_of(object), -1));
+      print("{}\n    {}", count_ == 0 ? "{\n  \"objects\": [" : ",", dump(json_of(object), -1));
     }
     ++count_;
+    last_ = object.name.empty() ? text_of(object.id) : object.name;
   }
+  [[nodiscard]] uint64_t count() const { return count_; }
+  // There are others behind the last one.
+  void more() { more_ = true; }
   void finish() const {
-    if (!report_.json()) return;
-    print("{}],\n  \"errors\": {}\n}}\n", count_ == 0 ? "{\n  \"objects\": [" : "\n  ",
-               dump(report_.errors(), -1));
+    if (!report_.json()) {
+      if (more_) report_.note(fmt::format("there are more; go on with --after '{}'", last_));
+      return;
+    }
+    const std::string next =
+        more_ ? fmt::format("\n  \"next\": {},", dump(nlohmann::ordered_json(last_), -1)) : "";
+    print("{}],{}\n  \"errors\": {}\n}}\n", count_ == 0 ? "{\n  \"objects\": [" : "\n  ", next,
+          dump(report_.errors(), -1));
   }
 
  private:
   const Report& report_;
   uint64_t count_ = 0;
+  std::string last_;
+  bool more_ = false;
 };
+
+// What is wrong with --limit or --after, if anything is.
+[[nodiscard]] std::optional<std::string> parse_page(const ListOptions& options, uint64_t& limit,
+                                                    std::optional<store::Cursor>& after) {
+  if (!options.limit.empty()) {
+    const char* const end = options.limit.data() + options.limit.size();
+    const auto [parsed, error] = std::from_chars(options.limit.data(), end, limit);
+    if (error != std::errc{} || parsed != end || limit == 0) {
+      return fmt::format("--limit: '{}' is not a number above 0", options.limit);
+    }
+  }
+  if (options.after.empty()) return std::nullopt;
+  const auto object = parse_object(options.after);
+  if (!object) return "--after: " + object.error();
+  if (const auto* const name = std::get_if<std::string>(&*object)) {
+    after = store::Cursor{*name, {UINT64_MAX, UINT64_MAX}};
+  } else {
+    after = store::Cursor{"", std::get<store::ObjectId>(*object)};
+  }
+  return std::nullopt;
+}
 
 int ls(const ListOptions& options) {
   catch_interrupts();
   Report report("ls", options.speech);
+  uint64_t limit = UINT64_MAX;
+  std::optional<store::Cursor> after;
+  if (const auto wrong = parse_page(options, limit, after)) {
+    report.error(kUsage, "invalid", *wrong);
+    return report.finish();
+  }
   auto opened = open_store(options.store, Need::kRead, report);
   Listing listing(report);
   if (opened) {
-    constexpr size_t kAtOnce = 1000;
-    const store::Store& store = opened->directory.store();
-    std::optional<store::Cursor> after;
-    // Nobody has the id 0:0.
-    if (!options.prefix.empty()) after = store::Cursor{options.prefix, {}};
-    for (bool more = true; more && output_error() == 0 && interrupted() == 0;) {
-      const auto page = store.list(after, kAtOnce);
-      more = page.size() == kAtOnce;
-      for (const store::ObjectInfo& object : page) {
-        if (!object.name.starts_with(options.prefix)) {
-          more = false;
-          break;
-        }
-        if (object.id.high != kDraftHigh) listing.take(object);
-      }
-      if (!page.empty()) after = store::Cursor{page.back().name, page.back().id};
-    }
+    each_object(opened->directory.store(), options.prefix, after,
+                [&](const store::ObjectInfo& object) {
+                  if (listing.count() == limit) {
+                    listing.more();
+                    return false;
+                  }
+                  listing.take(object);
+                  return output_error() == 0 && interrupted() == 0;
+                });
   }
   if (const int signal = interrupted(); signal != 0) report.interrupted(signal, "interrupted");
   listing.finish();
   return report.finish_output();
+}
+
+// Nothing: `report` knows why.
+[[nodiscard]] std::optional<uint32_t> crc_of(const store::Store& store,
+                                             const store::ObjectInfo& object,
+                                             const std::string& shown, Report& report) {
+  ProgressBar bar(report.shows_progress(), "stat", object.size);
+  const auto crc = object_crc(store, object, [&](uint64_t done) {
+    bar.update(done);
+    return interrupted() == 0;
+  });
+  bar.clear();
+  if (crc) return *crc;
+  if (const int signal = interrupted(); signal != 0) {
+    report.interrupted(signal, "interrupted");
+  } else {
+    report.error(crc.error(), shown);
+  }
+  return std::nullopt;
 }
 
 int stat(const ListOptions& options) {
@@ -95,10 +152,14 @@ int stat(const ListOptions& options) {
   for (const std::string& text : options.objects) {
     const auto object = find_object(store, text, report);
     if (!object) continue;
+    const std::optional<uint32_t> crc =
+        options.crc ? crc_of(store, *object, text, report) : std::nullopt;
     if (report.json()) {
       shown.push_back(json_of(*object));
+      if (crc) shown.back()["crc32"] = fmt::format("{:08x}", *crc);
     } else {
-      print("{}", paragraph(*object, report));
+      print_text(paragraph(*object, report));
+      if (crc) print("  crc32     {:08x}\n", *crc);
     }
     if (!options.segments) continue;
     if (report.json()) {
@@ -120,6 +181,10 @@ cli::Command ls_command() {
   cli::Command command = describe("ls", kAboutLs);
   command.optional_word("PREFIX", options->prefix, "list only names with this prefix");
   add_data_option(command, options->store);
+  command
+      .option("--after", options->after, "OBJECT",
+              "start behind this object: the last one of the page before")
+      .option("--limit", options->limit, "COUNT", "list at most this many");
   add_speech_options(command, options->speech, Shows::kSizes);
   return command.action([options] { return ls(*options); });
 }
@@ -129,7 +194,10 @@ cli::Command stat_command() {
   cli::Command command = describe("stat", kAboutStat);
   command.words("OBJECT", "OBJECT...", options->objects, "names or ids (high:low)");
   add_data_option(command, options->store);
-  command.flag("--segments", options->segments, "show the segments of each object");
+  command.flag("--segments", options->segments, "show the segments of each object")
+      .flag("--crc", options->crc,
+            "show the CRC-32/BZIP2 of each object, combined from those of\n"
+            "its chunks; takes a look at every chunk");
   add_speech_options(command, options->speech, Shows::kSizes);
   return command.action([options] { return stat(*options); });
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "store_cli/object_view.h"
 
-
 #include <fmt/format.h>
 
 #include "store_cli/object_name.h"
@@ -78,11 +77,11 @@ std::string paragraph(const store::ObjectInfo& object, const Report& report) {
 store::Result<void> print_segments(const store::Store& store, store::ObjectId object,
                                    const Report& report) {
   print("    {:>12}  {:>10}  {:>12}  {:>6}  {}\n", "OFFSET", "SIZE", "CHUNK", "CHUNKS",
-             "TRANSACTION");
+        "TRANSACTION");
   return each_segment(store, object, [&](const store::SegmentInfo& segment) {
-    print("    {:>12}  {:>10}  {:>12}  {:>6}  {}.{}{}\n", segment.offset,
-               report.size(segment.size), segment.chunk, segment.count, segment.birth.txn >> 40,
-               segment.birth.txn & ((uint64_t{1} << 40) - 1), segment.shared ? "  shared" : "");
+    print("    {:>12}  {:>10}  {:>12}  {:>6}  {}.{}{}\n", segment.offset, report.size(segment.size),
+          segment.chunk, segment.count, segment.birth.txn >> 40,
+          segment.birth.txn & ((uint64_t{1} << 40) - 1), segment.shared ? "  shared" : "");
   });
 }
 

@@ -14,14 +14,28 @@ namespace verbena::store_cli {
 
 class OutputFile {
  public:
-  // "-" is the standard output. `size` bytes will come: a disk that has no room for them is found
-  // full now.
-  [[nodiscard]] static Result<OutputFile, std::string> open(const std::string& path, uint64_t size);
+  // How much will come: a disk that has no room for it is found full now.
+  struct Extent {
+    uint64_t size = 0;
+    uint64_t data = 0;  // without holes
+  };
+  // "-" is the standard output.
+  [[nodiscard]] static Result<OutputFile, std::string> open(const std::string& path, Extent extent);
+  [[nodiscard]] static Result<OutputFile, std::string> open(const std::string& path,
+                                                            uint64_t size) {
+    return open(path, Extent{size, size});
+  }
+  // The file of this name, which has no '/', in a directory: a link there is replaced, not
+  // followed. `shown` is how the user calls it.
+  [[nodiscard]] static Result<OutputFile, std::string> open_in(UniqueFd folder, std::string name,
+                                                               std::string shown, Extent extent);
   OutputFile(OutputFile&& other) noexcept;
   OutputFile& operator=(OutputFile&&) = delete;
   ~OutputFile();  // without finish(): nothing was there
 
   [[nodiscard]] Result<void, std::string> write(std::span<const uint8_t> bytes);
+  // So many zeros: a hole, where the file can have one.
+  [[nodiscard]] Result<void, std::string> skip(uint64_t zeros);
   // How many went there, of a write that failed, too.
   [[nodiscard]] uint64_t written() const { return written_; }
   // All of it is on the disk, and in its place.
@@ -31,14 +45,15 @@ class OutputFile {
 
  private:
   OutputFile() = default;
-  [[nodiscard]] Result<void, std::string> begin(mode_t mode);
+  [[nodiscard]] Result<void, std::string> begin(mode_t mode, Extent extent);
   [[nodiscard]] std::string because(const char* what) const;
   // A name beside the file's own that nobody has.
   [[nodiscard]] std::string name_beside() const;
 
-  std::string path_;       // links followed
+  UniqueFd folder_;        // where it will be
+  std::string name_;       // in there, links followed
   std::string shown_;      // as the user calls it
-  std::string temporary_;  // empty: it has no name yet, or needs none any more
+  std::string temporary_;  // in there; empty: it has no name yet, or needs none any more
   UniqueFd fd_;
   uint64_t written_ = 0;
   bool direct_ = false;

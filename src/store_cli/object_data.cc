@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "store_cli/object_data.h"
+
+#include <algorithm>
+
+#include "store/crc_parts.h"
+#include "store_cli/object_name.h"
+
+namespace verbena::store_cli {
+
+void each_object(const store::Store& store, const std::string& prefix,
+                 const std::function<bool(const store::ObjectInfo&)>& take) {
+  each_object(store, prefix, std::nullopt, take);
+}
+
+void each_object(const store::Store& store, const std::string& prefix,
+                 std::optional<store::Cursor> after,
+                 const std::function<bool(const store::ObjectInfo&)>& take) {
+  constexpr size_t kAtOnce = 1000;
+  // Nobody has the id 0:0.
+  if (!prefix.empty() && (!after || after->name < prefix)) after = store::Cursor{prefix, {}};
+  for (bool more = true; more;) {
+    const auto page = store.list(after, kAtOnce);
+    more = page.size() == kAtOnce;
+    for (const store::ObjectInfo& object : page) {
+      if (!object.name.starts_with(prefix)) return;
+      if (object.id.high != kDraftHigh && !take(object)) return;
+    }
+    if (!page.empty()) after = store::Cursor{page.back().name, page.back().id};
+  }
+}
+
+store::Result<DataRange> next_data(const store::Store& store, const store::ObjectInfo& object,
+                                   uint64_t at, uint64_t end) {
+  constexpr size_t kAtOnce = 64;
+  const uint64_t chunks = object.size / store::kDataBytes + (object.size % store::kDataBytes != 0);
+  if (at >= end) return DataRange{end, end};
+  if (object.chunks == chunks) return DataRange{at, end};  // it has no holes
+  DataRange range{end, end};
+  for (uint64_t next = at; next < end;) {
+    const auto segments = store.segments(object.id, next, kAtOnce);
+    if (!segments) return fail(segments.error());
+    for (const store::SegmentInfo& segment : *segments) {
+      if (segment.offset >= end) return range;
+      if (range.begin == end) {
+        range.begin = std::max(at, segment.offset);
+      } else if (segment.offset > range.end) {
+        return range;
+      }
+      next = segment.offset + segment.size;
+      range.end = std::min(end, next);
+    }
+    if (segments->size() < kAtOnce) return range;
+  }
+  return range;
+}
+
+store::Result<uint32_t> object_crc(const store::Store& store, const store::ObjectInfo& object,
+                                   const std::function<bool(uint64_t)>& go_on) {
+  constexpr uint64_t kPiece = 1024 * store::kDataBytes;
+  uint32_t crc = store::crc_of_zeros(0);
+  for (uint64_t at = 0; at < object.size;) {
+    const auto data = next_data(store, object, at, object.size);
+    if (!data) return fail(data.error());
+    crc = store::crc_zeros_after(crc, data->begin - at);
+    for (at = data->begin; at < data->end;) {
+      const uint64_t bytes = std::min(data->end - at, kPiece - at % store::kDataBytes);
+      const auto piece = store.prepare_read(object.id, at, bytes);
+      if (!piece) return fail(piece.error());
+      crc = store::crc_join(crc, piece->crc(), bytes);
+      at += bytes;
+      if (!go_on(at)) return fail(store::Error{store::Code::kInvalid, "stopped", {}});
+    }
+  }
+  return crc;
+}
+
+}  // namespace verbena::store_cli

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where an object has data and where it has holes, and the CRC of all of it.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "store/store.h"
+
+namespace verbena::store_cli {
+
+// Calls take(object) for all objects whose names have this prefix, in order of their names; with ""
+// also those without a name, first. Unfinished puts are left out. Ends when it answers false.
+void each_object(const store::Store& store, const std::string& prefix,
+                 const std::function<bool(const store::ObjectInfo&)>& take);
+// The same from behind `after` on.
+void each_object(const store::Store& store, const std::string& prefix,
+                 std::optional<store::Cursor> after,
+                 const std::function<bool(const store::ObjectInfo&)>& take);
+
+struct DataRange {
+  uint64_t begin = 0;
+  uint64_t end = 0;
+};
+// The first data at `at` or behind, up to the next hole or `end`; empty, at `end`, if there is
+// none.
+[[nodiscard]] store::Result<DataRange> next_data(const store::Store& store,
+                                                 const store::ObjectInfo& object, uint64_t at,
+                                                 uint64_t end);
+
+// CRC-32/BZIP2 of an object's bytes, combined from the stored CRCs of its chunks; holes are zeros.
+// It does not read the data: what it says is what was written. `go_on` is called with the bytes
+// that are done; false stops with kInvalid.
+[[nodiscard]] store::Result<uint32_t> object_crc(const store::Store& store,
+                                                 const store::ObjectInfo& object,
+                                                 const std::function<bool(uint64_t)>& go_on);
+
+}  // namespace verbena::store_cli
