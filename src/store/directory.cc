@@ -195,9 +195,7 @@ Result<DirectoryStore> DirectoryStore::open(const std::vector<std::string>& fold
   if (!backend) return fail(backend.error());
   auto opened = Store::open(std::move(*backend), options.store, report);
   if (!opened) return fail(opened.error());
-  if (report != nullptr) {
-    report->damage.insert(report->damage.begin(), shape->files.begin(), shape->files.end());
-  }
+  if (report != nullptr) report->files = shape->files;
   made.parts_->store = std::move(*opened);
   return made;
 }
@@ -216,10 +214,7 @@ Result<ScrubReport> scrub_once(const std::vector<std::string>& folders, const Pr
   auto store = Store::open(std::move(*backend), options.store, &report);
   if (!store) return fail(store.error());
   auto found = (*store)->scrub(progress);
-  if (found) {
-    found->damage.insert(found->damage.begin(), shape->files.begin(), shape->files.end());
-    found->damaged += shape->files.size();
-  }
+  if (found) found->files = shape->files;
   return found;
 }
 

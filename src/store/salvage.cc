@@ -81,7 +81,6 @@ class Salvage {
 
   void note_files(const std::vector<Damage>& damage) {
     for (const Damage& one : damage) {
-      if (!is_file(one)) continue;
       ++report.lost_files;
       guess(fmt::format("{} is {}: the objects that had data there are named below", one.field,
                         one.actual));
@@ -253,7 +252,7 @@ Result<SalvageReport> salvage(const std::vector<std::string>& from,
   auto made = DirectoryStore::create(to, {});
   if (!made) return fail(made.error());
   Salvage work(made->store(), progress);
-  if (old) work.note_files(opening.damage);
+  if (old) work.note_files(opening.files);
   const auto done = raw ? work.from_chunks(*raw) : work.by_log(old->store());
   if (!done) return fail(done.error());
   if (const auto closed = made->store().close(); !closed) return fail(closed.error());

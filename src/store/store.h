@@ -178,6 +178,7 @@ struct OpenReport {
   std::vector<Damage> damage;         // of one copy; the other one served
   // Copies that a crash may have left incomplete: no damage. Opening for writing completes them.
   std::vector<Damage> incomplete;
+  std::vector<Damage> files;          // that are missing or cut off: see is_file()
 };
 
 struct ScrubReport {
@@ -188,7 +189,8 @@ struct ScrubReport {
   uint64_t damaged = 0;        // all
   // As in OpenReport.
   std::vector<Damage> incomplete;
-  bool past_cache = false;  // read from the medium itself
+  std::vector<Damage> files;  // that are missing or cut off: see is_file()
+  bool past_cache = false;    // read from the medium itself
   static constexpr size_t kMaxDamage = 10'000;
 };
 // Called now and then, with how many chunks; false stops the work.

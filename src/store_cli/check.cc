@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // `verbena scrub` and `verbena salvage`: whether a store is well, and what to do if it is not.
-#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -60,7 +59,9 @@ void show(const store::ScrubReport& found, Report& report) {
   report.fields["bytes"] = found.bytes;
   report.fields["past_cache"] = found.past_cache;
   report.fields["damaged"] = found.damaged;
-  for (const store::Damage& damage : found.damage) {
+  std::vector<store::Damage> all = found.files;
+  all.insert(all.end(), found.damage.begin(), found.damage.end());
+  for (const store::Damage& damage : all) {
     list.push_back(json_of(damage));
     if (!report.json()) print("{}\n", printable(sentence_of(damage)));
   }
@@ -74,15 +75,15 @@ void show(const store::ScrubReport& found, Report& report) {
     print("verified {} of data ({}) and {} of the log, {}: {}\n", plural(found.chunks, "chunk"),
           report.size(found.bytes), found.log_chunks,
           found.past_cache ? "bypassing the page cache" : "through the page cache",
-          found.damaged == 0 ? "no damage" : fmt::format("{} damaged", found.damaged));
+          found.damaged > 0      ? fmt::format("{} damaged", found.damaged)
+          : !found.files.empty() ? "no other damage"
+                                 : "no damage");
+  }
+  if (!found.files.empty()) {
+    report.error(kDamaged, "damaged", plural(found.files.size(), "file") + " missing or cut off");
   }
   if (found.damaged > 0) {
-    const auto files = static_cast<uint64_t>(std::ranges::count_if(found.damage, store::is_file));
-    const std::string chunks = plural(found.damaged - files, "chunk") + " damaged";
-    report.error(kDamaged, "damaged",
-                 files == 0
-                     ? chunks
-                     : fmt::format("{} missing or cut off, {}", plural(files, "file"), chunks));
+    report.error(kDamaged, "damaged", fmt::format("{} damaged", plural(found.damaged, "chunk")));
   }
 }
 

@@ -48,6 +48,7 @@ struct InspectOptions {
 
 [[nodiscard]] ordered_json opening_json(const store::OpenReport& opening) {
   ordered_json damage = ordered_json::array();
+  for (const store::Damage& one : opening.files) damage.push_back(json_of(one));
   for (const store::Damage& one : opening.damage) damage.push_back(json_of(one));
   return {{"clean", opening.clean},
           {"log_chunks_replayed", opening.log_chunks},
@@ -82,7 +83,10 @@ void print_summary(const std::string& where, const OpenedStore& opened, const Re
   for (const store::Damage& one : opening.incomplete) {
     print("  crash     {}\n", printable(incomplete_note(one)));
   }
-  if (opening.damage.empty()) print("  damage    none found on open\n");
+  if (opening.damage.empty() && opening.files.empty()) print("  damage    none found on open\n");
+  for (const store::Damage& file : opening.files) {
+    print("  damage    {}\n", printable(sentence_of(file)));
+  }
   for (const store::Damage& damage : opening.damage) {
     print("  damage    {}\n", printable(sentence_of(damage)));
   }
@@ -141,7 +145,7 @@ int inspect(const InspectOptions& options) {
   }
   show_objects(store, options.segments, report);
   if (const int signal = interrupted(); signal != 0) report.interrupted(signal, "interrupted");
-  if (!opened->report.damage.empty()) {
+  if (!opened->report.damage.empty() || !opened->report.files.empty()) {
     report.error(kDamaged, "damaged", "the store is damaged: see above");
   }
   return report.finish();

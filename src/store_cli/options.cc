@@ -230,11 +230,12 @@ std::optional<OpenedStore> open_store(const StoreChoice& choice, Need need, Repo
   }
   if (found.created)
     report.note(fmt::format("created a new store in {}", fmt::join(folders, ", ")));
+  for (const store::Damage& file : found.report.files) {
+    report.note(sentence_of(file) + ": data that was in it is lost");
+  }
   for (const store::Damage& damage : found.report.damage) {
-    report.note(store::is_file(damage)
-                    ? sentence_of(damage) + ": data that was in it is lost"
-                    : fmt::format("one of two copies is damaged, the other one was used: {}",
-                                  sentence_of(damage)));
+    report.note(fmt::format("one of two copies is damaged, the other one was used: {}",
+                            sentence_of(damage)));
   }
   OpenedStore result{std::move(*found.directory), found.created, std::move(found.report)};
   if (need != Need::kRead && !result.created) {
