@@ -38,7 +38,7 @@ bool PutSession::put(const std::string& path, const std::string& object, bool on
   const auto done = put_object(store(), {.shown = object, .object = *name, .only_new = only_new},
                                *input, transferred_, report_);
   if (interrupted() != 0) return false;
-  if (!done) return !report_.is_full();
+  if (!done) return !report_.store_failed();
   ++objects_;
   bytes_ += done->bytes;
   return ++open_objects_ < kCommitObjects || commit();

@@ -27,7 +27,17 @@ void Report::note(std::string_view what) const {
   if (!speech_.quiet) say(what);
 }
 
+bool Report::has_room() {
+  if (errors_.size() < kMaxErrors) return true;
+  ++left_out_;
+  return false;
+}
+
 void Report::error(const store::Error& error, std::string_view object) {
+  using store::Code;
+  store_failed_ = store_failed_ || error.code == Code::kFull || error.code == Code::kReadOnly ||
+                  error.code == Code::kIo || error.code == Code::kNoMemory;
+  if (!has_room()) return;
   ordered_json entry{{"code", store::name_of(error.code)}, {"message", error.what}};
   if (!object.empty()) entry["object"] = object;
   say(object.empty() ? error.what : fmt::format("{}: {}", object, error.what));
@@ -35,11 +45,11 @@ void Report::error(const store::Error& error, std::string_view object) {
     entry["damage"] = json_of(error.damage);
   }
   errors_.push_back(std::move(entry));
-  full_ = full_ || error.code == store::Code::kFull;
   if (status_ == kDone) status_ = exit_status_of(error.code);
 }
 
 void Report::error(ExitStatus status, std::string_view code, std::string_view what) {
+  if (!has_room()) return;
   say(what);
   errors_.push_back({{"code", code}, {"message", what}});
   if (status_ == kDone) status_ = status;
@@ -54,6 +64,7 @@ void Report::interrupted(int signal, std::string_view what) {
 int Report::finish() {
   if (speech_.json) {
     fields["errors"] = errors_;
+    if (left_out_ > 0) fields["errors_left_out"] = left_out_;
     const std::string text = dump(fields) + "\n";
     if (document_to_stderr_) {
       std::fwrite(text.data(), 1, text.size(), stderr);
@@ -65,6 +76,7 @@ int Report::finish() {
 }
 
 int Report::finish_output() {
+  if (left_out_ > 0) say(fmt::format("... and {} more errors", left_out_));
   const int error = flush_output();
   if (error == 0) return status_;
   // Who reads has seen enough, as in `| head`: the way of all commands.

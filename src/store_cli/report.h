@@ -3,7 +3,7 @@
 // result on the standard output, as text or with --json as one document; and the exit status.
 //
 // The document has the command's own fields and always "errors", a list of
-// {code, message, object?, damage?}; its first decides the exit status.
+// {code, message, object?, damage?}; its first decides the exit status. Past 1000 they are counted.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -35,8 +35,9 @@ class Report {
   void interrupted(int signal, std::string_view what);
   [[nodiscard]] bool failed() const { return status_ != kDone; }
 
-  // No room was one of the reasons: more would not fit either.
-  [[nodiscard]] bool is_full() const { return full_; }
+  // One of the reasons is the store itself, not the object: it is full or has failed, and the next
+  // change would fail, too.
+  [[nodiscard]] bool store_failed() const { return store_failed_; }
 
   [[nodiscard]] bool json() const { return speech_.json; }
   [[nodiscard]] const Speech& speech() const { return speech_; }
@@ -57,11 +58,16 @@ class Report {
 
  private:
   void say(std::string_view what) const;
+  // False: there have been so many that this one is only counted. A lost file of a store is a
+  // damaged chunk for each 4 KiB.
+  [[nodiscard]] bool has_room();
+  static constexpr size_t kMaxErrors = 1000;
   std::string command_;
   Speech speech_;
   nlohmann::ordered_json errors_ = nlohmann::ordered_json::array();
   int status_ = kDone;
-  bool full_ = false;
+  bool store_failed_ = false;
+  uint64_t left_out_ = 0;  // errors
   bool document_to_stderr_ = false;
 };
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "store_cli/report.h"
 
+#include <algorithm>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -50,6 +52,32 @@ TEST(Report, TheDocumentHasFieldsAndErrors) {
                                       {"expected", "0x1"},
                                       {"actual", "0x2"}}}}}}};
   EXPECT_EQ(document, expected);
+}
+
+TEST(Report, OfManyErrorsTheFirstAreSaidAndTheOthersCounted) {
+  CaptureStderr();
+  CaptureStdout();
+  Report report("get", kJson);
+  for (int i = 0; i < 1005; ++i) report.error({Code::kDamaged, "is damaged", {}}, "a");
+  EXPECT_EQ(report.finish(), kDamaged);
+  const std::string said = GetCapturedStderr();
+  EXPECT_EQ(std::ranges::count(said, '\n'), 1001);
+  EXPECT_THAT(said, HasSubstr("... and 5 more errors\n"));
+  const auto document = ordered_json::parse(GetCapturedStdout());
+  EXPECT_EQ(document["errors"].size(), 1000U);
+  EXPECT_EQ(document["errors_left_out"], 5);
+}
+
+TEST(Report, KnowsWhetherTheStoreOrAnObjectIsTheReason) {
+  for (const Code code : {Code::kNotFound, Code::kExists, Code::kDamaged}) {
+    CaptureStderr();
+    Report report("put", {});
+    report.error({code, "x", {}}, "a");
+    EXPECT_FALSE(report.store_failed());
+    report.error({Code::kFull, "x", {}}, "a");
+    EXPECT_TRUE(report.store_failed());
+    GetCapturedStderr();
+  }
 }
 
 TEST(Report, NoErrorsAreAnEmptyList) {

@@ -51,6 +51,10 @@ class LostFiles(StoreTest):
         self.assertTrue(any(lost.values()))
         done = self.run_raw("get", "--keep-going", "-r", "", self.path("files"))
         self.assertEqual(done.returncode, DAMAGED, done.stderr[:1000])
+        count = sum(map(len, lost.values()))
+        if count > 1000:
+            self.assertIn(f"... and {count - 1000} more errors\n".encode(), done.stderr)
+        self.assertLess(done.stderr.count(b"\n"), 1010)
         self.compare(lost)
         for name, offsets in lost.items():
             done = self.run_raw("get", "--length", "0" if offsets else "1", name, self.path("target"))
