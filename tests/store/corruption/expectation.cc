@@ -58,9 +58,9 @@ Expectation expect(const Sample& sample, const FilesImage& image) {
   expected.truth.model = sample.model;
   // Without the first file nothing is where it was.
   const bool headless = image.files.front() == FilesImage::kMissing;
-  const uint64_t blocks = image.bytes.size() / (kSampleChunksPerBlock * kChunkBytes);
+  // Of a file that was cut off inside a block, what is there can be read.
   const auto lost = [&](uint64_t chunk) {
-    return headless || chunk >= blocks * kSampleChunksPerBlock;
+    return headless || chunk >= image.bytes.size() / kChunkBytes;
   };
   const auto bad = [&](uint64_t chunk) {
     return lost(chunk) || !image.same_chunk(sample.now, chunk);
@@ -85,10 +85,10 @@ Expectation expect(const Sample& sample, const FilesImage& image) {
     expected.bad_copies.erase(b);
     expected.incomplete.insert(b);
   }
-  // A file of less than a block is refused; what lacks chunks that are used can only be read.
-  if (headless || image.files.back() < kSampleChunksPerBlock * kChunkBytes) expected.opens = false;
+  // What lacks chunks that are used can only be read.
+  if (headless) expected.opens = false;
   expected.writable =
-      image.bytes.size() == blocks * kSampleChunksPerBlock * kChunkBytes &&
+      image.bytes.size() % (kSampleChunksPerBlock * kChunkBytes) == 0 &&
       std::ranges::none_of(sample.data, lost, [](const auto& e) { return e.first; }) &&
       std::ranges::none_of(sample.twice,
                            [&](const Twice& one) { return lost(one.a) || lost(one.b); });
