@@ -178,7 +178,7 @@ struct OpenReport {
   std::vector<Damage> damage;         // of one copy; the other one served
   // Copies that a crash may have left incomplete: no damage. Opening for writing completes them.
   std::vector<Damage> incomplete;
-  std::vector<Damage> files;          // that are missing or cut off: see is_file()
+  std::vector<Damage> files;  // that are missing or cut off: see is_file()
 };
 
 struct ScrubReport {

@@ -11,6 +11,7 @@
 #include <fmt/ranges.h>
 
 #include "store/folder_lock.h"
+#include "store/folder_names.h"
 #include "store/folder_shape.h"
 #include "store_cli/draft.h"
 #include "store_cli/interrupts.h"

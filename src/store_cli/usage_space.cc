@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "store/folder_names.h"
 #include "store/folder_shape.h"
 #include "store_cli/commands.h"
 #include "store_cli/interrupts.h"
