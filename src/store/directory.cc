@@ -37,7 +37,7 @@ uint32_t capacity_of(const std::string& folder, const DirectoryOptions& options,
   if (statvfs(folder.c_str(), &disk) == 0) bytes = uint64_t{disk.f_bavail} * disk.f_frsize;
   for (const std::string& name : names_in(folder).value_or(std::vector<std::string>{})) {
     std::error_code error;
-    const uint64_t size = fs::file_size(folder + "/" + name, error);
+    const uint64_t size = fs::file_size(fs::path(folder) / name, error);
     if (name.starts_with("blocks.") && !error) bytes += size;
   }
   return static_cast<uint32_t>(std::clamp<uint64_t>(bytes / block_bytes, 2, kMost / media));

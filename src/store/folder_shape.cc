@@ -100,7 +100,7 @@ bool holds_no_data(const std::string& folder) {
   if (!names) return false;
   for (const std::string& name : *names) {
     if (!name.starts_with("blocks.") || name.ends_with(".new")) continue;
-    const std::string path = folder + "/" + name;
+    const std::string path = fmt::format("{}/{}", folder, name);
     const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
     if (!file.valid()) return false;
     Chunk bytes;
@@ -194,8 +194,8 @@ Result<void> check_files(FolderShape& shape, uint32_t medium) {
       continue;
     }
     present.erase(name);
-    const UniqueFd file(
-        ::open((folder + "/" + name).c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+    const std::string path = fmt::format("{}/{}", folder, name);
+    const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
     struct stat status{};
     if (!file.valid() || fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode)) continue;
     const auto bytes = static_cast<uint64_t>(status.st_size);

@@ -35,7 +35,7 @@ Result<RawChunks> RawChunks::open(const std::vector<std::string>& folders) {
     std::vector<std::string> names;
     for (const std::string& name : *all) {
       if (name.starts_with("blocks.") && !name.ends_with(".new")) {
-        names.push_back(folder + "/" + name);
+        names.push_back(fmt::format("{}/{}", folder, name));
       }
     }
     if (names.empty()) raw.lost_.push_back(fmt::format("no files in {}", folder));
