@@ -24,7 +24,7 @@ everything that was acknowledged must be there, what came after only in order, a
   --reopen R       opened again, after one of several kinds of end, every R operations or so (8)
   --effort E       how many images at each moment: 1 is few, each further one twice as many (2)
   --omit P         leave out the flushes or the fence at this point of persistence
-  --each-point     instead: leave out each one, and look for a history that shows it, in --seeds each
+  --each-point     instead: leave out each one (with --omit that one), and look for a history that shows it, in --seeds each
   --trace          tell what is done
   --help           this
 )";
@@ -81,12 +81,12 @@ int run_seeds(const Arguments& arguments) {
 uint64_t known_seed(PersistPoint point) {
   switch (point) {
     case PersistPoint::kSuperSecondFence: return 2;
+    case PersistPoint::kCloseSecondFence: return 6;
     case PersistPoint::kTailSuperA:
-    case PersistPoint::kTailSuperFence:   return 4;
-    case PersistPoint::kTailSuperB:       return 6;
+    case PersistPoint::kTailSuperFence:   return 3;
     case PersistPoint::kTailLogA:
     case PersistPoint::kTailLogB:         return 40;
-    case PersistPoint::kTailData:         return 2;
+    case PersistPoint::kTailData:         return 28;
     default:                              return 1;
   }
 }
@@ -95,10 +95,13 @@ int run_each_point(const Arguments& arguments) {
   int unseen = 0;
   for (uint32_t point = 0; point < static_cast<uint32_t>(PersistPoint::kCount); ++point) {
     CrashOptions options = options_of(arguments);
+    if (options.omit != 0 && options.omit != 1u << point) continue;
     options.omit = 1u << point;
     options.operations = 20;
     options.reopen_one_in = 3;         // many points are about opening
     options.depth.destroy_one_in = 2;  // half of them about one of two copies
+    options.depth.scrub_one_in = 8;
+    options.bursts = false;
     std::vector<uint64_t> seeds{known_seed(static_cast<PersistPoint>(point))};
     const uint64_t first = arguments.numbers.at("first");
     for (uint64_t i = 0; i < arguments.numbers.at("seeds"); ++i) seeds.push_back(first + i);

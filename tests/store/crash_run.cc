@@ -63,19 +63,20 @@ class History {
       std::string violation = random_.below(options_.reopen_one_in) == 0 ? reopen() : step();
       if (!violation.empty()) return violation;
     }
-    return store_options_.durability == Durability::kFlush ? burst() : "";
+    return options_.bursts && store_options_.durability == Durability::kFlush ? burst() : "";
   }
 
-  // More records than an extent of the log has room for, made durable by one flush.
+  // Flushes of many records each, one of which spans two extents of the log.
   std::string burst() {
     const ObjectId id{99, 99};
     std::string violation = step({.kind = Operation::Kind::kCreate, .id = id});
-    for (int i = 0; i < 70 && violation.empty(); ++i) {
+    for (int i = 0; i < 80 && violation.empty(); ++i) {
       violation = step({.kind = Operation::Kind::kRename,
                         .id = id,
                         .name = std::string(990, 'x') + std::to_string(i)});
+      if (i % 20 == 19 && violation.empty()) violation = step({.kind = Operation::Kind::kFlush});
     }
-    return violation.empty() ? step({.kind = Operation::Kind::kFlush}) : violation;
+    return violation;
   }
 
   std::string step() {
@@ -168,7 +169,7 @@ class History {
   }
 
   std::string die_at_work() {
-    switch (random_.below(4)) {
+    switch (random_.below(5)) {
       case 0: {
         // With nothing left to flush, closing is two superblocks, with a fence after each.
         const bool idle = random_.below(2) == 0;
@@ -191,6 +192,7 @@ class History {
         return violation.empty() ? step({.kind = Operation::Kind::kFlush}) : violation;
       }
       case 2:  arm(8); return step({.kind = Operation::Kind::kCheckpoint});
+      case 3:  return die_at_watermark();
       default: break;
     }
     arm(8);
@@ -199,6 +201,19 @@ class History {
       if (!violation.empty()) return violation;
     }
     return {};
+  }
+
+  // The second flush after a change that frees chunks writes a watermark and nothing else.
+  std::string die_at_watermark() {
+    const std::vector<ObjectId> ids = model().listing();
+    if (ids.empty()) return {};
+    std::string violation = step({.kind = Operation::Kind::kRemove, .id = ids.back()});
+    if (violation.empty() && store_options_.durability != Durability::kEach) {
+      violation = step({.kind = Operation::Kind::kFlush});
+    }
+    // All of it is stored, and not all flushed.
+    medium_.kill_at(1 + static_cast<uint32_t>(random_.below(2)), std::nullopt);
+    return violation.empty() ? step({.kind = Operation::Kind::kFlush}) : violation;
   }
 
   std::string open() {

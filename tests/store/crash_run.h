@@ -17,7 +17,8 @@ struct CrashOptions {
   uint32_t reopen_one_in = 10;  // operations
   Effort effort;
   Depth depth;
-  uint32_t omit = 0;  // Options::omit
+  uint32_t omit = 0;   // Options::omit
+  bool bursts = true;  // at its end, of more records than an extent of the log holds
   bool trace = false;
 };
 

@@ -148,10 +148,10 @@ void RecordingMedium::kill() {
   kill_locked();
 }
 
-void RecordingMedium::kill_at(uint32_t n, uint64_t seed) {
+void RecordingMedium::kill_at(uint32_t n, std::optional<uint64_t> storing) {
   const std::lock_guard lock(mutex_);
   kill_at_ = n;
-  kill_seed_ = seed;
+  storing_ = storing;
 }
 
 bool RecordingMedium::killed() {
@@ -163,11 +163,11 @@ void RecordingMedium::count_down() {
   if (kill_at_ == 0) return;
   --kill_at_;
   if (kill_at_ != 0) return;
-  SeededRandom random(kill_seed_);
+  SeededRandom random(storing_.value_or(0));
   // What was in the way of being stored goes back; the dead backend keeps the memory as it is.
   auto after = std::make_shared<Memory>(shape_.bytes());
   std::memcpy(after->get(), memory_->get(), shape_.bytes());
-  for (size_t at = 0; recording_on_ && at < shape_.bytes(); at += kLineBytes) {
+  for (size_t at = 0; storing_ && recording_on_ && at < shape_.bytes(); at += kLineBytes) {
     if (std::memcmp(after->get() + at, shadow_.data() + at, kLineBytes) == 0) continue;
     if (random.below(2) == 0) std::memcpy(after->get() + at, shadow_.data() + at, kLineBytes);
   }

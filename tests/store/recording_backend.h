@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -73,7 +74,8 @@ class RecordingMedium {
   void kill();
   // Right before the n-th flush or fence from now on (1: the next), when of the lines that were
   // stored to since the last one only some are. 0: not at all.
-  void kill_at(uint32_t n, uint64_t seed);
+  // `storing`: a seed for what was being stored at that moment, and is not; none: all of it is.
+  void kill_at(uint32_t n, std::optional<uint64_t> storing);
   // Since the last open_backend().
   [[nodiscard]] bool killed();
   void mark(uint32_t first, uint32_t count, bool closed = false);
@@ -96,7 +98,7 @@ class RecordingMedium {
   bool recording_on_ = true;
   bool killed_ = false;
   uint32_t kill_at_ = 0;
-  uint64_t kill_seed_ = 0;
+  std::optional<uint64_t> storing_;
   Recording recording_;
   std::mutex mutex_;  // guards all above
 };

@@ -54,7 +54,7 @@ struct Depth {
   uint32_t destroy_one_in = 6;
   uint32_t resume_one_in = 12;
   uint32_t nested_one_in = 40;
-  uint32_t scrub_one_in = 3;
+  uint32_t scrub_one_in = 5;
 };
 
 class RecoveryCheck {
