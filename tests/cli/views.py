@@ -88,7 +88,11 @@ class Views(unittest.TestCase):
         for options in ([], ["--identity", "connectx"], ["--name", "roce7", "--address", "lo"]):
             trees = [tree_under(view, *options) for view in views()]
             for tree in trees:
-                self.assertEqual(tree, trees[0])
+                self.assertEqual(tree.keys(), trees[0].keys())
+                # But for counters, which other programs of the host move meanwhile.
+                for path in tree:
+                    if "counters/" not in path:
+                        self.assertEqual(tree[path], trees[0][path], path)
             if len(trees) < 2:
                 self.skipTest("this system has no user namespaces for us")
 
