@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A new store, and one that is opened again: superblock, checkpoint, log, and of what came last the
-// data as well.
+// A store that is opened again: superblock, checkpoint, log, and of what came last the data as
+// well.
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -496,46 +496,6 @@ Result<void> StoreImpl::recover(OpenReport& report) {
         Error{Code::kNoStore, "the medium is not persistent, so there is no store to open", {}});
   }
   return Recovery(*this, report).run();
-}
-
-Result<void> StoreImpl::format() {
-  do {
-    const auto tag = draw_random(options_.random);
-    if (!tag) return fail(tag.error());
-    tag_ = static_cast<uint32_t>(*tag);
-  } while (tag_ == 0);
-  const auto mark = draw_mark(options_.random, 1);
-  if (!mark) return fail(mark.error());
-  set_mark(*mark);
-  if (!persistent_) return {};
-  LogSpace log_space(space_);
-  if (const auto done = log_space.claim(0, 1); !done) return done;
-  root_.store = tag_;
-  root_.chunks_per_block = space_.chunks_per_block();
-  root_.media = options_.media;
-  root_.created_ns = now();
-  log_ = std::make_unique<Log>(space_, persist_, std::move(log_space), root_, 1);
-  if (const auto room = log_->provide(0); !room) return room;
-  return log_->start(*mark);
-}
-
-void StoreImpl::emit_checkpoint(RecordStream& stream) const {
-  stream.counters({next_number_.load()});
-  std::vector<Run> runs;
-  catalog_.for_each([&](const Object& object) {
-    stream.create({object.number, object.id, object.created_ns, object.name});
-    stream.state({object.number, object.size, object.modified_ns});
-    const auto write = [&] {
-      stream.map(object.number, object.size, runs);
-      runs.clear();
-    };
-    object.table.for_each(0, kMaxIndex, [&](const Run& run) {
-      runs.push_back(run);
-      if (runs.size() == 256) write();
-      return true;
-    });
-    write();
-  });
 }
 
 }  // namespace verbena::store
