@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A whole store of version 2, made when the format was, is opened by every later program: its
-// objects are what they were, and it can be written to. tests/golden/store/v2/whole-store.chunks
+// A whole store of version 3, made when the format was, is opened by every later program: its
+// objects are what they were, and it can be written to. tests/golden/store/v3/whole-store.chunks
 // has its chunks that are not zeros, each behind its number (u64, big-endian). Run from the
 // repository's root.
 #include <algorithm>
@@ -16,7 +16,7 @@
 namespace verbena::store {
 namespace {
 
-constexpr const char* kFile = "tests/golden/store/v2/whole-store.chunks";
+constexpr const char* kFile = "tests/golden/store/v3/whole-store.chunks";
 constexpr uint32_t kGoldenPerBlock = 16;
 constexpr uint32_t kBlocks = 8;
 constexpr uint64_t kBorn = 1'700'000'000'000'000'000;  // 14 November 2023, 22:13:20
@@ -114,7 +114,7 @@ void read_file(MemoryMedium& medium) {
 }
 
 void expect_contents(Store& store, const Contents& contents) {
-  EXPECT_EQ(store.list(std::nullopt, 100).size(), contents.size());
+  EXPECT_EQ(store.list(std::nullopt, 100)->size(), contents.size());
   for (const auto& [id, content] : contents) {
     SCOPED_TRACE(text_of(id));
     const auto info = store.stat(id);

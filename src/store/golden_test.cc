@@ -25,7 +25,7 @@ namespace {
 
 using Chunk = std::array<uint8_t, kChunkBytes>;
 
-constexpr const char* kFolder = "tests/golden/store/v2/";
+constexpr const char* kFolder = "tests/golden/store/v3/";
 constexpr const char* kDocument = "docs/store-format.md";
 
 constexpr uint32_t kTag = 0x5eedf00d;
@@ -33,6 +33,7 @@ constexpr uint64_t kNow = 1'700'000'000'000'000'000;  // 14 November 2023, 22:13
 constexpr uint64_t kMark = uint64_t{1} << kEpochShift | 0x2bad5eed;
 constexpr uint64_t kNextMark = uint64_t{2} << kEpochShift | 0x7ea5e771;
 constexpr uint64_t kFirstTxn = kMark + 1;
+constexpr uint32_t kFewCrc = 0xd99c448a;  // of "few bytes"
 
 Chunk golden(const std::string& name) {
   Chunk chunk{};
@@ -117,7 +118,7 @@ TEST(GoldenStore, LogChunk) {
 
 TEST(GoldenStore, Superblock) {
   const Superblock superblock{
-      .version = 2,
+      .version = 3,
       .store = kTag,
       .chunks_per_block = 2048,
       .media = 1,
@@ -147,24 +148,74 @@ TEST(GoldenStore, EveryRecord) {
        TruncateRecord{.number = 3, .size = 4049},
        CloneRecord{.from = 3, .from_index = 0, .to = 2, .to_index = 5, .count = 2, .size = 28336},
        RenameRecord{.number = 2, .name = "copy"}, DeleteRecord{.number = 3},
+       ContentRecord{.number = 2, .crc = kFewCrc, .content = "few bytes"},
        CommitRecord{.txn = kFirstTxn + 2, .watermark = 41, .time_ns = kNow + 1}},
       {.id = 50, .birth = {0, 42, kNextMark}, .store = kTag, .length = 0, .flags = kFlagLog});
 }
 
-TEST(GoldenStore, CheckpointChunk) {
-  expect_records(
-      "checkpoint",
-      {CountersRecord{.next_number = 4},
-       CreateRecord{.number = 1, .id = {0, 7}, .time_ns = kNow, .name = "greeting"},
-       StateRecord{.number = 1, .size = 13, .modified_ns = kNow + 5},
-       MapRecord{.number = 1,
-                 .size = 13,
-                 .runs = {{.index = 0, .chunk = 4096, .count = 1, .birth = {1, 0, kFirstTxn}}}}},
-      {.id = 33, .birth = {0, 0, kNextMark}, .store = kTag, .length = 0, .flags = kFlagCheckpoint});
+// A table of its own: a chunk for each section.
+TEST(GoldenStore, Table) {
+  const std::vector<std::pair<std::string, std::vector<Record>>> chunks = {
+      {"table-head", {TableRecord{.next_number = 9, .chunks = {1, 1, 1, 1}}}},
+      {"table-objects",
+       {ObjectRecord{.number = 1,
+                     .id = {0, 7},
+                     .created_ns = kNow,
+                     .modified_ns = kNow,
+                     .size = 13,
+                     .runs = 1,
+                     .chunks = 1,
+                     .name = "greeting",
+                     .crc = 0,
+                     .content = ""},
+        ObjectRecord{.number = 2,
+                     .id = {1, 2},
+                     .created_ns = kNow,
+                     .modified_ns = kNow + 1,
+                     .size = 9,
+                     .runs = 0,
+                     .chunks = 0,
+                     .name = "",
+                     .crc = kFewCrc,
+                     .content = "few bytes"},
+        DeleteRecord{.number = 3},
+        ObjectRecord{.number = 8,
+                     .id = {~uint64_t{0}, 0},
+                     .created_ns = kNow,
+                     .modified_ns = 0,
+                     .size = 5 * kDataBytes,
+                     .runs = 2,
+                     .chunks = 3,
+                     .name = "naïve 名前 🌿",
+                     .crc = 0,
+                     .content = ""}}},
+      {"table-runs",
+       {MapRecord{.number = 1,
+                  .size = 13,
+                  .runs = {{.index = 0, .chunk = 4096, .count = 1, .birth = {1, 0, kFirstTxn}}}},
+        MapRecord{.number = 8,
+                  .size = 5 * kDataBytes,
+                  .runs = {{.index = 0, .chunk = 4097, .count = 1, .birth = {8, 0, kFirstTxn + 1}},
+                           {.index = 3, .chunk = 99, .count = 2, .birth = {1, 0, kFirstTxn}}}}}},
+      {"table-names",
+       {NameRecord{.name = "", .id = {1, 2}, .number = 2},
+        NameRecord{.name = "greeting", .id = {}, .number = 1},
+        NameRecord{.name = "naïve 名前 🌿", .id = {}, .number = 8}}},
+      {"table-ids",
+       {IdRecord{.id = {0, 7}, .number = 1}, IdRecord{.id = {1, 2}, .number = 2},
+        IdRecord{.id = {~uint64_t{0}, 0}, .number = 8}}}};
+  for (uint64_t i = 0; i < chunks.size(); ++i) {
+    expect_records(chunks[i].first, chunks[i].second,
+                   {.id = 100 + i,
+                    .birth = {0, i, kNextMark},
+                    .store = kTag,
+                    .length = 0,
+                    .flags = kFlagCheckpoint});
+  }
 }
 
 TEST(GoldenStore, FullSuperblock) {
-  Superblock superblock{.version = 2,
+  Superblock superblock{.version = 3,
                         .store = kTag,
                         .chunks_per_block = 16,
                         .media = 4,
@@ -199,7 +250,7 @@ TEST(GoldenStore, PlainChunkOfDocument000) {
 }
 
 TEST(GoldenStore, UnknownVersion) {
-  const auto decoded = decode_superblock(golden("superblock-version-1"));
+  const auto decoded = decode_superblock(golden("superblock-version-2"));
   ASSERT_FALSE(decoded);
   EXPECT_EQ(decoded.error(), SuperblockFault::kVersion);
 }
@@ -209,9 +260,10 @@ TEST(GoldenStore, NoChunkIsForgotten) {
   for (const auto& entry : std::filesystem::directory_iterator(kFolder)) {
     names.insert(entry.path().stem());
   }
-  EXPECT_EQ(names, (std::set<std::string>{"data", "log-a", "log-b", "superblock-a", "superblock-b",
-                                          "log-every-record", "checkpoint", "superblock-full",
-                                          "plain", "superblock-version-1", "whole-store"}));
+  EXPECT_EQ(names, (std::set<std::string>{
+                       "data", "log-a", "log-b", "superblock-a", "superblock-b", "log-every-record",
+                       "superblock-full", "plain", "superblock-version-2", "whole-store",
+                       "table-head", "table-objects", "table-runs", "table-names", "table-ids"}));
 }
 
 // A line of an example is an offset, two spaces, bytes with a space between them, and behind two
@@ -247,7 +299,7 @@ TEST(GoldenStore, TheDocumentsExamples) {
     EXPECT_EQ(chunk, golden(name));
     seen.insert(name);
   }
-  EXPECT_EQ(seen, (std::set<std::string>{"data", "log-a", "superblock-a"}));
+  EXPECT_EQ(seen, (std::set<std::string>{"data", "log-a", "superblock-a", "table-objects"}));
 }
 
 }  // namespace

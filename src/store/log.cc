@@ -9,20 +9,8 @@
 namespace verbena::store {
 namespace {
 
-constexpr uint32_t kFirstExtent = 32;       // chunks; later ones are half as long as the log
-constexpr uint64_t kCheckpointAfter = 256;  // chunks of log at least
-
-// Copies an open chunk's data to both copies, under their numbers.
-void write_both(LogSpace::Slot a, LogSpace::Slot b, std::span<const uint8_t, kDataBytes> data,
-                size_t used, ChunkHead head) {
-  const uint32_t crc = crc_zeros_after(crc_of(data.first(used)), kDataBytes - used);
-  head.length = static_cast<uint16_t>(used);
-  for (const auto& slot : {a, b}) {
-    std::memcpy(slot.memory, data.data(), kDataBytes);
-    head.id = slot.id;
-    seal(slot.memory, head, crc);
-  }
-}
+constexpr uint32_t kFirstExtent = 32;  // chunks; later ones are half as long as the log
+constexpr uint64_t kLongLog = 16;      // chunks that are not left in the log at the end
 
 // Chunks that records of so many bytes take, with what is lost at the end of each.
 uint64_t chunks_for(uint64_t bytes) { return bytes / 3000 + 2; }
@@ -40,6 +28,11 @@ Log::Log(Space& space, Persist& persist, LogSpace log_space, Superblock root, ui
 Superblock Log::root() const {
   const std::scoped_lock lock(mutex_);
   return root_;
+}
+
+bool Log::is_long() const {
+  const std::scoped_lock lock(mutex_);
+  return length() > kLongLog;
 }
 
 std::unique_ptr<Log::Hold> Log::hold() {
@@ -71,11 +64,10 @@ void Log::begin_opening(uint64_t mark) {
   root_.end = 0;
 }
 
-Result<void> Log::start_with_checkpoint(uint64_t mark, uint64_t checkpoint_bytes,
-                                        const std::function<void(RecordStream&)>& emit) {
+Result<void> Log::start_with_checkpoint(uint64_t mark, const Checkpoint& what) {
   begin_opening(mark);
   opening_ = true;
-  auto done = checkpoint(checkpoint_bytes, emit);
+  auto done = checkpoint(what);
   opening_ = false;
   return done;
 }
@@ -151,17 +143,16 @@ Result<void> Log::provide(uint64_t checkpoint_bytes) {
   return provide_locked(checkpoint_bytes);
 }
 
-// The next checkpoint, and what the one after it takes beyond that which the next one sets free. (A
+// The next table, and what the one after it takes beyond the log that the next one sets free. (A
 // record may be short and what it says long: a clone's.)
 uint64_t Log::kept_for(uint64_t reserve) const {
-  uint64_t freed = length();
-  for (const Extent& extent : root_.checkpoint) freed += extent.count;
-  return reserve + (reserve > freed ? reserve - freed : 0);
+  return reserve + (reserve > length() ? reserve - length() : 0);
 }
 
 // Holds from here on: there are kept_for(reserve_) free chunks.
 Result<void> Log::provide_locked(uint64_t checkpoint_bytes) {
-  const uint64_t reserve = chunks_for(checkpoint_bytes);
+  if (checkpoint_bytes == 0) return {};
+  const uint64_t reserve = table_chunks_for(checkpoint_bytes);
   if (reserve <= reserve_) return {};
   // And a little for the log itself, between checkpoints.
   while (log_space_.free_chunks() <
@@ -172,8 +163,7 @@ Result<void> Log::provide_locked(uint64_t checkpoint_bytes) {
     if (more.error().code != Code::kFull || next_ == root_.replay_from) return more;
     return fail(Error{Code::kLogFull, "the log is full", {}});
   }
-  if (root_.checkpoint.size() + chunks_for(checkpoint_bytes) / log_space_.chunks_per_pair() >
-      kMaxExtents * 2 / 3) {
+  if (root_.checkpoint.size() + reserve / log_space_.chunks_per_pair() > kMaxExtents * 2 / 3) {
     return fail(
         Error{Code::kFull, "the index is full: the store has the maximum number of segments", {}});
   }
@@ -198,6 +188,19 @@ void Log::Entry::commit(uint64_t txn, uint64_t time_ns) {
   log_->watermark_ = log_->durable_;
 }
 
+uint64_t Log::table_chunks_for(uint64_t bytes) { return chunks_for(bytes) + 4; }
+
+void Log::write_both(LogSpace::Slot a, LogSpace::Slot b, std::span<const uint8_t, kDataBytes> data,
+                     size_t used, ChunkHead head) {
+  const uint32_t crc = crc_zeros_after(crc_of(data.first(used)), kDataBytes - used);
+  head.length = static_cast<uint16_t>(used);
+  for (const auto& slot : {a, b}) {
+    std::memcpy(slot.memory, data.data(), kDataBytes);
+    head.id = slot.id;
+    seal(slot.memory, head, crc);
+  }
+}
+
 void Log::full() {
   const Extent& extent = extent_of(next_);
   const auto i = static_cast<uint32_t>(next_ - extent.sequence);
@@ -208,7 +211,7 @@ void Log::full() {
   write_both(log_space_.slot_a(extent, i), log_space_.slot_b(extent, i), data(), used(), head);
   ++next_;
   reset();
-  if (length() > std::max<uint64_t>(kCheckpointAfter, 2 * reserve_)) {
+  if (length() > kCheckpointAfter) {
     wants_checkpoint_.store(true, std::memory_order_relaxed);
   }
 }
@@ -294,118 +297,6 @@ void Log::retract() {
     persist_.undo(memory, kChunkBytes);
     if (!persist_.undo_fence()) return;
   }
-}
-
-// A checkpoint's chunks, as they come, into extents of their own.
-class Log::CheckpointStream final : public RecordStream {
- public:
-  CheckpointStream(Log& log, std::vector<Extent>& extents) : log_(log), extents_(extents) {}
-  void finish() {
-    if (used() > 0) full();
-    // What was not needed.
-    if (!extents_.empty() && filled_ < extents_.back().count) {
-      Extent rest = extents_.back();
-      rest.first = static_cast<uint16_t>(rest.first + filled_);
-      rest.count = static_cast<uint16_t>(rest.count - filled_);
-      log_.log_space_.release(rest);
-      extents_.back().count = filled_;
-      if (filled_ == 0) extents_.pop_back();
-    }
-  }
-  [[nodiscard]] bool failed() const { return failed_; }
-
- private:
-  void full() override {
-    if (extents_.empty() || filled_ == extents_.back().count) {
-      const auto want = static_cast<uint32_t>(std::min<uint64_t>(
-          log_.log_space_.chunks_per_pair(), std::max<uint64_t>(log_.reserve_, 1)));
-      auto extent =
-          extents_.size() < kMaxExtents - 8 ? log_.log_space_.allocate(want) : std::nullopt;
-      if (!extent) {
-        failed_ = true;
-        reset();
-        return;
-      }
-      extent->sequence = sequence_;
-      extent->txn = log_.root_.mark;
-      extents_.push_back(*extent);
-      filled_ = 0;
-    }
-    ChunkHead head;
-    head.birth = {0, sequence_++, log_.root_.mark};
-    head.store = log_.root_.store;
-    head.flags = kFlagCheckpoint;
-    write_both(log_.log_space_.slot_a(extents_.back(), filled_),
-               log_.log_space_.slot_b(extents_.back(), filled_), data(), used(), head);
-    ++filled_;
-    reset();
-  }
-
-  Log& log_;
-  std::vector<Extent>& extents_;
-  uint16_t filled_ = 0;
-  uint64_t sequence_ = 0;
-  bool failed_ = false;
-};
-
-Result<void> Log::checkpoint(uint64_t checkpoint_bytes,
-                             const std::function<void(RecordStream&)>& emit) {
-  const std::scoped_lock locks(flushing_, mutex_);
-  reserve_ = chunks_for(checkpoint_bytes);
-  // What can fail for want of memory comes first.
-  Superblock root = root_;
-  root.checkpoint.clear();
-  root.checkpoint.reserve(kMaxExtents);
-  std::vector<Extent> released = root_.checkpoint;
-  released.reserve(released.size() + 2 * root_.log.size());
-  const auto undo = [&](Error error) {
-    for (const Extent& extent : root.checkpoint) log_space_.release(extent);
-    return fail(std::move(error));
-  };
-  CheckpointStream stream(*this, root.checkpoint);
-  try {
-    emit(stream);
-    stream.finish();
-    if (stream.failed()) return undo({Code::kFull, "no space for a checkpoint", {}});
-    for (const Extent& extent : root.checkpoint) {
-      const size_t bytes = size_t{extent.count} * kChunkBytes;
-      persist_.flush(PersistPoint::kCheckpointA, log_space_.slot_a(extent, 0).memory, bytes);
-      persist_.flush(PersistPoint::kCheckpointB, log_space_.slot_b(extent, 0).memory, bytes);
-    }
-  } catch (const std::bad_alloc&) {
-    return undo({Code::kNoMemory, "out of memory", {}});
-  }
-  if (const auto done = persist_.fence(PersistPoint::kCheckpointFence); !done) {
-    return undo(done.error());
-  }
-  // The log goes on where it is; what it has said so far, the open chunk too, is in the checkpoint.
-  root.replay_from = next_;
-  root.log.clear();
-  for (const Extent& extent : root_.log) {
-    const uint64_t over =
-        next_ <= extent.sequence ? 0 : std::min<uint64_t>(extent.count, next_ - extent.sequence);
-    Extent past = extent;
-    past.count = static_cast<uint16_t>(over);
-    if (over > 0) released.push_back(past);
-    if (over == extent.count) continue;
-    Extent rest = extent;
-    rest.first = static_cast<uint16_t>(rest.first + over);
-    rest.count = static_cast<uint16_t>(rest.count - over);
-    rest.sequence += over;
-    (rest.txn == root.mark ? root.log : released).push_back(rest);
-  }
-  root.durable = next_ - 1;
-  ++root.generation;
-  const Order order = opening_ ? Order::kBThenA : Order::kAThenB;
-  if (const auto done = write_root(root, order); !done) return done;  // read-only from here on
-  root_ = std::move(root);
-  for (const Extent& extent : released) log_space_.release(extent);
-  reset();
-  wants_checkpoint_.store(false, std::memory_order_relaxed);
-  durable_ = watermark_ = next_ - 1;
-  log_space_.shrink(2 * reserve_ + kFirstExtent);
-  space_.forget();
-  return {};
 }
 
 }  // namespace verbena::store

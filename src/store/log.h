@@ -3,7 +3,7 @@
 // in memory until it is full or flushed; then both copies are written. The log also owns the
 // superblocks, which contain the places of the log and of the last checkpoint.
 //
-//   checkpoint extents | log extents: ... durable | sealed | [open chunk] | room
+//   tables' extents    | log extents: ... durable | sealed | [open chunk] | room
 //                                              ^ durable_        ^ next_
 //
 // Thread-safe. Locks: flushing_ before mutex_ before those of the space.
@@ -19,11 +19,20 @@
 #include "store/persist.h"
 #include "store/record_stream.h"
 #include "store/superblock.h"
+#include "store/tables.h"
 
 namespace verbena::store {
 
 class Log final : private RecordStream {
  public:
+  struct Checkpoint {
+    const Table& newest;  // of what the tables do not say
+    Tables& tables;       // those of the superblock; afterwards the new ones
+    uint64_t next_number = 1;
+    uint64_t index_bytes = 0;  // of all objects
+    bool all = false;          // merge all of them: one has damaged copies
+  };
+
   // Where a log that was read continues; a new one starts from the beginning. `space` is moved into
   // it.
   Log(Space& space, Persist& persist, LogSpace log_space, Superblock root, uint64_t next);
@@ -32,8 +41,7 @@ class Log final : private RecordStream {
   // names behind next - 1 is dropped.
   [[nodiscard]] Result<void> start(uint64_t mark);
   // The same with a checkpoint: where the log ends within a chunk, or a copy of it is damaged.
-  [[nodiscard]] Result<void> start_with_checkpoint(uint64_t mark, uint64_t checkpoint_bytes,
-                                                   const std::function<void(RecordStream&)>& emit);
+  [[nodiscard]] Result<void> start_with_checkpoint(uint64_t mark, const Checkpoint& what);
 
   // Reserves space for the index to grow to `checkpoint_bytes`: a checkpoint must always be
   // possible.
@@ -60,9 +68,11 @@ class Log final : private RecordStream {
   // All that was appended is durable, and the superblocks say where the log ends.
   [[nodiscard]] Result<void> close();
 
-  // Writes the index anew, which emit() puts into the stream. Nothing else goes on meanwhile.
-  [[nodiscard]] Result<void> checkpoint(uint64_t checkpoint_bytes,
-                                        const std::function<void(RecordStream&)>& emit);
+  // Writes what changed since the last one as a table, merged with those that are not much larger,
+  // and forgets the log before it. Nothing else goes on meanwhile.
+  [[nodiscard]] Result<void> checkpoint(const Checkpoint& what);
+  // Whether one would take a while to read.
+  [[nodiscard]] bool is_long() const;
   // Whether a checkpoint is worthwhile.
   [[nodiscard]] bool wants_checkpoint() const {
     return wants_checkpoint_.load(std::memory_order_relaxed);
@@ -84,7 +94,21 @@ class Log final : private RecordStream {
   [[nodiscard]] Superblock root() const;
 
  private:
-  class CheckpointStream;
+  static constexpr uint64_t kCheckpointAfter = 128;  // chunks of log, which opening the store reads
+
+  class TableStream;
+  class NewTable;
+  // What a table of so many bytes takes: its first chunk and the ends of its sections, too.
+  // (DELETEs for what older ones have are in what is reckoned for an object.)
+  [[nodiscard]] static uint64_t table_chunks_for(uint64_t bytes);
+  // An open chunk's data into both copies, under their numbers.
+  static void write_both(LogSpace::Slot a, LogSpace::Slot b,
+                         std::span<const uint8_t, kDataBytes> data, size_t used, ChunkHead head);
+  void cut_log(Superblock& root, std::vector<Extent>& released) const;
+  [[nodiscard]] size_t worth_merging(const Checkpoint& what) const;
+  [[nodiscard]] bool make_room_for(const Checkpoint& what, size_t merged);
+  [[nodiscard]] Result<void> write_table(const Checkpoint& what, size_t merged,
+                                         std::vector<Extent>& extents);
   void full() override;  // seals the open chunk
   [[nodiscard]] Result<void> provide_locked(uint64_t checkpoint_bytes);
   [[nodiscard]] Result<void> extend();

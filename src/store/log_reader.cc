@@ -19,13 +19,13 @@ namespace {
 
 enum class CopyState : uint8_t { kNone, kGood, kForeign };
 
-CopyState state_of(const uint8_t* bytes, uint64_t chunk, const Superblock& root,
-                   const Extent& extent, uint64_t sequence, uint16_t flag) {
+CopyState state_of(const uint8_t* bytes, uint64_t chunk, uint32_t store, const Extent& extent,
+                   uint64_t sequence, uint16_t flag) {
   if (bytes == nullptr) return CopyState::kNone;
   // First what costs little: most of the room behind the end of the log is not ours.
   const ChunkHead head = head_of(bytes);
   const bool own = head.birth.txn == extent.txn;
-  if (head.id != chunk || head.birth.owner != 0 || head.store != root.store || head.flags != flag ||
+  if (head.id != chunk || head.birth.owner != 0 || head.store != store || head.flags != flag ||
       (own ? head.birth.index != sequence : epoch_of(head.birth.txn) < epoch_of(extent.txn)) ||
       examine(std::span<const uint8_t, kChunkBytes>(bytes, kChunkBytes)) != ChunkVerdict::kGood) {
     return CopyState::kNone;
@@ -42,28 +42,32 @@ bool same_copies(const uint8_t* a, const uint8_t* b) {
 
 }  // namespace
 
+LogChunk read_chunk(uint32_t store, uint32_t chunks_per_block, const Extent& extent, uint32_t i,
+                    uint16_t flag, const ChunkMemory& memory) {
+  LogChunk found;
+  found.sequence = extent.sequence + i;
+  found.chunk_a = uint64_t{extent.block_a} * chunks_per_block + extent.first + i;
+  found.chunk_b = uint64_t{extent.block_b} * chunks_per_block + extent.first + i;
+  const auto state = [&](uint64_t chunk) {
+    return state_of(memory(chunk), chunk, store, extent, found.sequence, flag);
+  };
+  const CopyState a = state(found.chunk_a);
+  const CopyState b = state(found.chunk_b);
+  found.a = a == CopyState::kGood;
+  found.b = b == CopyState::kGood;
+  found.foreign_a = a == CopyState::kForeign;
+  found.foreign_b = b == CopyState::kForeign;
+  if (found.a || found.b) found.good = memory(found.a ? found.chunk_a : found.chunk_b);
+  found.differ = found.a && found.b && !same_copies(memory(found.chunk_a), memory(found.chunk_b));
+  return found;
+}
+
 std::vector<LogChunk> read_extents(const Superblock& root, std::span<const Extent> extents,
                                    uint16_t flag, const ChunkMemory& memory) {
   std::vector<LogChunk> chunks;
   for (const Extent& extent : extents) {
     for (uint32_t i = 0; i < extent.count; ++i) {
-      LogChunk found;
-      found.sequence = extent.sequence + i;
-      found.chunk_a = uint64_t{extent.block_a} * root.chunks_per_block + extent.first + i;
-      found.chunk_b = uint64_t{extent.block_b} * root.chunks_per_block + extent.first + i;
-      const auto state = [&](uint64_t chunk) {
-        return state_of(memory(chunk), chunk, root, extent, found.sequence, flag);
-      };
-      const CopyState a = state(found.chunk_a);
-      const CopyState b = state(found.chunk_b);
-      found.a = a == CopyState::kGood;
-      found.b = b == CopyState::kGood;
-      found.foreign_a = a == CopyState::kForeign;
-      found.foreign_b = b == CopyState::kForeign;
-      if (found.a || found.b) found.good = memory(found.a ? found.chunk_a : found.chunk_b);
-      found.differ =
-          found.a && found.b && !same_copies(memory(found.chunk_a), memory(found.chunk_b));
-      chunks.push_back(found);
+      chunks.push_back(read_chunk(root.store, root.chunks_per_block, extent, i, flag, memory));
     }
   }
   return chunks;
@@ -94,6 +98,13 @@ Damage log_damage(const char* which, uint64_t chunk, uint64_t sequence) {
           which,
           fmt::format("chunk {} of the log", sequence),
           "not valid"};
+}
+
+Error damaged_log(const std::string& what, Damage damage) {
+  return {Code::kDamaged,
+          "both copies of the log are damaged: " + what +
+              "; `verbena salvage` builds a new store from what can be read",
+          std::move(damage)};
 }
 
 Damage copies_damage(const char* which, const LogChunk& chunk) {

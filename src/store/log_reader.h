@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "store/error.h"
@@ -31,6 +32,10 @@ struct LogChunk {
   [[nodiscard]] std::span<const uint8_t> records() const;
 };
 
+// Chunk i of an extent: is it one of the store with this tag? `flag` is kFlagLog or
+// kFlagCheckpoint.
+[[nodiscard]] LogChunk read_chunk(uint32_t store, uint32_t chunks_per_block, const Extent& extent,
+                                  uint32_t i, uint16_t flag, const ChunkMemory& memory);
 // All chunks of these extents, in order. `flag` is kFlagLog or kFlagCheckpoint.
 [[nodiscard]] std::vector<LogChunk> read_extents(const Superblock& root,
                                                  std::span<const Extent> extents, uint16_t flag,
@@ -40,6 +45,8 @@ struct LogChunk {
 
 // The damage report for an invalid copy.
 [[nodiscard]] Damage log_damage(const char* which, uint64_t chunk, uint64_t sequence);
+// What to say where the log, or a table, makes no sense.
+[[nodiscard]] Error damaged_log(const std::string& what, Damage damage);
 // And for a chunk whose copies are both valid but not the same.
 [[nodiscard]] Damage copies_damage(const char* which, const LogChunk& chunk);
 

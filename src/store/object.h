@@ -22,7 +22,13 @@ struct Object {
   uint64_t size = 0;
   uint64_t modified_ns = 0;
   SegmentTable table;
+  std::string content;       // all `size` bytes, where there are no chunks; empty: in chunks
+  uint32_t content_crc = 0;  // of the content
   bool removed = false;
+
+  bool stored = false;             // in a table; guarded by the store's world
+  std::atomic<bool> dirty{false};  // changed since it was written to one
+  Object* next_dirty = nullptr;    // in the list of those
 
   std::atomic<uint32_t> references{0};  // the catalog's, and those of operations
 
@@ -46,6 +52,12 @@ class ObjectRef {
     if (object_ != nullptr && object_->references.fetch_sub(1, std::memory_order_acq_rel) == 1) {
       delete object_;
     }
+  }
+  // Takes over a reference that is counted already.
+  [[nodiscard]] static ObjectRef adopt(Object* object) {
+    ObjectRef mine;
+    mine.object_ = object;
+    return mine;
   }
   [[nodiscard]] ObjectRef share() const { return ObjectRef(object_); }
   explicit operator bool() const { return object_ != nullptr; }

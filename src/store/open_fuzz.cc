@@ -83,7 +83,8 @@ class Base {
     VERBENA_CHECK(store.truncate({0, 2}, 3 * kDataBytes) && store.rename({0, 2}, "two"));
     write({0, 2}, kDataBytes, 5, kDataBytes);
     note_places(store);
-    for (const ObjectInfo& object : store.list(std::nullopt, 10)) {
+    const auto listed = store.list(std::nullopt, 10);
+    for (const ObjectInfo& object : *listed) {
       std::vector<uint8_t> bytes(object.size);
       VERBENA_CHECK(store.read(object.id, 0, bytes));
       contents.emplace_back(object.id, std::move(bytes));
@@ -116,7 +117,8 @@ class Base {
         }
       }
     }
-    for (const ObjectInfo& object : store.list(std::nullopt, 10)) {
+    const auto listed = store.list(std::nullopt, 10);
+    for (const ObjectInfo& object : *listed) {
       const auto segments = store.segments(object.id, 0, 100);
       for (const SegmentInfo& segment : *segments) {
         for (uint32_t i = 0; i < segment.count; ++i) data.push_back(segment.chunk + i);
@@ -206,7 +208,8 @@ class Trial {
 
   static void read_all(const Store& store) {
     std::vector<uint8_t> bytes(kDataBytes + 100);
-    for (const ObjectInfo& object : store.list(std::nullopt, 50)) {
+    const auto listed = store.list(std::nullopt, 50);
+    for (const ObjectInfo& object : *listed) {
       uint32_t crc = 0;
       for (const uint64_t offset : {uint64_t{0}, object.size / 2, object.size - 1}) {
         const auto got = store.read(object.id, offset, bytes, &crc);
@@ -231,7 +234,7 @@ class Trial {
     VERBENA_CHECK(scrubbed);
     // Closed in order: nothing is older than it was.
     if (mended_ || !report.clean) return;
-    VERBENA_CHECK(store->list(std::nullopt, 50).size() == base_.contents.size());
+    VERBENA_CHECK(store->list(std::nullopt, 50)->size() == base_.contents.size());
     for (const auto& [id, expected] : base_.contents) {
       std::vector<uint8_t> bytes(expected.size() + 1);
       const auto got = store->read(id, 0, bytes);
@@ -252,7 +255,8 @@ class Trial {
       const auto store = open(false);
       if (!store) return;
       read_all(*store);
-      for (const ObjectInfo& object : store->list(std::nullopt, 5)) {
+      const auto listed = store->list(std::nullopt, 5);
+      for (const ObjectInfo& object : *listed) {
         static_cast<void>(store->write(object.id, object.size / 2, std::span(written).first(99)));
         static_cast<void>(store->truncate(object.id, object.size / 3));
         CloneRequest clone;
@@ -262,8 +266,9 @@ class Trial {
       }
       kept = store->create_object(kNew) && store->write(kNew, 1000, written);
       static_cast<void>(store->checkpoint());
-      if (const auto some = store->list(std::nullopt, 1); !some.empty() && some[0].id != kNew) {
-        static_cast<void>(store->remove(some[0].id));
+      if (const auto some = store->list(std::nullopt, 1);
+          some && !some->empty() && (*some)[0].id != kNew) {
+        static_cast<void>(store->remove((*some)[0].id));
       }
       VERBENA_CHECK(store->scrub());
       kept = store->close() && kept;

@@ -160,6 +160,14 @@ void RawChunks::note_log(const uint8_t* chunk, OfStore& store) {
       auto& known = findings.names[create->number];
       known.id = create->id;
       if (known.name.empty()) known.name = create->name;
+    } else if (const auto* object = std::get_if<ObjectRecord>(&*record)) {
+      // Of several tables the one of the last opening; of one opening any.
+      auto& known = findings.names[object->number];
+      known.id = object->id;
+      if (known.sequence == 0 && head.birth.txn >= known.table) {
+        known.name = object->name;
+        known.table = head.birth.txn;
+      }
     } else if (const auto* rename = std::get_if<RenameRecord>(&*record)) {
       auto& known = findings.names[rename->number];
       if (sequence >= known.sequence) {

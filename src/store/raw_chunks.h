@@ -25,6 +25,7 @@ struct RawFindings {
     std::optional<ObjectId> id;
     std::string name;
     uint64_t sequence = 0;  // of the log chunk that says so
+    uint64_t table = 0;     // txn of the table that does
   };
   std::map<uint64_t, RawHistory::Object> objects;  // by number
   std::unordered_map<uint64_t, Name> names;

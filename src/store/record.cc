@@ -22,10 +22,15 @@ enum class Type : uint8_t {
   kRename = 6,
   kFlushed = 7,  // of a cache before another store; none writes it yet
   kCommit = 8,
-  kCounters = 9,
-  kState = 10,
+  kContent = 9,
+  kTable = 10,
+  kObject = 11,
+  kName = 12,
+  kId = 13,
 };
 
+// Where an object's bytes are: in chunks, or in its record.
+enum class Place : uint8_t { kChunks = 0, kRecord = 1 };
 // Whether a run's birth is given, or follows from where it is.
 enum class Form : uint8_t { kBornHere = 0, kBornElsewhere = 1 };
 
@@ -33,8 +38,14 @@ constexpr size_t kMapHeadBytes = 1 + 8 + 8 + 2;
 constexpr size_t kRunBornHereBytes = 1 + 8 + 8 + 2 + 8;
 constexpr size_t kRunBornElsewhereBytes = kRunBornHereBytes + 8 + 8;
 constexpr size_t kCreateHeadBytes = 1 + 8 + 16 + 8 + 2;
+constexpr size_t kContentHeadBytes = 1 + 8 + 4 + 2;
+constexpr size_t kObjectHeadBytes = 1 + 8 + 16 + 8 + 8 + 2 + 1;
+constexpr size_t kInChunksBytes = 8 + 8 + 8;
+constexpr size_t kContentInObjectBytes = 4 + 2;
 static_assert(kMapHeadBytes + kRunBornElsewhereBytes <= kMaxMapOneBytes);
 static_assert(kCreateHeadBytes + kMaxNameBytes <= kMaxCreateBytes);
+static_assert(kObjectHeadBytes + kMaxNameBytes + kContentInObjectBytes + kMaxContentBytes <=
+              kMaxObjectBytes);
 
 [[nodiscard]] Form form_of(uint64_t number, const Run& run) {
   return run.birth.owner == number && run.birth.index == run.index ? Form::kBornHere
@@ -79,6 +90,30 @@ using Fault = std::optional<RecordFault>;
   if (record.from == record.to && overlap) return RecordFault::kRange;
   return {};
 }
+[[nodiscard]] Fault fault_of(const ContentRecord& record) {
+  if (record.number == 0) return RecordFault::kNumber;
+  if (record.content.empty() || record.content.size() > kMaxContentBytes) {
+    return RecordFault::kContent;
+  }
+  return {};
+}
+[[nodiscard]] Fault fault_of(const ObjectRecord& record) {
+  if (const Fault fault = fault_of_object(record.number, record.size)) return fault;
+  if (!good_name(record.name)) return RecordFault::kName;
+  if (record.runs > record.chunks || record.chunks > kMaxIndex) return RecordFault::kRun;
+  if (record.content.empty()) {
+    if (record.crc != 0) return RecordFault::kContent;
+  } else if (record.content.size() > kMaxContentBytes || record.runs != 0 ||
+             record.content.size() != record.size) {
+    return RecordFault::kContent;
+  }
+  return {};
+}
+[[nodiscard]] Fault fault_of(const NameRecord& record) {
+  if (!record.name.empty() && record.id != ObjectId{}) return RecordFault::kName;
+  return fault_of_name(record.number, record.name);
+}
+[[nodiscard]] Fault fault_of(const IdRecord& record) { return fault_of_object(record.number, 0); }
 
 // Fields one behind the other, in room that was found to be enough.
 class Fields {
@@ -86,6 +121,7 @@ class Fields {
   explicit Fields(uint8_t* p) : p_(p) {}
   Fields& operator<<(Type type) { return *this << static_cast<uint8_t>(type); }
   Fields& operator<<(Form form) { return *this << static_cast<uint8_t>(form); }
+  Fields& operator<<(Place place) { return *this << static_cast<uint8_t>(place); }
   template <typename T>
     requires std::is_unsigned_v<T>
   Fields& operator<<(T value) {
@@ -178,6 +214,22 @@ using Read = verbena::Result<Record, RecordFault>;
   return r;
 }
 
+[[nodiscard]] Read read_object(Parse& parse) {
+  ObjectRecord r;
+  uint8_t place = 0;
+  const auto short_record = fail(RecordFault::kShort);
+  if (!parse.take(r.number, r.id, r.created_ns, r.modified_ns, r.name, place)) return short_record;
+  if (place == static_cast<uint8_t>(Place::kChunks)) {
+    if (!parse.take(r.size, r.runs, r.chunks)) return short_record;
+  } else {
+    if (place != static_cast<uint8_t>(Place::kRecord)) return fail(RecordFault::kContent);
+    if (!parse.take(r.crc, r.content)) return short_record;
+    if (r.content.empty()) return fail(RecordFault::kContent);
+    r.size = r.content.size();
+  }
+  return checked(r, fault_of(r));
+}
+
 [[nodiscard]] Read read_body(Type type, Parse& parse) {
   const auto short_record = fail(RecordFault::kShort);
   switch (type) {
@@ -215,15 +267,29 @@ using Read = verbena::Result<Record, RecordFault>;
       if (!parse.take(r.txn, r.watermark, r.time_ns)) return short_record;
       return r;
     }
-    case Type::kCounters: {
-      CountersRecord r;
-      if (!parse.take(r.next_number)) return short_record;
+    case Type::kContent: {
+      ContentRecord r;
+      if (!parse.take(r.number, r.crc, r.content)) return short_record;
+      return checked(r, fault_of(r));
+    }
+    case Type::kTable: {
+      TableRecord r;
+      if (!parse.take(r.next_number, r.chunks[0], r.chunks[1], r.chunks[2], r.chunks[3])) {
+        return short_record;
+      }
       return checked(r, fault_of_object(r.next_number, 0));
     }
-    case Type::kState: {
-      StateRecord r;
-      if (!parse.take(r.number, r.size, r.modified_ns)) return short_record;
-      return checked(r, fault_of_object(r.number, r.size));
+    case Type::kObject: return read_object(parse);
+    case Type::kName:   {
+      NameRecord r;
+      if (!parse.take(r.name, r.number)) return short_record;
+      if (r.name.empty() && !parse.take(r.id)) return short_record;
+      return checked(r, fault_of(r));
+    }
+    case Type::kId: {
+      IdRecord r;
+      if (!parse.take(r.id, r.number)) return short_record;
+      return checked(r, fault_of(r));
     }
   }
   return fail(RecordFault::kType);
@@ -233,12 +299,13 @@ using Read = verbena::Result<Record, RecordFault>;
 
 const char* name_of(RecordFault fault) {
   switch (fault) {
-    case RecordFault::kShort:  return "short";
-    case RecordFault::kType:   return "type";
-    case RecordFault::kName:   return "name";
-    case RecordFault::kRun:    return "run";
-    case RecordFault::kNumber: return "number";
-    case RecordFault::kRange:  return "range";
+    case RecordFault::kShort:   return "short";
+    case RecordFault::kType:    return "type";
+    case RecordFault::kName:    return "name";
+    case RecordFault::kRun:     return "run";
+    case RecordFault::kNumber:  return "number";
+    case RecordFault::kRange:   return "range";
+    case RecordFault::kContent: return "content";
   }
   return "unknown";
 }
@@ -307,14 +374,51 @@ bool RecordWriter::commit(const CommitRecord& r) {
   return small(Type::kCommit, r.txn, r.watermark, r.time_ns);
 }
 
-bool RecordWriter::counters(const CountersRecord& r) {
+bool RecordWriter::table(const TableRecord& r) {
   VERBENA_CHECK(!fault_of_object(r.next_number, 0));
-  return small(Type::kCounters, r.next_number);
+  return small(Type::kTable, r.next_number, r.chunks[0], r.chunks[1], r.chunks[2], r.chunks[3]);
 }
 
-bool RecordWriter::state(const StateRecord& r) {
-  VERBENA_CHECK(!fault_of_object(r.number, r.size));
-  return small(Type::kState, r.number, r.size, r.modified_ns);
+bool RecordWriter::content(const ContentRecord& r) {
+  VERBENA_CHECK(!fault_of(r));
+  uint8_t* p = claim(kContentHeadBytes + r.content.size());
+  if (p == nullptr) return false;
+  Fields(p) << Type::kContent << r.number << r.crc << r.content;
+  return true;
+}
+
+bool RecordWriter::object(const ObjectRecord& r) {
+  VERBENA_CHECK(!fault_of(r));
+  const bool here = !r.content.empty();
+  uint8_t* p = claim(kObjectHeadBytes + r.name.size() +
+                     (here ? kContentInObjectBytes + r.content.size() : kInChunksBytes));
+  if (p == nullptr) return false;
+  Fields fields(p);
+  fields << Type::kObject << r.number << r.id << r.created_ns << r.modified_ns << r.name;
+  if (here) {
+    fields << Place::kRecord << r.crc << r.content;
+  } else {
+    fields << Place::kChunks << r.size << r.runs << r.chunks;
+  }
+  return true;
+}
+
+bool RecordWriter::name(const NameRecord& r) {
+  VERBENA_CHECK(!fault_of(r));
+  uint8_t* p = claim(1 + 2 + r.name.size() + 8 + (r.name.empty() ? 16 : 0));
+  if (p == nullptr) return false;
+  Fields fields(p);
+  fields << Type::kName << r.name << r.number;
+  if (r.name.empty()) fields << r.id;
+  return true;
+}
+
+bool RecordWriter::id(const IdRecord& r) {
+  VERBENA_CHECK(!fault_of(r));
+  uint8_t* p = claim(1 + 16 + 8);
+  if (p == nullptr) return false;
+  Fields(p) << Type::kId << r.id << r.number;
+  return true;
 }
 
 template <typename Type, typename... Words>

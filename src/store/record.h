@@ -8,6 +8,7 @@
 // The bytes that are read are not trusted: each field is checked, and the reader returns a reason.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <string_view>
@@ -22,6 +23,8 @@ namespace verbena::store {
 
 inline constexpr size_t kMaxNameBytes = 1000;
 inline constexpr uint32_t kMaxRunChunks = 2048;
+// An object of at most so many bytes may be kept in the log and the tables, without a chunk.
+inline constexpr size_t kMaxContentBytes = 512;
 // Chunks' indices in an object, and chunks' numbers, are below this.
 inline constexpr uint64_t kMaxIndex = uint64_t{1} << 48;
 inline constexpr uint64_t kMaxSize = kMaxIndex * kDataBytes;  // of an object, bytes
@@ -83,29 +86,58 @@ struct CommitRecord {
   uint64_t time_ns = 0;  // what the transaction changed was modified now
   bool operator==(const CommitRecord&) const = default;
 };
-// In checkpoints alone, first: what cannot be seen from objects. And before each object's MAPs the
-// CREATE, then STATE with what CREATE does not have.
-struct CountersRecord {
-  uint64_t next_number = 0;
-  bool operator==(const CountersRecord&) const = default;
-};
-struct StateRecord {
+// The object's bytes are these now, and it has no chunks.
+struct ContentRecord {
   uint64_t number = 0;
-  uint64_t size = 0;
+  uint32_t crc = 0;          // of the bytes, as they came from the client
+  std::string_view content;  // 1 to kMaxContentBytes; points into the chunk
+  bool operator==(const ContentRecord&) const = default;
+};
+// In tables alone, the only record of the first chunk: how many chunks the sections have.
+struct TableRecord {
+  uint64_t next_number = 0;  // of objects, when it was written
+  std::array<uint32_t, 4> chunks{};
+  bool operator==(const TableRecord&) const = default;
+};
+// In tables alone: an object's state.
+struct ObjectRecord {
+  uint64_t number = 0;
+  ObjectId id;
+  uint64_t created_ns = 0;
   uint64_t modified_ns = 0;
-  bool operator==(const StateRecord&) const = default;
+  uint64_t size = 0;
+  uint64_t runs = 0;    // in the MAPs of the table
+  uint64_t chunks = 0;  // that they have
+  std::string_view name;
+  uint32_t crc = 0;          // of the content
+  std::string_view content;  // empty: in chunks; otherwise `size` bytes
+  bool operator==(const ObjectRecord&) const = default;
+};
+// In tables alone: where to look for an object. One without a name is listed by its id.
+struct NameRecord {
+  std::string_view name;
+  ObjectId id;  // 0:0 if there is a name
+  uint64_t number = 0;
+  bool operator==(const NameRecord&) const = default;
+};
+struct IdRecord {
+  ObjectId id;
+  uint64_t number = 0;
+  bool operator==(const IdRecord&) const = default;
 };
 
-using Record = std::variant<CreateRecord, MapRecord, TruncateRecord, CloneRecord, DeleteRecord,
-                            RenameRecord, CommitRecord, CountersRecord, StateRecord>;
+using Record =
+    std::variant<CreateRecord, MapRecord, TruncateRecord, CloneRecord, DeleteRecord, RenameRecord,
+                 CommitRecord, ContentRecord, TableRecord, ObjectRecord, NameRecord, IdRecord>;
 
 enum class RecordFault : uint8_t {
-  kShort,   // ends within a record
-  kType,    // no such type
-  kName,    // see good_name
-  kRun,     // no chunks, too many, or indices or numbers beyond bounds
-  kNumber,  // object number 0
-  kRange,   // a clone onto itself, or a size or range beyond bounds
+  kShort,    // ends within a record
+  kType,     // no such type
+  kName,     // see good_name
+  kRun,      // no chunks, too many, or indices or numbers beyond bounds
+  kNumber,   // object number 0
+  kRange,    // a clone onto itself, or a size or range beyond bounds
+  kContent,  // none, too many bytes, or not as many as the object has
 };
 [[nodiscard]] const char* name_of(RecordFault fault);
 
@@ -125,8 +157,11 @@ class RecordWriter {
   [[nodiscard]] bool remove(const DeleteRecord& record);
   [[nodiscard]] bool rename(const RenameRecord& record);
   [[nodiscard]] bool commit(const CommitRecord& record);
-  [[nodiscard]] bool counters(const CountersRecord& record);
-  [[nodiscard]] bool state(const StateRecord& record);
+  [[nodiscard]] bool content(const ContentRecord& record);
+  [[nodiscard]] bool table(const TableRecord& record);
+  [[nodiscard]] bool object(const ObjectRecord& record);
+  [[nodiscard]] bool name(const NameRecord& record);
+  [[nodiscard]] bool id(const IdRecord& record);
 
  private:
   // So many bytes, if they are there.
@@ -140,6 +175,7 @@ class RecordWriter {
 // What one may take at most: a MAP of one run, a CREATE of the longest name.
 inline constexpr size_t kMaxMapOneBytes = 64;
 inline constexpr size_t kMaxCreateBytes = 64 + kMaxNameBytes;
+inline constexpr size_t kMaxObjectBytes = 80 + kMaxNameBytes + kMaxContentBytes;
 inline constexpr size_t kMaxSmallBytes = 64;  // all others but RENAME, which is below CREATE
 
 class RecordReader {

@@ -44,11 +44,20 @@ class RecordStream {
   void commit(const CommitRecord& record) {
     put([&](RecordWriter& to) { return to.commit(record); });
   }
-  void counters(const CountersRecord& record) {
-    put([&](RecordWriter& to) { return to.counters(record); });
+  void content(const ContentRecord& record) {
+    put([&](RecordWriter& to) { return to.content(record); });
   }
-  void state(const StateRecord& record) {
-    put([&](RecordWriter& to) { return to.state(record); });
+  void table(const TableRecord& record) {
+    put([&](RecordWriter& to) { return to.table(record); });
+  }
+  void object(const ObjectRecord& record) {
+    put([&](RecordWriter& to) { return to.object(record); });
+  }
+  void name(const NameRecord& record) {
+    put([&](RecordWriter& to) { return to.name(record); });
+  }
+  void id(const IdRecord& record) {
+    put([&](RecordWriter& to) { return to.id(record); });
   }
 
  protected:

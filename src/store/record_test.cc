@@ -54,8 +54,31 @@ const std::vector<Record>& samples() {
       RenameRecord{.number = 5, .name = "other"},
       RenameRecord{.number = 5, .name = ""},
       CommitRecord{.txn = uint64_t{3} << 40 | 2, .watermark = 1, .time_ns = ~uint64_t{0}},
-      CountersRecord{.next_number = 6},
-      StateRecord{.number = 5, .size = 1, .modified_ns = 2},
+      ContentRecord{.number = 5, .crc = 6, .content = {"a\0b", 3}},
+      TableRecord{.next_number = 6, .chunks = {1, 2, 0, 1}},
+      ObjectRecord{.number = 5,
+                   .id = {6, 7},
+                   .created_ns = 8,
+                   .modified_ns = 9,
+                   .size = 10,
+                   .runs = 11,
+                   .chunks = 12,
+                   .name = "naïve",
+                   .crc = 0,
+                   .content = {}},
+      ObjectRecord{.number = 5,
+                   .id = {6, 7},
+                   .created_ns = 8,
+                   .modified_ns = 9,
+                   .size = 3,
+                   .runs = 0,
+                   .chunks = 0,
+                   .name = "",
+                   .crc = 12,
+                   .content = "abc"},
+      NameRecord{.name = "naïve", .id = {}, .number = 5},
+      NameRecord{.name = "", .id = {6, 7}, .number = 5},
+      IdRecord{.id = {6, 7}, .number = 5},
   };
   return all;
 }
@@ -75,7 +98,8 @@ TEST(Record, BytesAsTheDocumentSays) {
             (Bytes{5, 1, 2, 3, 4, 5, 6, 7, 8}));
   EXPECT_EQ(written(RenameRecord{.number = 1, .name = "ab"}),
             (Bytes{6, 0, 0, 0, 0, 0, 0, 0, 1, 0, 2, 'a', 'b'}));
-  EXPECT_EQ(written(CountersRecord{.next_number = 2}), (Bytes{9, 0, 0, 0, 0, 0, 0, 0, 2}));
+  EXPECT_EQ(written(TableRecord{.next_number = 2, .chunks = {1, 2, 3, 0x01020304}}),
+            (Bytes{10, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 3, 1, 2, 3, 4}));
   EXPECT_EQ(written(MapRecord{.number = 5, .size = 9, .runs = {{1, 2, 3, {5, 1, 4}}}}),
             (Bytes{2, 0, 0, 0, 0, 0, 0, 0, 5, 0, 0, 0, 0, 0, 0, 0, 9, 0, 1,  //
                    0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 2, 0, 3,  //
@@ -87,7 +111,7 @@ TEST(Record, BytesAsTheDocumentSays) {
 }
 
 TEST(Record, TypesAreNumbered) {
-  const std::array<uint8_t, 12> types = {1, 1, 2, 3, 4, 4, 5, 6, 6, 8, 9, 10};
+  const std::array<uint8_t, 17> types = {1, 1, 2, 3, 4, 4, 5, 6, 6, 8, 9, 10, 11, 11, 12, 12, 13};
   ASSERT_EQ(samples().size(), types.size());
   for (size_t i = 0; i < types.size(); ++i) EXPECT_EQ(written(samples()[i])[0], types[i]);
 }
@@ -115,7 +139,7 @@ TEST(Record, ShortAtEachLength) {
 
 TEST(Record, NoSuchType) {
   for (int type = 0; type < 256; ++type) {
-    if (type >= 1 && type <= 10 && type != 7) continue;
+    if (type >= 1 && type <= 13 && type != 7) continue;
     EXPECT_EQ(fault(Bytes(64, static_cast<uint8_t>(type))), RecordFault::kType) << type;
   }
 }
@@ -124,7 +148,11 @@ TEST(Record, ObjectNumberZero) {
   for (const Record& record : samples()) {
     if (std::holds_alternative<CommitRecord>(record)) continue;
     Bytes bytes = written(record);
-    store_be64(&bytes[1], 0);  // the first field of each
+    // The first field of each, but where one looks for objects.
+    size_t at = 1;
+    if (const auto* const name = std::get_if<NameRecord>(&record)) at = 3 + name->name.size();
+    if (std::holds_alternative<IdRecord>(record)) at = 17;
+    store_be64(&bytes[at], 0);
     EXPECT_EQ(fault(bytes), RecordFault::kNumber) << record.index();
   }
   Bytes clone = written(CloneRecord{.from = 1, .to = 2, .count = 1});
@@ -188,9 +216,8 @@ TEST(Record, BadRuns) {
 }
 
 TEST(Record, SizesBeyondBounds) {
-  for (const Record& record :
-       {Record(MapRecord{5, kMaxSize, {{1, 2, 3, {6, 7, 4}}}}), Record(TruncateRecord{5, kMaxSize}),
-        Record(StateRecord{5, kMaxSize, 0})}) {
+  for (const Record& record : {Record(MapRecord{5, kMaxSize, {{1, 2, 3, {6, 7, 4}}}}),
+                               Record(TruncateRecord{5, kMaxSize})}) {
     Bytes bytes = written(record);
     EXPECT_TRUE(read(bytes));
     store_be64(&bytes[9], kMaxSize + 1);
@@ -281,7 +308,8 @@ TEST(Record, BoundsOfSizesHold) {
             kMaxMapOneBytes);
   for (const Record& record : samples()) {
     if (std::holds_alternative<MapRecord>(record)) continue;
-    EXPECT_LE(written(record).size(), kMaxSmallBytes);
+    const bool object = std::holds_alternative<ObjectRecord>(record);
+    EXPECT_LE(written(record).size(), object ? kMaxObjectBytes : kMaxSmallBytes);
   }
 }
 

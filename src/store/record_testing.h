@@ -23,8 +23,11 @@ namespace verbena::store {
     bool operator()(const DeleteRecord& r) const { return to.remove(r); }
     bool operator()(const RenameRecord& r) const { return to.rename(r); }
     bool operator()(const CommitRecord& r) const { return to.commit(r); }
-    bool operator()(const CountersRecord& r) const { return to.counters(r); }
-    bool operator()(const StateRecord& r) const { return to.state(r); }
+    bool operator()(const TableRecord& r) const { return to.table(r); }
+    bool operator()(const ContentRecord& r) const { return to.content(r); }
+    bool operator()(const ObjectRecord& r) const { return to.object(r); }
+    bool operator()(const NameRecord& r) const { return to.name(r); }
+    bool operator()(const IdRecord& r) const { return to.id(r); }
   };
   return std::visit(Write{writer}, record);
 }

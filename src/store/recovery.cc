@@ -11,16 +11,10 @@
 #include "store/replay.h"
 #include "store/roots.h"
 #include "store/store_impl.h"
+#include "store/table_merge.h"
 
 namespace verbena::store {
 namespace {
-
-Error damaged_log(const std::string& what, Damage damage) {
-  return {Code::kDamaged,
-          "both copies of the log are damaged: " + what +
-              "; `verbena salvage` builds a new store from what can be read",
-          std::move(damage)};
-}
 
 std::span<const uint8_t, kChunkBytes> as_chunk(const uint8_t* memory) {
   return std::span<const uint8_t, kChunkBytes>(memory, kChunkBytes);
@@ -41,7 +35,7 @@ class StoreImpl::Recovery {
   Result<void> run() {
     if (const auto done = read_root(); !done) return done;
     if (const auto done = claim_log(); !done) return done;
-    if (const auto done = read_checkpoint(); !done) return done;
+    if (const auto done = store_.on_demand() ? open_tables() : read_tables(); !done) return done;
     if (const auto done = read_log(); !done) return done;
     if (const auto done = take_over(); !done) return done;
     return store_.options_.read_only ? Result<void>{} : start();
@@ -210,34 +204,80 @@ class StoreImpl::Recovery {
 
   Result<void> apply(const Record& record, const LogChunk& chunk) {
     const auto applied = replay_.apply(record);
-    if (applied) return {};
-    if (lacking_) {
-      return fail(Error{Code::kDamaged,
-                        fmt::format("a file of the store is missing or was cut off: chunk {} of "
-                                    "the log: {}; what is left can be read, and `verbena "
-                                    "salvage` builds a new store from it",
-                                    chunk.sequence, applied.error()),
-                        {{}, 0, chunk.chunk_a, "file", "blocks", "missing"}});
-    }
-    if (replay_.too_many()) {
-      return fail(Error{
-          Code::kFull, "the index of the store would use too much memory: " + applied.error(), {}});
-    }
-    return fail(damaged_log(fmt::format("chunk {} of the log: {}", chunk.sequence, applied.error()),
-                            log_damage("record", chunk.chunk_a, chunk.sequence)));
+    if (replay_.load_error()) return fail(*replay_.load_error());
+    return applied ? Result<void>{}
+                   : fail(refused("the log", chunk.sequence, chunk.chunk_a, applied.error()));
   }
 
-  Result<void> read_checkpoint() {
-    for (const LogChunk& chunk : read_extents(root_, root_.checkpoint, kFlagCheckpoint, memory_)) {
-      if (const auto there = check_copies(chunk, "checkpoint"); !there) return there;
-      RecordReader reader(chunk.records());
-      while (!reader.done()) {
-        const auto record = reader.next();
-        if (!record) return fail(bad_record(chunk, record.error()));
-        if (const auto done = apply(*record, chunk); !done) return done;
-      }
+  // Why a record makes no sense.
+  Error refused(const char* of, uint64_t sequence, uint64_t chunk, const std::string& why) {
+    if (lacking_) {
+      return Error{Code::kDamaged,
+                   fmt::format("a file of the store is missing or was cut off: chunk {} of {}: {}; "
+                               "what is left can be read, and `verbena salvage` builds a new store "
+                               "from it",
+                               sequence, of, why),
+                   {{}, 0, chunk, "file", "blocks", "missing"}};
     }
-    replay_.untouched();
+    if (replay_.too_many()) {
+      return Error{Code::kFull, "the index of the store would use too much memory: " + why, {}};
+    }
+    return damaged_log(fmt::format("chunk {} of {}: {}", sequence, of, why),
+                       log_damage("record", chunk, sequence));
+  }
+
+  // Objects that the log changes are read from them when it does.
+  Result<void> open_tables() {
+    if (const auto done = store_.tables_.open(root_); !done) return done;
+    replay_.number_from(store_.tables_.next_number());
+    replay_.load_by([this](uint64_t number) -> Result<ObjectRef> {
+      const auto found = store_.tables_.find(number);
+      if (!found) return fail(found.error());
+      if (!*found) return fail(Error{Code::kNotFound, {}, {}});
+      return store_.load(**found);
+    });
+    return {};
+  }
+
+  // All objects, of each what the newest table says.
+  Result<void> read_tables() {
+    Result<void> origin;
+    const auto seen = [&](const LogChunk& chunk) {
+      irregular_ = bad_tables_ = true;
+      if (!origin) return;
+      if (chunk.good == nullptr || chunk.differ) {
+        origin = check_copies(chunk, "checkpoint");
+        return;
+      }
+      report_.damage.push_back(
+          log_damage("checkpoint", chunk.a ? chunk.chunk_b : chunk.chunk_a, chunk.sequence));
+    };
+    // What was said of a lost chunk is more than that it is lost.
+    const auto outcome = [&](Result<void> done) { return !done && !origin ? origin : done; };
+    Tables& tables = store_.tables_;
+    if (const auto done = outcome(tables.open(root_, seen)); !done) return done;
+    TableMerge merge(tables.all());
+    const auto add = [&](const auto& record) -> Result<void> {
+      const auto added = replay_.add(record);
+      return added ? Result<void>{} : fail(refused("the index", 0, 0, added.error()));
+    };
+    const auto objects = outcome(merge.objects([&](const Record& record, size_t) -> Result<void> {
+      const auto* const object = std::get_if<ObjectRecord>(&record);
+      return object == nullptr ? Result<void>{} : add(*object);
+    }));
+    if (!objects) return objects;
+    const auto runs =
+        outcome(merge.others(Section::kRuns, [&](const Record& record, size_t) -> Result<void> {
+          return add(std::get<MapRecord>(record));
+        }));
+    if (!runs) return runs;
+    // Names and ids have no more to say; but a store is not written to with damage in it unseen.
+    for (const Section section : {Section::kNames, Section::kIds}) {
+      const auto done =
+          outcome(merge.others(section, [](const Record&, size_t) -> Result<void> { return {}; }));
+      if (!done) return done;
+    }
+    replay_.number_from(tables.next_number());
     return {};
   }
 
@@ -373,24 +413,21 @@ class StoreImpl::Recovery {
   Result<void> take_over() {
     const auto catalog = store_.catalog_.lock();
     for (auto& [number, object] : replay_.objects()) {
-      Result<void> counted;
-      object->table.for_each(0, kMaxIndex, [&](const Run& run) {
-        const auto position = static_cast<uint32_t>(run.chunk / space().chunks_per_block());
-        if (!is_there(position)) space().lack();
-        counted = space().claim_data(position);
-        if (counted && !space().holds(run.chunk, run.count)) {
-          counted = fail(
-              damaged_log(fmt::format("object {}:{} refers to chunks that belong to the log",
-                                      object->id.high, object->id.low),
-                          {object->id, run.index * kDataBytes, run.chunk, "chunk", "data", "log"}));
-        }
-        if (counted && !space().lacks(run.chunk)) space().count(run.chunk, run.count);
-        return counted.has_value();
-      });
-      if (!counted) return counted;
+      if (const auto done = store_.hold_chunks(*object); !done) return done;
       store_.mappings_ += object->table.runs();
-      store_.object_bytes_ += checkpoint_bytes(object->name);
+      store_.object_bytes_ += table_bytes(object->name);
       store_.catalog_.insert(object);
+    }
+    if (store_.on_demand()) {
+      store_.hidden_.insert(replay_.changed().begin(), replay_.changed().end());
+      for (const ObjectRef& object : replay_.removed()) store_.hidden_.insert(object->number);
+    }
+    if (!store_.options_.read_only) {
+      for (const uint64_t number : replay_.changed()) {
+        const auto object = replay_.objects().find(number);
+        if (object != replay_.objects().end()) store_.mark_dirty(*object->second);
+      }
+      for (const ObjectRef& object : replay_.removed()) store_.mark_dirty(*object);
     }
     report_.objects = replay_.objects().size();
     report_.mappings = store_.mappings_;
@@ -433,19 +470,17 @@ class StoreImpl::Recovery {
     }
     // What is flushed here is not durable yet when the first superblock is.
     root_.durable = watermark_;
-    const uint64_t index = store_.index_with(0);
+    const uint64_t table = store_.dirty_bytes_;
     store_.log_ = std::make_unique<Log>(space(), store_.persist_, std::move(log_space_),
                                         std::move(root_), next_);
     // A full store is opened all the same: what removes can go on.
-    if (const auto room = store_.log_->provide(index); !room) {
+    if (const auto room = store_.log_->provide(table); !room) {
       const Code why = room.error().code;
       if (why != Code::kFull && why != Code::kLogFull) return room;
       irregular_ = true;
     }
     store_.set_mark(*mark);
-    return irregular_ ? store_.log_->start_with_checkpoint(
-                            *mark, index, [&](RecordStream& to) { store_.emit_checkpoint(to); })
-                      : store_.log_->start(*mark);
+    return irregular_ ? store_.write_index(bad_tables_, *mark) : store_.log_->start(*mark);
   }
 
   // A superblock that is damaged, older, or in memory alone (the process was killed before it was
@@ -486,8 +521,9 @@ class StoreImpl::Recovery {
   uint64_t watermark_ = 0;
   uint64_t next_ = 0;
   uint64_t seen_ = 0;
-  bool lacking_ = false;    // blocks that there could be
-  bool irregular_ = false;  // the log does not end where a chunk does, or a copy is not good
+  bool bad_tables_ = false;  // a copy of a chunk of theirs is not good
+  bool lacking_ = false;     // blocks that there could be
+  bool irregular_ = false;   // the log does not end where a chunk does, or a copy is not good
 };
 
 Result<void> StoreImpl::recover(OpenReport& report) {

@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "store/crc_parts.h"
+
 namespace verbena::store {
 namespace {
 
@@ -22,11 +24,57 @@ verbena::Result<void, std::string> Replay::apply(const Record& record) {
   return std::visit([this](const auto& one) { return on(one); }, record);
 }
 
-Object* Replay::find(uint64_t number) {
+Object* Replay::look_up(uint64_t number) {
   const auto found = objects_.find(number);
-  if (found == objects_.end()) return nullptr;
+  if (found != objects_.end()) return found->second.get();
+  if (!load_) return nullptr;
+  auto loaded = load_(number);
+  if (!loaded) {
+    if (loaded.error().code != Code::kNotFound) load_error_ = loaded.error();
+    return nullptr;
+  }
+  runs_ += (*loaded)->table.runs();
+  return objects_.emplace(number, std::move(*loaded)).first->second.get();
+}
+
+Object* Replay::find(uint64_t number) {
+  Object* const object = look_up(number);
+  if (object == nullptr) return nullptr;
   touched_.push_back(number);
-  return found->second.get();
+  changed_.push_back(number);
+  return object;
+}
+
+Replay::Outcome Replay::add(const ObjectRecord& record) {
+  const CreateRecord create{record.number, record.id, record.created_ns, record.name};
+  if (const auto done = on(create); !done) return done;
+  changed_.pop_back();
+  Object& object = *objects_.find(record.number)->second;
+  object.size = record.size;
+  object.modified_ns = record.modified_ns;
+  object.stored = true;
+  return set_content(object, record.crc, record.content);
+}
+
+// Empty: it has none.
+Replay::Outcome Replay::set_content(Object& object, uint32_t crc, std::string_view content) {
+  if (!content.empty() &&
+      crc_of({reinterpret_cast<const uint8_t*>(content.data()), content.size()}) != crc) {
+    return fail(
+        fmt::format("the content of object number {} does not match its CRC", object.number));
+  }
+  object.content = content;
+  object.content_crc = crc;
+  return {};
+}
+
+Replay::Outcome Replay::add(const MapRecord& record) {
+  const auto done = on(record);
+  if (done) {
+    touched_.pop_back();
+    changed_.pop_back();
+  }
+  return done;
 }
 
 void Replay::touched_at(uint64_t time_ns) {
@@ -84,6 +132,7 @@ Replay::Outcome Replay::on(const CreateRecord& record) {
   ObjectRef object(new Object(record.number, record.id, record.time_ns));
   object->name = record.name;
   objects_.emplace(record.number, std::move(object));
+  changed_.push_back(record.number);
   next_number_ = std::max(next_number_, record.number + 1);
   return {};
 }
@@ -100,7 +149,15 @@ Replay::Outcome Replay::on(const MapRecord& record) {
     if (const auto done = grow(*object, "MAP", end, record.size); !done) return done;
     if (const auto done = assign(*object, run.index, end, {&run, 1}); !done) return done;
   }
-  return {};
+  return set_content(*object, 0, {});
+}
+
+Replay::Outcome Replay::on(const ContentRecord& record) {
+  Object* const object = find(record.number);
+  if (object == nullptr) return unknown("CONTENT", record.number);
+  if (const auto done = assign(*object, 0, kMaxIndex, {}); !done) return done;
+  object->size = record.content.size();
+  return set_content(*object, record.crc, record.content);
 }
 
 Replay::Outcome Replay::on(const TruncateRecord& record) {
@@ -110,6 +167,11 @@ Replay::Outcome Replay::on(const TruncateRecord& record) {
     return fail(fmt::format("TRUNCATE record has a size of {} bytes; the maximum is {}",
                             record.size, kMaxSize));
   }
+  if (!object->content.empty() && record.size != 0) {
+    return fail(
+        fmt::format("TRUNCATE record for object number {}, which has no chunks", record.number));
+  }
+  if (const auto done = set_content(*object, 0, {}); !done) return done;
   const uint64_t end = (record.size + kDataBytes - 1) / kDataBytes;
   const bool shrinks = record.size < object->size;
   object->size = record.size;
@@ -117,31 +179,40 @@ Replay::Outcome Replay::on(const TruncateRecord& record) {
 }
 
 Replay::Outcome Replay::on(const CloneRecord& record) {
-  const auto from = objects_.find(record.from);
-  if (from == objects_.end()) return unknown("CLONE", record.from);
+  const Object* const from = look_up(record.from);
+  if (from == nullptr) return unknown("CLONE", record.from);
   Object* const to = find(record.to);
   if (to == nullptr) return unknown("CLONE", record.to);
+  if (!from->content.empty() || !to->content.empty()) {
+    return fail(fmt::format("CLONE record for object number {}, which has no chunks",
+                            from->content.empty() ? record.to : record.from));
+  }
   const uint64_t end = record.to_index + record.count;
   // Of no chunks: the size alone.
   if (const auto done = grow(*to, "CLONE", record.count == 0 ? 0 : end, record.size); !done) {
     return done;
   }
   std::vector<Run> runs;
-  from->second->table.for_each(
-      record.from_index, record.from_index + record.count, [&](const Run& run) {
-        runs.push_back(run);
-        runs.back().index = run.index - record.from_index + record.to_index;
-        return true;
-      });
+  from->table.for_each(record.from_index, record.from_index + record.count, [&](const Run& run) {
+    runs.push_back(run);
+    runs.back().index = run.index - record.from_index + record.to_index;
+    return true;
+  });
   return assign(*to, record.to_index, end, runs);
 }
 
 Replay::Outcome Replay::on(const DeleteRecord& record) {
+  Object* const object = look_up(record.number);
+  if (object == nullptr) return unknown("DELETE", record.number);
+  runs_ -= object->table.runs();
+  ids_.erase(object->id);
+  if (!object->name.empty()) names_.erase(object->name);
   const auto found = objects_.find(record.number);
-  if (found == objects_.end()) return unknown("DELETE", record.number);
-  runs_ -= found->second->table.runs();
-  ids_.erase(found->second->id);
-  if (!found->second->name.empty()) names_.erase(found->second->name);
+  if (object->stored) {
+    object->removed = true;
+    object->table.clear([](const Run&) {});
+    removed_.push_back(std::move(found->second));
+  }
   objects_.erase(found);
   return {};
 }
@@ -160,23 +231,5 @@ Replay::Outcome Replay::on(const RenameRecord& record) {
 }
 
 Replay::Outcome Replay::on(const CommitRecord& /*record*/) { return {}; }
-
-Replay::Outcome Replay::on(const CountersRecord& record) {
-  if (record.next_number >= kMaxNumber) {
-    return fail(fmt::format("COUNTERS record has object number {}, which is out of range",
-                            record.next_number));
-  }
-  next_number_ = std::max(next_number_, record.next_number);
-  return {};
-}
-
-Replay::Outcome Replay::on(const StateRecord& record) {
-  Object* const object = find(record.number);
-  if (object == nullptr) return unknown("STATE", record.number);
-  touched_.clear();
-  if (const auto done = grow(*object, "STATE", 0, record.size); !done) return done;
-  object->modified_ns = record.modified_ns;
-  return {};
-}
 
 }  // namespace verbena::store

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -26,8 +27,20 @@ class Replay {
   [[nodiscard]] verbena::Result<void, std::string> apply(const Record& record);
   // The transaction that was applied ended at this time.
   void touched_at(uint64_t time_ns);
-  // It was a checkpoint, which has the times by itself.
-  void untouched() { touched_.clear(); }
+  // An object as a table has it, and then its MAPs.
+  [[nodiscard]] verbena::Result<void, std::string> add(const ObjectRecord& record);
+  [[nodiscard]] verbena::Result<void, std::string> add(const MapRecord& record);
+  void number_from(uint64_t next) { next_number_ = std::max(next_number_, next); }
+
+  // How to get objects that were not added; none: there are no others.
+  using Load = std::function<Result<ObjectRef>(uint64_t number)>;
+  void load_by(Load load) { load_ = std::move(load); }
+  // What a load failed with, if a record was refused for that.
+  [[nodiscard]] const std::optional<Error>& load_error() const { return load_error_; }
+
+  // Objects that the log changed; and those of tables that it removed.
+  [[nodiscard]] const std::vector<uint64_t>& changed() const { return changed_; }
+  [[nodiscard]] std::vector<ObjectRef>& removed() { return removed_; }
 
   [[nodiscard]] std::unordered_map<uint64_t, ObjectRef>& objects() { return objects_; }
   [[nodiscard]] uint64_t next_number() const { return next_number_; }
@@ -43,8 +56,14 @@ class Replay {
   Outcome on(const DeleteRecord& record);
   Outcome on(const RenameRecord& record);
   Outcome on(const CommitRecord& record);
-  Outcome on(const CountersRecord& record);
-  Outcome on(const StateRecord& record);
+  Outcome on(const ContentRecord& record);
+  [[nodiscard]] static Outcome set_content(Object& object, uint32_t crc, std::string_view content);
+  // What only tables have, but for OBJECT.
+  template <typename Other>
+  Outcome on(const Other& /*record*/) {
+    return fail(std::string("record of a table in the log"));
+  }
+  [[nodiscard]] Object* look_up(uint64_t number);
   [[nodiscard]] Object* find(uint64_t number);
   [[nodiscard]] Outcome grow(Object& object, const char* what, uint64_t end, uint64_t size);
   [[nodiscard]] Outcome assign(Object& object, uint64_t first, uint64_t end,
@@ -59,6 +78,10 @@ class Replay {
   std::map<ObjectId, uint64_t> ids_;
   std::map<std::string, uint64_t, std::less<>> names_;
   std::vector<uint64_t> touched_;
+  std::vector<uint64_t> changed_;
+  std::vector<ObjectRef> removed_;
+  Load load_;
+  std::optional<Error> load_error_;
   uint64_t next_number_ = 1;
   SegmentTable::Change change_;
 };

@@ -37,7 +37,9 @@ class Salvage {
     const uint64_t all = from.space().used;
     std::optional<Cursor> after;
     for (;;) {
-      const auto page = from.list(after, 256);
+      const auto listed = from.list(after, 256);
+      if (!listed) return fail(listed.error());
+      const auto& page = *listed;
       for (const ObjectInfo& object : page) {
         if (const auto done = bring(from, object, all); !done) return done;
       }

@@ -70,6 +70,7 @@ class StoreImpl::Scrub {
       bool more = false;
       {
         const std::shared_lock lock(object.lock);
+        if (const auto sound = check_content(object); !sound) note(sound.error().damage);
         object.table.for_each(from, kMaxIndex, [&](const Run& run) {
           more = pinned_.size() == kBatch;
           if (more) return false;

@@ -34,6 +34,7 @@ StoreImpl::StoreImpl(std::unique_ptr<medium::Backend> backend, Options options,
 
 StoreImpl::~StoreImpl() {
   if (!closed_) static_cast<void>(close());
+  drop_dirty();
 }
 
 Result<void> StoreImpl::writable() const {
@@ -60,7 +61,7 @@ Result<void> StoreImpl::writable() const {
 Result<void> StoreImpl::make_room(Code why) {
   const Error no{why, {}, {}};
   if (!log_) return fail(no);
-  if (why == Code::kLogFull) return checkpoint();
+  if (why == Code::kLogFull) return checkpoint(true);
   if (why != Code::kFull || !space_.any_pending()) return fail(no);
   // What is pending is free when that is on record: two flushes, or a checkpoint.
   for (int i = 0; i < 2; ++i) {
@@ -103,25 +104,6 @@ Result<void> StoreImpl::format() {
   return log_->start(*mark);
 }
 
-void StoreImpl::emit_checkpoint(RecordStream& stream) const {
-  stream.counters({next_number_.load()});
-  std::vector<Run> runs;
-  catalog_.for_each([&](const Object& object) {
-    stream.create({object.number, object.id, object.created_ns, object.name});
-    stream.state({object.number, object.size, object.modified_ns});
-    const auto write = [&] {
-      stream.map(object.number, object.size, runs);
-      runs.clear();
-    };
-    object.table.for_each(0, kMaxIndex, [&](const Run& run) {
-      runs.push_back(run);
-      if (runs.size() == 256) write();
-      return true;
-    });
-    write();
-  });
-}
-
 Result<void> StoreImpl::flush() {
   if (!log_) return {};
   if (const auto may = writable(); !may) return may;
@@ -129,12 +111,12 @@ Result<void> StoreImpl::flush() {
   return log_->flush();
 }
 
-Result<void> StoreImpl::checkpoint() {
+Result<void> StoreImpl::checkpoint(bool all) {
   if (!log_) return {};
   if (const auto may = writable(); !may) return may;
   try {
     const std::unique_lock world(world_);
-    return log_->checkpoint(index_with(0), [&](RecordStream& to) { emit_checkpoint(to); });
+    return write_index(all, std::nullopt);
   } catch (const std::bad_alloc&) {
     return fail(Error{Code::kNoMemory, "out of memory", {}});
   }
@@ -150,6 +132,13 @@ Result<void> StoreImpl::close() {
 
 Result<void> StoreImpl::mark_closed() {
   if (const auto may = writable(); !may) return may;
+  // Whoever reads it next has to read the log. Without room for a table that is all it costs.
+  if (log_->is_long()) {
+    const auto done = checkpoint();
+    if (!done && done.error().code != Code::kFull && done.error().code != Code::kNoMemory) {
+      return done;
+    }
+  }
   return log_->close();
 }
 
@@ -256,11 +245,7 @@ Result<void> Store::create_object(ObjectId id, std::string_view name) {
   return guarded([&] { return impl_->create_object(id, name); });
 }
 Result<ObjectId> Store::find(std::string_view name) const {
-  return guarded([&]() -> Result<ObjectId> {
-    const auto id = impl_->catalog().named(name);
-    if (!id) return fail(Error{Code::kNotFound, fmt::format("no object named '{}'", name), {}});
-    return *id;
-  });
+  return guarded([&] { return impl_->find(name); });
 }
 Result<void> Store::remove(ObjectId id) {
   return guarded([&] { return impl_->remove(id); });
@@ -277,8 +262,9 @@ Result<void> Store::truncate(ObjectId id, uint64_t size, ClientId client) {
 Result<ObjectInfo> Store::stat(ObjectId id) const {
   return guarded([&] { return impl_->stat(id); });
 }
-std::vector<ObjectInfo> Store::list(const std::optional<Cursor>& after, size_t limit) const {
-  return impl_->list(after, limit);
+Result<std::vector<ObjectInfo>> Store::list(const std::optional<Cursor>& after,
+                                            size_t limit) const {
+  return guarded([&] { return impl_->list(after, limit); });
 }
 Result<std::vector<SegmentInfo>> Store::segments(ObjectId id, uint64_t offset, size_t limit) const {
   return guarded([&] { return impl_->segments(id, offset, limit); });

@@ -35,6 +35,9 @@ enum class Durability : uint8_t {
 struct Options {
   Durability durability = Durability::kFlush;
   bool read_only = false;
+  // If it is only read: objects are read from the index when they are asked for, so that opening
+  // costs the same however many there are. Scrubbing, and whether chunks are shared, need all.
+  bool on_demand = false;
   // Dirty data beyond this is flushed by whoever writes. It bounds what opening after a crash has
   // to verify.
   uint64_t flush_bytes = uint64_t{32} << 20;
@@ -64,6 +67,7 @@ struct ObjectInfo {
   uint64_t size = 0;      // bytes
   uint64_t chunks = 0;    // mapped, shared ones too
   uint64_t segments = 0;  // runs they lie in
+  uint64_t content = 0;   // bytes that are in the index rather than in chunks
   uint64_t created_ns = 0;
   uint64_t modified_ns = 0;
 };
@@ -72,7 +76,7 @@ struct SegmentInfo {
   uint64_t offset = 0;  // in the object, bytes
   uint64_t size = 0;    // bytes
   uint64_t chunk = 0;   // number of the first
-  uint32_t count = 0;
+  uint32_t count = 0;   // 0: its bytes are few, and in the index
   Birth birth;
   bool shared = false;  // at least one of its chunks is also elsewhere
 };
@@ -223,8 +227,8 @@ class Store {
   [[nodiscard]] Result<void> truncate(ObjectId id, uint64_t size, ClientId client = 0);
   [[nodiscard]] Result<ObjectInfo> stat(ObjectId id) const;
   // In order of name, then id; the nameless first. Up to `limit` behind `after`.
-  [[nodiscard]] std::vector<ObjectInfo> list(const std::optional<Cursor>& after,
-                                             size_t limit) const;
+  [[nodiscard]] Result<std::vector<ObjectInfo>> list(const std::optional<Cursor>& after,
+                                                     size_t limit) const;
   // Up to `limit` from the one that holds `offset` or the next.
   [[nodiscard]] Result<std::vector<SegmentInfo>> segments(ObjectId id, uint64_t offset,
                                                           size_t limit) const;

@@ -113,8 +113,8 @@ Result<void> StoreImpl::copy_parts(const ClonePlan& plan, const Object& from, co
 }
 
 // With both locks. `made`: `to` is not visible yet.
-Result<void> StoreImpl::clone_into(const CloneRequest& request, const Object& from,
-                                   const ObjectRef& to, bool made, ClientId client) {
+Result<void> StoreImpl::clone_into(const CloneRequest& request, Object& from, const ObjectRef& to,
+                                   bool made, ClientId client) {
   if (request.from_offset > from.size || request.length > from.size - request.from_offset) {
     return fail(invalid(
         fmt::format("invalid range: {} bytes at offset {} of object {}:{}, which has {} "
@@ -128,6 +128,11 @@ Result<void> StoreImpl::clone_into(const CloneRequest& request, const Object& fr
   if (&from == to.get() && request.from_offset < request.to_offset + length &&
       request.to_offset < request.from_offset + length) {
     return fail(invalid("source and destination ranges of the clone overlap"));
+  }
+  // What is shared are chunks.
+  if (length > 0) {
+    if (const auto done = spill(from); !done) return done;
+    if (const auto done = spill(*to); !done) return done;
   }
   const ClonePlan plan(request, length, from, *to);
   std::vector<Piece> pieces;
@@ -163,7 +168,7 @@ Result<void> StoreImpl::clone_into(const CloneRequest& request, const Object& fr
     const auto catalog = catalog_.lock();
     if (const auto added = add_object(to, bytes, growth, append); !added) return added;
   } else if (log_) {
-    auto entry = log_->begin(bytes, index_with(growth));
+    auto entry = log_->begin(bytes, table_with(*to, growth));
     if (!entry) return fail(entry.error());
     append(*entry);
   }
@@ -177,6 +182,7 @@ Result<void> StoreImpl::clone_into(const CloneRequest& request, const Object& fr
   note_dirty(pieces);
   to->size = size;
   to->modified_ns = time;
+  mark_dirty(*to, growth);
   return {};
 }
 
@@ -203,15 +209,9 @@ Result<void> StoreImpl::clone(const CloneRequest& request, ClientId client) {
         return clone_into(request, **from, to, false, client);
       }
       // By number, so that two clones across each other do not wait for ever.
-      std::shared_lock shared((*from)->lock, std::defer_lock);
-      std::unique_lock alone(to->lock, std::defer_lock);
-      if ((*from)->number < to->number) {
-        shared.lock();
-        alone.lock();
-      } else {
-        alone.lock();
-        shared.lock();
-      }
+      const bool from_first = (*from)->number < to->number;
+      const std::unique_lock first(from_first ? (*from)->lock : to->lock);
+      const std::unique_lock second(from_first ? to->lock : (*from)->lock);
       if ((*from)->removed) return fail(no_such(request.from));
       if (to->removed && !made) continue;  // it is to be made now
       auto done = clone_into(request, **from, to, made, client);

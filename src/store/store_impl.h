@@ -13,6 +13,7 @@
 #include <shared_mutex>
 #include <span>
 #include <string_view>
+#include <unordered_set>
 #include <vector>
 
 #include "store/catalog.h"
@@ -21,14 +22,18 @@
 #include "store/roots.h"
 #include "store/space.h"
 #include "store/store.h"
+#include "store/tables.h"
 
 namespace verbena::store {
 
 inline constexpr size_t kRunBytes = 48;  // that a run takes in the log at most
 
-// What an object takes in a checkpoint, without its runs: CREATE, STATE, the beginnings of MAPs.
-[[nodiscard]] inline uint64_t checkpoint_bytes(std::string_view name) {
-  return 3 * kMaxSmallBytes + name.size();
+inline constexpr uint64_t kRunInTable = 43;
+// What an object takes in a table, without its runs: OBJECT, NAME, ID, the beginning of a MAP, and
+// once it is removed a DELETE.
+[[nodiscard]] inline uint64_t table_bytes(std::string_view name) { return 180 + 2 * name.size(); }
+[[nodiscard]] inline uint64_t table_bytes(const Object& object) {
+  return table_bytes(object.name) + object.content.size() + object.table.runs() * kRunInTable;
 }
 
 // Where bytes of a write come from. `at` counts from the beginning of the write.
@@ -96,7 +101,8 @@ class StoreImpl {
   Result<void> replace(ObjectId id, ObjectId by, ClientId client);
   Result<void> truncate(ObjectId id, uint64_t size, ClientId client);
   Result<ObjectInfo> stat(ObjectId id) const;
-  std::vector<ObjectInfo> list(const std::optional<Cursor>& after, size_t limit) const;
+  Result<std::vector<ObjectInfo>> list(const std::optional<Cursor>& after, size_t limit) const;
+  Result<ObjectId> find(std::string_view name) const;
   Result<std::vector<SegmentInfo>> segments(ObjectId id, uint64_t offset, size_t limit) const;
   Result<void> write(ObjectId id, uint64_t offset, std::span<const uint8_t> bytes, ClientId client);
   Result<size_t> read(ObjectId id, uint64_t offset, std::span<uint8_t> bytes, uint32_t* crc) const;
@@ -106,7 +112,7 @@ class StoreImpl {
   Result<PreparedRead> prepare_read(ObjectId id, uint64_t offset, uint64_t length) const;
   Result<void> commit(PreparedWrite::State& state, const PreparedWrite::Crcs& crcs);
   Result<void> flush();
-  Result<void> checkpoint();
+  Result<void> checkpoint(bool all = false);
   Result<void> close();
   void abandon() { closed_ = true; }  // it was never opened
   SpaceInfo space_info() const;
@@ -201,20 +207,58 @@ class StoreImpl {
   static void append_runs(const Object& object, uint64_t first, std::span<const Piece> pieces,
                           uint64_t txn, std::vector<Run>& runs);
   [[nodiscard]] Result<void> room_for_runs(uint64_t more) const;
-  // What a checkpoint takes with so many more runs and bytes of objects.
-  [[nodiscard]] uint64_t index_with(uint64_t more_runs, uint64_t more_bytes = 0) const;
   void drop_run(const Run& run) { space_.drop(run.chunk, run.count); }
   // Makes a prepared change of an object's table true.
   void apply(Object& object, SegmentTable::Change& change);
 
   // --- clones (store_clone.cc)
   struct ClonePlan;
-  [[nodiscard]] Result<void> clone_into(const CloneRequest& request, const Object& from,
+  [[nodiscard]] Result<void> clone_into(const CloneRequest& request, Object& from,
                                         const ObjectRef& to, bool made, ClientId client);
   [[nodiscard]] Result<void> copy_parts(const ClonePlan& plan, const Object& from, const Object& to,
                                         std::vector<Piece>& pieces, std::vector<Run>& runs);
 
-  void emit_checkpoint(RecordStream& stream) const;
+  // --- objects of few bytes (store_content.cc)
+  // Whether an object could do without chunks if it had bytes up to `end`.
+  [[nodiscard]] bool may_have_content(const Object& object, uint64_t end) const;
+  [[nodiscard]] static Result<void> check_content(const Object& object);
+  [[nodiscard]] Result<void> set_content(Object& object, std::string content, uint32_t crc);
+  void drop_content(Object& object) noexcept;
+  // False: it is for chunks.
+  [[nodiscard]] Result<bool> write_content(Object& object, const Extents& range, ByteSource& source,
+                                           ClientId client);
+  [[nodiscard]] Result<bool> cut_content(Object& object, uint64_t size);
+  [[nodiscard]] Result<void> spill(Object& object);
+  // Its CRC; bytes that the object has.
+  [[nodiscard]] Result<uint32_t> copy_content(const Object& object, const Extents& range,
+                                              uint8_t* to) const;
+
+  // --- the index on the medium (store_index.cc)
+  // It is in the next table, or its DELETE. After its record is in the log; cannot fail.
+  void mark_dirty(Object& object, uint64_t more_runs = 0, uint64_t more_bytes = 0);
+  // What the next table takes if this object is in it, with so many more runs and bytes.
+  [[nodiscard]] uint64_t table_with(const Object& object, uint64_t more_runs,
+                                    uint64_t more_bytes = 0) const;
+  // Room for it, if there is some: what frees space goes on without.
+  void prefer_room(const Object& object) {
+    static_cast<void>(log_->provide(table_with(object, 1)));
+  }
+  // What all objects take.
+  [[nodiscard]] uint64_t index_bytes() const;
+  void drop_dirty() noexcept;
+  // What changed since the last table; alone in the world.
+  class Changes;
+  [[nodiscard]] Result<void> write_index(bool all, std::optional<uint64_t> new_mark);
+
+  // --- objects that are read when they are asked for (store_on_demand.cc)
+  [[nodiscard]] bool on_demand() const { return options_.on_demand && options_.read_only; }
+  // As a table has it; its runs are such as may be.
+  [[nodiscard]] Result<ObjectRef> load(const Tables::Found& found) const;
+  // Its blocks are held and its chunks counted.
+  [[nodiscard]] Result<void> hold_chunks(const Object& object) const;
+  [[nodiscard]] Result<ObjectRef> fetch(ObjectId id) const;
+  [[nodiscard]] Result<std::vector<ObjectInfo>> list_on_demand(const std::optional<Cursor>& after,
+                                                               size_t limit) const;
 
   std::unique_ptr<medium::Backend> backend_;
   Options options_;
@@ -223,18 +267,22 @@ class StoreImpl {
   mutable Space space_;
   Persist persist_;
   std::unique_ptr<Log> log_;  // none where nothing persists
-  Catalog catalog_;
+  mutable Catalog catalog_;   // where objects are read on demand: those that were, and the changed
+  std::unordered_set<uint64_t> hidden_;  // there: objects of tables that the log changed or removed
   RangeRegistry ranges_;
   uint32_t tag_ = 0;
   uint64_t mark_ = 0;
   std::atomic<uint64_t> tickets_{1};
   std::atomic<uint64_t> next_number_{1};
   std::atomic<uint64_t> mappings_{0};
-  std::atomic<uint64_t> object_bytes_{0};  // that objects take in a checkpoint, without runs
+  std::atomic<uint64_t> object_bytes_{0};  // that objects take in tables, without runs
+  std::atomic<uint64_t> dirty_bytes_{0};   // that the dirty ones take in the next table, at most
   std::atomic<uint64_t> dirty_{0};         // bytes since the last flush
-  Superblock root_;                        // as it was opened; the log has the current one
-  std::array<RootCopy, 2> root_copies_{};  // likewise
-  uint64_t durable_when_opened_ = 0;       // log chunks up to this one must be there
+  Tables tables_{[this](uint64_t chunk) { return space_.memory(chunk); }};
+  std::atomic<Object*> dirty_objects_{nullptr};  // a list; each has a reference
+  Superblock root_;                              // as it was opened; the log has the current one
+  std::array<RootCopy, 2> root_copies_{};        // likewise
+  uint64_t durable_when_opened_ = 0;             // log chunks up to this one must be there
   bool closed_ = false;
 };
 

@@ -47,7 +47,7 @@ TEST_F(StoreTest, ThereIsRoomForEveryCheckpoint) {
     }
   }
   reopen();
-  EXPECT_EQ(store_->list({}, 1000).size(), 1 + clones);
+  EXPECT_EQ(store_->list({}, 1000)->size(), 1 + clones);
 }
 
 TEST_F(StoreTest, ObjectsAreBounded) {

@@ -57,14 +57,8 @@ Result<void> StoreImpl::may_write(ObjectId id, uint64_t offset, uint64_t length,
 
 Result<ObjectRef> StoreImpl::find(ObjectId id) const {
   ObjectRef object = catalog_.find(id);
-  if (!object) return fail(no_such(id));
-  return object;
-}
-
-uint64_t StoreImpl::index_with(uint64_t more_runs, uint64_t more_bytes) const {
-  constexpr uint64_t kRunInCheckpoint = 43;
-  return (mappings_.load(std::memory_order_relaxed) + more_runs) * kRunInCheckpoint +
-         object_bytes_.load(std::memory_order_relaxed) + more_bytes;
+  if (object) return object;
+  return on_demand() ? fetch(id) : fail(no_such(id));
 }
 
 Result<void> StoreImpl::create_object(ObjectId id, std::string_view name) {
@@ -96,10 +90,10 @@ Result<void> StoreImpl::add_object(const ObjectRef& object, size_t bytes, uint64
               {}});
   }
   catalog_.insert(object);
-  const uint64_t index_bytes = checkpoint_bytes(object->name);
+  const uint64_t bytes_of_object = table_bytes(object->name);
   if (log_) {
     try {
-      auto entry = log_->begin(kMaxCreateBytes + bytes, index_with(more_runs, index_bytes));
+      auto entry = log_->begin(kMaxCreateBytes + bytes, table_with(*object, more_runs));
       if (!entry) {
         catalog_.erase(*object);
         return fail(entry.error());
@@ -111,7 +105,8 @@ Result<void> StoreImpl::add_object(const ObjectRef& object, size_t bytes, uint64
       throw;
     }
   }
-  object_bytes_.fetch_add(index_bytes, std::memory_order_relaxed);
+  object_bytes_.fetch_add(bytes_of_object, std::memory_order_relaxed);
+  mark_dirty(*object, more_runs);
   return {};
 }
 
@@ -123,6 +118,7 @@ Result<void> StoreImpl::remove(ObjectId id) {
     if ((*object)->removed) return fail(no_such(id));
     const auto catalog = catalog_.lock();
     if (log_) {
+      prefer_room(**object);
       auto entry = log_->begin(2 * kMaxSmallBytes);
       if (!entry) return fail(entry.error());
       (*entry)->remove({(*object)->number});
@@ -135,9 +131,11 @@ Result<void> StoreImpl::remove(ObjectId id) {
 
 // After its DELETE is in the log; with both locks.
 void StoreImpl::forget(Object& object) {
-  object_bytes_.fetch_sub(checkpoint_bytes(object.name), std::memory_order_relaxed);
+  object_bytes_.fetch_sub(table_bytes(object.name), std::memory_order_relaxed);
+  drop_content(object);
   mappings_.fetch_sub(object.table.runs(), std::memory_order_relaxed);
   object.removed = true;
+  mark_dirty(object);
   object.table.clear([&](const Run& run) { drop_run(run); });
   catalog_.erase(object);
   ranges_.drop(object.id);
@@ -154,13 +152,15 @@ Result<void> StoreImpl::rename(ObjectId id, std::string_view name) {
     if (object->name == name) return {};
     if (catalog_.by_name(name) != nullptr) return fail(name_taken(name));
     if (log_) {
-      auto entry = log_->begin(kMaxCreateBytes + kMaxSmallBytes, index_with(0, name.size()));
+      auto entry =
+          log_->begin(kMaxCreateBytes + kMaxSmallBytes, table_with(*object, 0, 2 * name.size()));
       if (!entry) return fail(entry.error());
       (*entry)->rename({object->number, name});
       entry->commit(next_txn(), now());
     }
-    object_bytes_.fetch_add(name.size() - object->name.size(), std::memory_order_relaxed);
+    object_bytes_.fetch_add(2 * (name.size() - object->name.size()), std::memory_order_relaxed);
     catalog_.rename(*object, std::move(copy), std::move(again));
+    mark_dirty(*object, 0, 2 * name.size());
     return {};
   });
 }
@@ -183,17 +183,22 @@ Result<void> StoreImpl::replace(ObjectId id, ObjectId by, ClientId client) {
     const auto catalog = catalog_.lock();
     const uint64_t time = now();
     if (log_) {
-      auto entry = log_->begin(4 * kMaxSmallBytes);
+      prefer_room(from);
+      auto entry = log_->begin(kMaxContentBytes + 5 * kMaxSmallBytes);
       if (!entry) return fail(entry.error());
       (*entry)->truncate({to.number, 0});
-      const uint64_t count = (from.size + kDataBytes - 1) / kDataBytes;
+      const uint64_t count = from.content.empty() ? (from.size + kDataBytes - 1) / kDataBytes : 0;
+      if (!from.content.empty()) (*entry)->content({to.number, from.content_crc, from.content});
       if (count > 0) (*entry)->clone({from.number, 0, to.number, 0, count, from.size});
       (*entry)->remove({from.number});
       entry->commit(next_txn(), time);
     }
     to.table.swap(from.table);
+    to.content.swap(from.content);
+    std::swap(to.content_crc, from.content_crc);
     to.size = from.size;
     to.modified_ns = time;
+    mark_dirty(to, to.table.runs(), to.content.size());
     forget(from);  // with what `to` had
     return {};
   });
@@ -217,6 +222,9 @@ Result<void> StoreImpl::truncate(ObjectId id, uint64_t size, ClientId client) {
 
 // With the object's lock.
 Result<void> StoreImpl::cut(Object& object, uint64_t size) {
+  if (const auto done = cut_content(object, size); !done || *done) {
+    return done ? Result<void>{} : fail(done.error());
+  }
   Scratch& scratch = Scratch::mine();
   scratch.pieces.clear();
   scratch.runs.clear();
@@ -250,6 +258,7 @@ Result<void> StoreImpl::cut(Object& object, uint64_t size) {
   }
   const uint64_t time = now();
   if (log_) {
+    prefer_room(object);
     auto entry = log_->begin(4 * kMaxSmallBytes);
     if (!entry) return fail(entry.error());
     (*entry)->truncate({object.number, size});
@@ -257,10 +266,12 @@ Result<void> StoreImpl::cut(Object& object, uint64_t size) {
     entry->commit(txn, time);
   }
   if (shrink) apply(object, scratch.change);
+  drop_content(object);  // of which nothing is left
   fresh.keep();
   note_dirty(scratch.pieces);
   object.size = size;
   object.modified_ns = time;
+  mark_dirty(object, 1);
   return {};
 }
 
@@ -274,6 +285,7 @@ std::optional<ObjectInfo> StoreImpl::info_of(const Object& object) const {
   info.size = object.size;
   info.chunks = object.table.chunks();
   info.segments = object.table.runs();
+  info.content = object.content.size();
   info.created_ns = object.created_ns;
   info.modified_ns = object.modified_ns;
   return info;
@@ -287,7 +299,9 @@ Result<ObjectInfo> StoreImpl::stat(ObjectId id) const {
   return *info;
 }
 
-std::vector<ObjectInfo> StoreImpl::list(const std::optional<Cursor>& after, size_t limit) const {
+Result<std::vector<ObjectInfo>> StoreImpl::list(const std::optional<Cursor>& after,
+                                                size_t limit) const {
+  if (on_demand()) return list_on_demand(after, limit);
   std::vector<ObjectInfo> infos;
   // Those that were removed meanwhile make room for the next: an empty page is the end.
   std::optional<Cursor> last = after;
@@ -309,6 +323,7 @@ Result<std::vector<SegmentInfo>> StoreImpl::segments(ObjectId id, uint64_t offse
   const std::shared_lock lock((*object)->lock);
   std::vector<SegmentInfo> segments;
   if (offset >= (*object)->size) return segments;
+  if (!(*object)->content.empty()) segments.push_back({0, (*object)->size, 0, 0, {}, false});
   (*object)->table.for_each(offset / kDataBytes, kMaxIndex, [&](const Run& run) {
     if (segments.size() == limit) return false;
     const uint64_t begin = run.index * kDataBytes;

@@ -18,6 +18,13 @@ Result<size_t> StoreImpl::read(ObjectId id, uint64_t offset, std::span<uint8_t> 
   if (offset >= (*object)->size || bytes.empty()) return 0;
   const Extents range{offset, std::min<uint64_t>(bytes.size(), (*object)->size - offset)};
 
+  if (!(*object)->content.empty()) {
+    const auto part = copy_content(**object, range, bytes.data());
+    if (!part) return fail(part.error());
+    if (crc != nullptr) *crc = *part;
+    return range.length;
+  }
+
   uint64_t at = offset;  // how far the bytes are there
   const auto zeros_until = [&](uint64_t end) {
     if (end <= at) return;
@@ -53,6 +60,7 @@ struct PreparedRead::State {
   uint32_t crc = 0;
   std::vector<Piece> pins;
   std::vector<Scatter> scatter;
+  std::vector<uint8_t> content;  // of an object without chunks, copied
 
   State() = default;
   State(const State&) = delete;
@@ -99,6 +107,15 @@ Result<PreparedRead> StoreImpl::prepare_read(ObjectId id, uint64_t offset, uint6
     if (offset >= (*object)->size || length == 0) return prepared;
     const Extents range{offset, std::min(length, (*object)->size - offset)};
     state.length = range.length;
+    if (!(*object)->content.empty()) {
+      state.content.resize(range.length);
+      const auto crc = copy_content(**object, range, state.content.data());
+      if (!crc) return fail(crc.error());
+      state.crc = *crc;
+      const auto bytes = static_cast<uint32_t>(range.length);
+      state.scatter.push_back({state.content.data(), bytes, bytes, 1});
+      return prepared;
+    }
 
     uint64_t at = offset;
     // So many zeros, in pieces of what a number holds.

@@ -148,7 +148,7 @@ TEST_F(StoreTest, ListsInPages) {
   std::optional<Cursor> after;
   std::vector<uint64_t> seen;
   for (;;) {
-    const auto page = store_->list(after, 7);
+    const auto page = *store_->list(after, 7);
     for (const auto& object : page) seen.push_back(object.id.low);
     if (page.empty()) break;
     after = Cursor{page.back().name, page.back().id};

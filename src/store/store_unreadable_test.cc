@@ -82,7 +82,7 @@ TEST_F(StoreUnreadableTest, EachChunkToWhoReads) {
     SCOPED_TRACE(chunk);
     auto store = Store::open(backend_without(chunk), {.read_only = true});
     ASSERT_TRUE(store) << store.error().what;
-    EXPECT_EQ((*store)->list({}, 10).size(), 2U);
+    EXPECT_EQ((*store)->list({}, 10).value().size(), 2U);
     const bool one = reads(**store, kOne, one_, chunk);
     const bool two = reads(**store, kTwo, two_, chunk);
     EXPECT_TRUE(one || two);

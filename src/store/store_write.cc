@@ -118,8 +118,8 @@ Result<void> StoreImpl::install(Object& object, const Extents& range, std::span<
   const uint64_t size = std::max(object.size, range.offset + range.length);
   const uint64_t time = now();
   if (log_) {
-    auto entry =
-        log_->begin(scratch.runs.size() * kRunBytes + 2 * kMaxSmallBytes, index_with(growth));
+    auto entry = log_->begin(scratch.runs.size() * kRunBytes + 2 * kMaxSmallBytes,
+                             table_with(object, growth));
     if (!entry) return fail(entry.error());
     (*entry)->map(object.number, size, scratch.runs);
     entry->commit(txn, time);
@@ -127,6 +127,7 @@ Result<void> StoreImpl::install(Object& object, const Extents& range, std::span<
   apply(object, scratch.change);
   object.size = size;
   object.modified_ns = time;
+  mark_dirty(object, growth);
   return {};
 }
 
@@ -141,6 +142,7 @@ Result<void> StoreImpl::write_range(Object& object, const Extents& range, ByteSo
   const std::unique_lock lock(object.lock);
   if (object.removed) return fail(no_such(object.id));
   if (const auto may = may_write(object.id, range.offset, range.length, client); !may) return may;
+  if (const auto done = spill(object); !done) return done;
   if (const auto done = fill_edges(object, range, pieces, source, txn); !done) return done;
   if (const auto done = install(object, range, pieces, txn); !done) return done;
   fresh.keep();
@@ -155,6 +157,11 @@ Result<void> StoreImpl::write(ObjectId id, uint64_t offset, std::span<const uint
     if (!object) return fail(object.error());
     if (bytes.empty()) return {};
     SpanSource source(bytes, options_.checksums);
+    if (offset + bytes.size() <= kMaxContentBytes) {
+      const auto done = write_content(**object, {offset, bytes.size()}, source, client);
+      if (!done) return fail(done.error());
+      if (*done) return {};
+    }
     return write_range(**object, {offset, bytes.size()}, source, client);
   });
 }
@@ -284,6 +291,7 @@ Result<void> StoreImpl::commit(PreparedWrite::State& state, const PreparedWrite:
         !may) {
       return may;
     }
+    if (const auto done = spill(object); !done) return done;
     if (const auto done = fill_edges(object, state.range, state.pieces, source, state.txn); !done) {
       return done;
     }

@@ -12,7 +12,7 @@
 
 namespace verbena::store {
 
-inline constexpr uint32_t kFormatVersion = 2;
+inline constexpr uint32_t kFormatVersion = 3;
 inline constexpr uint32_t kMinChunksPerBlock = 16;
 inline constexpr uint32_t kMaxChunksPerBlock = 2048;
 inline constexpr uint32_t kMaxMedia = 1024;

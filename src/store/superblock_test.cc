@@ -107,7 +107,7 @@ TEST(Superblock, RoundTrip) {
 
 TEST(Superblock, BeginsWithMagicAndVersion) {
   const Chunk chunk = encoded(sample());
-  EXPECT_EQ(std::memcmp(chunk.data(), "VERBENA STORE\n\0\0\0\2", 18), 0);
+  EXPECT_EQ(std::memcmp(chunk.data(), "VERBENA STORE\n\0\0\0\3", 18), 0);
 }
 
 TEST(Superblock, Smallest) {
@@ -196,7 +196,7 @@ TEST(Superblock, Magic) {
 // Of whatever later versions change, all that must hold is the CRCs, the magic and where the
 // version stands.
 TEST(Superblock, Version) {
-  for (const uint32_t version : {0u, 1u, 3u, 0x01000000u}) {
+  for (const uint32_t version : {0u, 2u, 4u, 0x01000000u}) {
     Chunk chunk = with(kVersionAt, version);
     EXPECT_EQ(fault(chunk), SuperblockFault::kVersion);
     std::memset(chunk.data() + kStoreAt, 0xff, 1000);

@@ -65,11 +65,12 @@ struct ChangeOptions {
                                 nlohmann::ordered_json& removed, Report& report) {
   const std::string prefix = as_prefix(text);
   std::vector<store::ObjectInfo> found;
-  each_object(store, prefix, [&](const store::ObjectInfo& object) {
+  const auto listed = each_object(store, prefix, [&](const store::ObjectInfo& object) {
     found.push_back(object);
     return true;
   });
-  if (found.empty() && !force) {
+  if (!listed) report.error(listed.error(), prefix);
+  if (listed && found.empty() && !force) {
     report.error({store::Code::kNotFound, "no objects with this prefix", {}}, prefix);
   }
   for (const store::ObjectInfo& object : found) {

@@ -62,8 +62,9 @@ store::Result<uint64_t> remove_drafts(store::Store& store) {
   for (;;) {
     // Nameless ones are first in the list, in order of their ids.
     const auto found = store.list(store::Cursor{"", {kDraftHigh, 0}}, kAtOnce);
+    if (!found) return fail(found.error());
     const uint64_t before = removed;
-    for (const store::ObjectInfo& object : found) {
+    for (const store::ObjectInfo& object : *found) {
       if (object.id.high != kDraftHigh) break;
       if (const auto gone = store.remove(object.id); !gone) return fail(gone.error());
       ++removed;

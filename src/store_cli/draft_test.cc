@@ -43,7 +43,7 @@ class DraftTest : public testing::Test {
     ASSERT_TRUE(store_->create_object(id, "name of " + text_of(id)));
     ASSERT_TRUE(store_->write(id, 0, content));
   }
-  [[nodiscard]] size_t objects() const { return store_->list({}, 1000).size(); }
+  [[nodiscard]] size_t objects() const { return store_->list({}, 1000)->size(); }
   std::unique_ptr<store::Store> store_;
 };
 

@@ -96,18 +96,19 @@ int get_tree(const GetOptions& options) {
   const std::string prefix = as_prefix(options.object);
   uint64_t bytes = 0;
   uint64_t objects = 0;
-  each_object(store, prefix, [&](const store::ObjectInfo& object) {
+  const auto counted = each_object(store, prefix, [&](const store::ObjectInfo& object) {
     bytes += object.size;
     ++objects;
     return true;
   });
-  if (objects == 0) {
+  if (!counted) report.error(counted.error(), options.object);
+  if (counted && objects == 0) {
     report.error({store::Code::kNotFound, "no objects with this prefix", {}}, options.object);
   }
   ProgressBar bar(report.shows_progress(), "get", bytes);
   Transferred transferred{bar};
   uint64_t files = 0;
-  each_object(store, prefix, [&](const store::ObjectInfo& object) {
+  const auto listed = each_object(store, prefix, [&](const store::ObjectInfo& object) {
     const std::string shown = object.name.empty() ? text_of(object.id) : object.name;
     const std::string relative = object.name.substr(std::min(prefix.size(), object.name.size()));
     const auto refuse = [&](const std::string& why) {
@@ -128,12 +129,13 @@ int get_tree(const GetOptions& options) {
     auto file = OutputFile::open_in(std::move(*folder), relative.substr(relative.rfind('/') + 1),
                                     target->path_of(relative), extent_of(request));
     if (!file) return refuse(file.error());
-    const GetResult done = get_object(store, request, *file, transferred, report);
-    if (!done.whole) return interrupted() == 0;
+    const GetResult got = get_object(store, request, *file, transferred, report);
+    if (!got.whole) return interrupted() == 0;
     if (const auto placed = file->finish(); !placed) return refuse(placed.error());
     ++files;
     return true;
   });
+  if (counted && !listed) report.error(listed.error(), options.object);
   bar.clear();
   report.fields["files_written"] = files;
   report.fields["bytes_read"] = transferred.bytes;

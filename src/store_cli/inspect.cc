@@ -98,7 +98,12 @@ void show_objects(const store::Store& store, bool segments, Report& report) {
   std::optional<store::Cursor> after;
   bool head = false;
   for (bool more = true; more && interrupted() == 0 && output_error() == 0;) {
-    const auto page = store.list(after, kAtOnce);
+    const auto listed = store.list(after, kAtOnce);
+    if (!listed) {
+      report.error(listed.error());
+      break;
+    }
+    const auto& page = *listed;
     more = page.size() == kAtOnce;
     if (!page.empty()) after = store::Cursor{page.back().name, page.back().id};
     for (const store::ObjectInfo& object : page) {
@@ -131,7 +136,7 @@ void show_objects(const store::Store& store, bool segments, Report& report) {
 int inspect(const InspectOptions& options) {
   catch_interrupts();
   Report report("inspect", options.speech);
-  auto opened = open_store(options.store, Need::kRead, report);
+  auto opened = open_store(options.store, Need::kReadAll, report);
   if (!opened) return report.finish();
   store::Store& store = opened->directory.store();
   if (report.json()) {

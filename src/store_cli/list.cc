@@ -108,15 +108,16 @@ int ls(const ListOptions& options) {
   auto opened = open_store(options.store, Need::kRead, report);
   Listing listing(report);
   if (opened) {
-    each_object(opened->directory.store(), options.prefix, after,
-                [&](const store::ObjectInfo& object) {
-                  if (listing.count() == limit) {
-                    listing.more();
-                    return false;
-                  }
-                  listing.take(object);
-                  return output_error() == 0 && interrupted() == 0;
-                });
+    const auto take = [&](const store::ObjectInfo& object) {
+      if (listing.count() == limit) {
+        listing.more();
+        return false;
+      }
+      listing.take(object);
+      return output_error() == 0 && interrupted() == 0;
+    };
+    const auto listed = each_object(opened->directory.store(), options.prefix, after, take);
+    if (!listed) report.error(listed.error(), options.prefix);
   }
   if (const int signal = interrupted(); signal != 0) report.interrupted(signal, "interrupted");
   listing.finish();
@@ -146,7 +147,8 @@ int stat(const ListOptions& options) {
   catch_interrupts();
   Report report("stat", options.speech);
   auto shown = nlohmann::ordered_json::array();
-  auto opened = open_store(options.store, Need::kRead, report);
+  const Need need = options.segments ? Need::kReadAll : Need::kRead;
+  auto opened = open_store(options.store, need, report);
   if (!opened) return report.finish();
   const store::Store& store = opened->directory.store();
   for (const std::string& text : options.objects) {

@@ -8,26 +8,29 @@
 
 namespace verbena::store_cli {
 
-void each_object(const store::Store& store, const std::string& prefix,
-                 const std::function<bool(const store::ObjectInfo&)>& take) {
-  each_object(store, prefix, std::nullopt, take);
+store::Result<void> each_object(const store::Store& store, const std::string& prefix,
+                                const std::function<bool(const store::ObjectInfo&)>& take) {
+  return each_object(store, prefix, std::nullopt, take);
 }
 
-void each_object(const store::Store& store, const std::string& prefix,
-                 std::optional<store::Cursor> after,
-                 const std::function<bool(const store::ObjectInfo&)>& take) {
+store::Result<void> each_object(const store::Store& store, const std::string& prefix,
+                                std::optional<store::Cursor> after,
+                                const std::function<bool(const store::ObjectInfo&)>& take) {
   constexpr size_t kAtOnce = 1000;
   // Nobody has the id 0:0.
   if (!prefix.empty() && (!after || after->name < prefix)) after = store::Cursor{prefix, {}};
   for (bool more = true; more;) {
-    const auto page = store.list(after, kAtOnce);
+    const auto listed = store.list(after, kAtOnce);
+    if (!listed) return fail(listed.error());
+    const auto& page = *listed;
     more = page.size() == kAtOnce;
     for (const store::ObjectInfo& object : page) {
-      if (!object.name.starts_with(prefix)) return;
-      if (object.id.high != kDraftHigh && !take(object)) return;
+      if (!object.name.starts_with(prefix)) return {};
+      if (object.id.high != kDraftHigh && !take(object)) return {};
     }
     if (!page.empty()) after = store::Cursor{page.back().name, page.back().id};
   }
+  return {};
 }
 
 store::Result<DataRange> next_data(const store::Store& store, const store::ObjectInfo& object,
@@ -35,7 +38,7 @@ store::Result<DataRange> next_data(const store::Store& store, const store::Objec
   constexpr size_t kAtOnce = 64;
   const uint64_t chunks = object.size / store::kDataBytes + (object.size % store::kDataBytes != 0);
   if (at >= end) return DataRange{end, end};
-  if (object.chunks == chunks) return DataRange{at, end};  // it has no holes
+  if (object.chunks == chunks || object.content > 0) return DataRange{at, end};  // without holes
   DataRange range{end, end};
   for (uint64_t next = at; next < end;) {
     const auto segments = store.segments(object.id, next, kAtOnce);

@@ -13,12 +13,13 @@ namespace verbena::store_cli {
 
 // Calls take(object) for all objects whose names have this prefix, in order of their names; with ""
 // also those without a name, first. Unfinished puts are left out. Ends when it answers false.
-void each_object(const store::Store& store, const std::string& prefix,
-                 const std::function<bool(const store::ObjectInfo&)>& take);
+[[nodiscard]] store::Result<void> each_object(
+    const store::Store& store, const std::string& prefix,
+    const std::function<bool(const store::ObjectInfo&)>& take);
 // The same from behind `after` on.
-void each_object(const store::Store& store, const std::string& prefix,
-                 std::optional<store::Cursor> after,
-                 const std::function<bool(const store::ObjectInfo&)>& take);
+[[nodiscard]] store::Result<void> each_object(
+    const store::Store& store, const std::string& prefix, std::optional<store::Cursor> after,
+    const std::function<bool(const store::ObjectInfo&)>& take);
 
 struct DataRange {
   uint64_t begin = 0;

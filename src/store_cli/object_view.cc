@@ -29,6 +29,12 @@ template <typename Take>
   }
 }
 
+std::string where_of(const store::ObjectInfo& object) {
+  if (object.content > 0) return "none: its bytes are in the index";
+  return fmt::format("{} in {} segment{}", object.chunks, object.segments,
+                     object.segments == 1 ? "" : "s");
+}
+
 }  // namespace
 
 ordered_json json_of(const store::ObjectInfo& object) {
@@ -42,6 +48,7 @@ ordered_json json_of(const store::ObjectInfo& object) {
 }
 
 ordered_json json_of(const store::SegmentInfo& segment) {
+  if (segment.count == 0) return {{"offset", 0}, {"size", segment.size}, {"count", 0}};
   return {{"offset", segment.offset}, {"size", segment.size},     {"chunk", segment.chunk},
           {"count", segment.count},   {"txn", segment.birth.txn}, {"shared", segment.shared}};
 }
@@ -66,12 +73,12 @@ std::string paragraph(const store::ObjectInfo& object, const Report& report) {
       "{}\n"
       "  id        {}\n"
       "  size      {}\n"
-      "  chunks    {} in {} segment{}\n"
+      "  chunks    {}\n"
       "  created   {}\n"
       "  modified  {}\n",
       object.name.empty() ? "(no name)" : printable(object.name), text_of(object.id),
-      report.size(object.size), object.chunks, object.segments, object.segments == 1 ? "" : "s",
-      local_time(object.created_ns), local_time(object.modified_ns));
+      report.size(object.size), where_of(object), local_time(object.created_ns),
+      local_time(object.modified_ns));
 }
 
 store::Result<void> print_segments(const store::Store& store, store::ObjectId object,
@@ -79,6 +86,10 @@ store::Result<void> print_segments(const store::Store& store, store::ObjectId ob
   print("    {:>12}  {:>10}  {:>12}  {:>6}  {}\n", "OFFSET", "SIZE", "CHUNK", "CHUNKS",
         "TRANSACTION");
   return each_segment(store, object, [&](const store::SegmentInfo& segment) {
+    if (segment.count == 0) {
+      print("    {:>12}  {:>10}  {:>12}\n", 0, report.size(segment.size), "in the index");
+      return;
+    }
     print("    {:>12}  {:>10}  {:>12}  {:>6}  {}.{}{}\n", segment.offset, report.size(segment.size),
           segment.chunk, segment.count, segment.birth.txn >> 40,
           segment.birth.txn & ((uint64_t{1} << 40) - 1), segment.shared ? "  shared" : "");

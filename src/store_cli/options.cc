@@ -43,7 +43,8 @@ namespace {
 [[nodiscard]] Result<store::DirectoryOptions, std::string> options_of(const StoreChoice& choice,
                                                                       size_t folders, Need need) {
   store::DirectoryOptions options;
-  options.store.read_only = need == Need::kRead;
+  options.store.read_only = only_reads(need);
+  options.store.on_demand = need == Need::kRead;
   if (!(choice.wait_seconds >= 0)) {
     return fail(fmt::format("--wait: invalid time {}", choice.wait_seconds));
   }
@@ -142,7 +143,7 @@ struct Found {
   // What is changing is looked at again at once, but not for ever: some folders of a store may be
   // another's.
   constexpr int kLooks = 5;
-  const bool reads = need == Need::kRead;
+  const bool reads = only_reads(need);
   std::vector<store::WriterGate> gates(reads ? 0 : folders.size());
   for (int looks = 0;; ++looks) {
     const bool writer_waits = reads && std::ranges::any_of(folders, store::WriterGate::held);
@@ -239,7 +240,7 @@ std::optional<OpenedStore> open_store(const StoreChoice& choice, Need need, Repo
                             sentence_of(damage)));
   }
   OpenedStore result{std::move(*found.directory), found.created, std::move(found.report)};
-  if (need != Need::kRead && !result.created) {
+  if (!only_reads(need) && !result.created) {
     const auto removed = remove_drafts(result.directory.store());
     if (!removed) {
       report.error(removed.error());

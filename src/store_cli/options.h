@@ -41,10 +41,15 @@ void no_store_given(Report& report);
 [[nodiscard]] bool check_choice(const StoreChoice& choice, Report& report);
 
 enum class Need : uint8_t {
-  kRead,
+  kRead,     // objects one by one: costs the same however many there are
+  kReadAll,  // what needs all of them: space, and which chunks are shared
   kWrite,
   kCreate,  // to write; made if the folders are missing or empty
 };
+
+[[nodiscard]] constexpr bool only_reads(Need need) {
+  return need == Need::kRead || need == Need::kReadAll;
+}
 
 struct OpenedStore {
   store::DirectoryStore directory;

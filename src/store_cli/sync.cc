@@ -63,7 +63,11 @@ struct Plan {
 class Comparison {
  public:
   Comparison(const store::Store& store, const Tree& tree, const std::string& prefix, Report& report)
-      : store_(store), tree_(tree), prefix_(prefix), bar_(report.shows_progress(), "compare", 0) {}
+      : store_(store),
+        tree_(tree),
+        prefix_(prefix),
+        report_(report),
+        bar_(report.shows_progress(), "compare", 0) {}
 
   // As far as no signal came.
   [[nodiscard]] Plan run(bool remove) {
@@ -81,10 +85,14 @@ class Comparison {
       }
     }
     if (!remove) return plan;
-    each_object(store_, prefix_, [&](const store::ObjectInfo& object) {
+    const auto listed = each_object(store_, prefix_, [&](const store::ObjectInfo& object) {
       if (!object.name.empty() && !names.contains(object.name)) plan.remove.push_back(object.name);
       return true;
     });
+    if (!listed) {
+      report_.error(listed.error(), prefix_);
+      plan.remove.clear();
+    }
     return plan;
   }
 
@@ -105,6 +113,7 @@ class Comparison {
   const store::Store& store_;
   const Tree& tree_;
   const std::string& prefix_;
+  Report& report_;
   ProgressBar bar_;
   uint64_t compared_ = 0;
 };

@@ -50,7 +50,7 @@ struct Sum {
   void add(const store::ObjectInfo& object) {
     ++objects;
     size += object.size;
-    stored += object.chunks * store::kDataBytes;
+    stored += object.chunks * store::kDataBytes + object.content;
   }
 };
 
@@ -67,14 +67,16 @@ int du(const UsageOptions& options) {
   if (!opened) return report.finish();
   std::map<std::string, Sum> parts;
   Sum all;
-  each_object(opened->directory.store(), options.prefix, [&](const store::ObjectInfo& object) {
+  const auto add = [&](const store::ObjectInfo& object) {
     const size_t slash = object.name.find('/', options.prefix.size());
     const std::string part =
         slash == std::string::npos ? object.name : object.name.substr(0, slash + 1);
     parts[part].add(object);
     all.add(object);
     return interrupted() == 0;
-  });
+  };
+  const auto listed = each_object(opened->directory.store(), options.prefix, add);
+  if (!listed) report.error(listed.error(), options.prefix);
   if (const int signal = interrupted(); signal != 0) report.interrupted(signal, "interrupted");
   auto list = ordered_json::array();
   if (!report.json() && !report.speech().quiet) {
@@ -113,7 +115,7 @@ int du(const UsageOptions& options) {
 int df(const UsageOptions& options) {
   catch_interrupts();
   Report report("df", options.speech);
-  auto opened = open_store(options.store, Need::kRead, report);
+  auto opened = open_store(options.store, Need::kReadAll, report);
   if (!opened) return report.finish();
   const std::vector<std::string> folders = folders_of(options.store);
   const store::SpaceInfo space = opened->directory.store().space();

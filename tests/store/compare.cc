@@ -65,17 +65,18 @@ std::string compare_listing(const Store& store, const Model& model, RandomSource
   size_t seen = 0;
   for (;;) {
     const size_t limit = 1 + random.below(expected.size() + 2);
-    const std::vector<ObjectInfo> page = store.list(after, limit);
+    const std::vector<ObjectInfo> page = *store.list(after, limit);
     for (const ObjectInfo& info : page) {
       if (seen == expected.size() || info.id != expected[seen]) {
         return "listing has object " + text(info.id) + " at place " + std::to_string(seen);
       }
       const ModelObject& object = *model.find(info.id);
       if (info.name != object.name) return "object " + text(info.id) + " is named " + info.name;
-      if (info.size != object.size || info.chunks != object.cells.size()) {
+      const uint64_t chunks = object.in_chunks ? object.cells.size() : 0;
+      if (info.size != object.size || info.chunks != chunks) {
         return "object " + text(info.id) + " has " + std::to_string(info.size) + " bytes in " +
                std::to_string(info.chunks) + " chunks, not " + std::to_string(object.size) +
-               " in " + std::to_string(object.cells.size());
+               " in " + std::to_string(chunks);
       }
       if (!info.name.empty()) {
         const auto found = store.find(info.name);

@@ -79,6 +79,7 @@ Refusal Model::replace(ObjectId id, ObjectId by) {
   if (found == objects_.end() || other == objects_.end()) return Code::kNotFound;
   found->second.size = other->second.size;
   found->second.cells = std::move(other->second.cells);
+  found->second.in_chunks = other->second.in_chunks;
   objects_.erase(other);
   return {};
 }
@@ -94,10 +95,11 @@ Refusal Model::truncate(ObjectId id, uint64_t size) {
     cut_last_cell(object, size);
   }
   object.size = size;
+  object.in_chunks = !object.cells.empty() && (object.in_chunks || size > kMaxContentBytes);
   return {};
 }
 
-Refusal Model::write(ObjectId id, uint64_t offset, std::span<const uint8_t> bytes) {
+Refusal Model::write(ObjectId id, uint64_t offset, std::span<const uint8_t> bytes, bool device) {
   const auto found = objects_.find(id);
   if (offset > kLargest || bytes.size() > kLargest - offset) return Code::kInvalid;
   if (found == objects_.end()) return Code::kNotFound;
@@ -111,7 +113,9 @@ Refusal Model::write(ObjectId id, uint64_t offset, std::span<const uint8_t> byte
     object.cells[at / kDataBytes] = std::move(cell);
     done += count;
   }
-  if (!bytes.empty()) object.size = std::max(object.size, offset + bytes.size());
+  if (bytes.empty()) return {};
+  object.size = std::max(object.size, offset + bytes.size());
+  if (device || always_chunks_ || object.size > kMaxContentBytes) object.in_chunks = true;
   return {};
 }
 
@@ -158,6 +162,10 @@ Refusal Model::clone(const CloneRequest& request) {
     at = end;
   }
   to.size = new_size;
+  if (length == 0) return {};
+  if (!to.cells.empty()) to.in_chunks = true;
+  ModelObject& origin = objects_.at(request.from);
+  if (!origin.cells.empty()) origin.in_chunks = true;
   return {};
 }
 
@@ -201,7 +209,7 @@ std::vector<uint8_t> Model::read(ObjectId id, uint64_t offset, uint64_t length) 
 std::vector<CellRef> Model::cells(ObjectId id, uint64_t offset, uint64_t length) const {
   std::vector<CellRef> held;
   const ModelObject& object = objects_.at(id);
-  if (length == 0 || offset >= object.size) return held;
+  if (length == 0 || offset >= object.size || !object.in_chunks) return held;
   const uint64_t last = (std::min(offset + length, object.size) - 1) / kDataBytes;
   for (auto at = object.cells.lower_bound(offset / kDataBytes);
        at != object.cells.end() && at->first <= last; ++at) {
@@ -213,6 +221,7 @@ std::vector<CellRef> Model::cells(ObjectId id, uint64_t offset, uint64_t length)
 uint64_t Model::used(std::span<const CellRef> pinned) const {
   std::unordered_set<const Cell*> seen;
   for (const auto& [id, object] : objects_) {
+    if (!object.in_chunks) continue;
     for (const auto& [index, cell] : object.cells) seen.insert(cell.get());
   }
   for (const CellRef& cell : pinned) seen.insert(cell.get());

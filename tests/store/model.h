@@ -29,6 +29,7 @@ struct ModelObject {
   std::string name;
   uint64_t size = 0;
   std::map<uint64_t, CellRef> cells;  // by index; none: a hole
+  bool in_chunks = false;  // otherwise its bytes are few, and the store has no chunk for them
 };
 
 // Why an operation is refused; nothing: it is done.
@@ -36,12 +37,16 @@ using Refusal = std::optional<Code>;
 
 class Model {
  public:
+  // Of a store that has chunks for all bytes.
+  void always_chunks() { always_chunks_ = true; }
   [[nodiscard]] Refusal create(ObjectId id, const std::string& name);
   [[nodiscard]] Refusal remove(ObjectId id);
   [[nodiscard]] Refusal rename(ObjectId id, const std::string& name);
   [[nodiscard]] Refusal replace(ObjectId id, ObjectId by);
   [[nodiscard]] Refusal truncate(ObjectId id, uint64_t size);
-  [[nodiscard]] Refusal write(ObjectId id, uint64_t offset, std::span<const uint8_t> bytes);
+  // `device`: what comes from one goes into chunks.
+  [[nodiscard]] Refusal write(ObjectId id, uint64_t offset, std::span<const uint8_t> bytes,
+                              bool device = false);
   [[nodiscard]] Refusal clone(const CloneRequest& request);
 
   [[nodiscard]] const std::map<ObjectId, ModelObject>& objects() const { return objects_; }
@@ -63,6 +68,7 @@ class Model {
  private:
   [[nodiscard]] bool name_is_free(const std::string& name) const;
   std::map<ObjectId, ModelObject> objects_;
+  bool always_chunks_ = false;
 };
 
 [[nodiscard]] std::string text(ObjectId id);

@@ -180,7 +180,7 @@ Refusal apply(Model& model, const Operation& operation) {
         if (model.find(operation.id) == nullptr) return Code::kNotFound;
         return Code::kDamaged;
       }
-      [[fallthrough]];
+      return model.write(operation.id, operation.offset, bytes_of(operation), true);
     case Kind::kWrite:      return model.write(operation.id, operation.offset, bytes_of(operation));
     case Kind::kClone:      return model.clone(request_of(operation));
     case Kind::kFlush:

@@ -12,7 +12,8 @@ namespace verbena::store::trial {
 std::expected<Picture, std::string> picture_of(const Store& store) {
   Picture picture;
   std::vector<uint8_t> bytes;
-  for (const ObjectInfo& info : store.list({}, SIZE_MAX)) {
+  const auto listed = store.list({}, SIZE_MAX);
+  for (const ObjectInfo& info : *listed) {
     bytes.resize(info.size);
     const auto got = store.read(info.id, 0, bytes);
     if (!got.has_value()) {

@@ -54,6 +54,7 @@ class Run {
     if (!created.has_value()) return "creating: " + created.error().what;
     store_ = std::move(*created);
     persistent_ = store_->medium_properties().persistent;
+    if (!persistent_) model_.always_chunks();
     for (; result_.steps < options_.steps; ++result_.steps) {
       std::string violation = step();
       if (!violation.empty()) return violation;
@@ -191,6 +192,21 @@ class Run {
     return compare_space(*store_, model_, pins());
   }
 
+  // As a command does that reads one object, or some.
+  std::string read_on_demand() {
+    auto backend = place_.backend();
+    if (!backend.has_value()) return "no medium any more: " + backend.error().what;
+    Options options = store_options_;
+    options.read_only = options.on_demand = true;
+    const auto opened = Store::open(std::move(*backend), options);
+    if (!opened.has_value()) return "opening on demand: " + opened.error().what;
+    std::string what = compare_listing(**opened, model_, random_);
+    for (auto at = model_.objects().begin(); what.empty() && at != model_.objects().end(); ++at) {
+      what = compare_object(**opened, model_, at->first);
+    }
+    return what.empty() ? what : "on demand, " + what;
+  }
+
   std::string reopen() {
     tell("close and open");
     ++result_.reopened;
@@ -205,6 +221,7 @@ class Run {
       if (!closed.has_value()) return "closing: " + closed.error().what;
     }
     store_.reset();
+    if (std::string violation = read_on_demand(); !violation.empty()) return violation;
     auto backend = place_.backend();
     if (!backend.has_value()) return "no medium any more: " + backend.error().what;
     OpenReport report;

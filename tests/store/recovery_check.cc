@@ -76,6 +76,7 @@ std::string RecoveryCheck::look(const Image& image, Allowed allowed, const Depth
   const auto chosen = [this](uint32_t one_in) { return one_in != 0 && random_.below(one_in) == 0; };
   if (*moment != 0 && (allowed.closed || chosen(depth.scrub_one_in))) {
     violation = scrub(image, allowed);
+    if (violation.empty()) violation = read_on_demand(image, *moment);
     if (!violation.empty()) return violation;
   }
   if (chosen(depth.destroy_one_in)) {
@@ -102,6 +103,19 @@ std::string RecoveryCheck::scrub(const Image& image, Allowed allowed) {
   medium_.restore(image, false);
   std::string violation = scrub_opened(true, allowed);
   return violation.empty() ? scrub_opened(false, allowed) : violation;
+}
+
+// Whoever reads objects one by one finds what recovery does.
+std::string RecoveryCheck::read_on_demand(const Image& image, size_t moment) {
+  medium_.restore(image, false);
+  Options options = options_;
+  options.read_only = options.on_demand = true;
+  const auto store = Store::open(medium_.open_backend(), options);
+  if (!store.has_value()) return "on demand, it is not opened: " + store.error().what;
+  const auto picture = picture_of(**store);
+  if (!picture.has_value()) return "on demand, " + picture.error();
+  if (*picture == moments_[moment].picture) return {};
+  return "on demand, " + difference(moments_[moment].picture, *picture);
 }
 
 std::string RecoveryCheck::scrub_opened(bool read_only, Allowed allowed) {

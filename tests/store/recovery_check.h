@@ -82,6 +82,7 @@ class RecoveryCheck {
   [[nodiscard]] std::string resume(const Image& image, size_t moment);
   [[nodiscard]] std::string nest(const Image& image, Allowed allowed);
   [[nodiscard]] std::string scrub(const Image& image, Allowed allowed);
+  [[nodiscard]] std::string read_on_demand(const Image& image, size_t moment);
   [[nodiscard]] std::string scrub_opened(bool read_only, Allowed allowed);
   [[nodiscard]] Result<std::unique_ptr<Store>> open(RecordingMedium& medium);
 

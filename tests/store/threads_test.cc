@@ -253,7 +253,7 @@ TEST_P(StoreThreadsTest, EverythingAtOnce) {
   }
   ASSERT_TRUE(store_->flush().has_value());
   ASSERT_TRUE(store_->flush().has_value());
-  EXPECT_TRUE(store_->list({}, 10).empty());
+  EXPECT_TRUE(store_->list({}, 10)->empty());
   const SpaceInfo space = store_->space();
   EXPECT_EQ(space.used, 0u);
   EXPECT_EQ(space.pending, 0u);

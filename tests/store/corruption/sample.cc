@@ -121,7 +121,8 @@ class Life {
 };
 
 void note_data(const Store& store, Sample& sample) {
-  for (const ObjectInfo& object : store.list(std::nullopt, 1000)) {
+  const auto listed = store.list(std::nullopt, 1000);
+  for (const ObjectInfo& object : *listed) {
     const auto segments = store.segments(object.id, 0, 100'000);
     VERBENA_CHECK(segments.has_value());
     for (const SegmentInfo& segment : *segments) {

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+// A store that is only read, and of whose index only what is asked for: opening it costs the log,
+// and an object what that object costs.
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "store/log_reader.h"
+#include "store/store_impl.h"
+
+namespace verbena::store {
+namespace {
+
+Error bad_runs(const ObjectRecord& record) {
+  return damaged_log(
+      fmt::format("the segments of object {}:{} make no sense", record.id.high, record.id.low),
+      {record.id, 0, 0, "record", "segments in order, within the object", "others"});
+}
+
+}  // namespace
+
+Result<ObjectRef> StoreImpl::load(const Tables::Found& found) const {
+  const ObjectRecord& record = found.object;
+  ObjectRef object(new Object(record.number, record.id, record.created_ns));
+  object->name = record.name;
+  object->size = record.size;
+  object->modified_ns = record.modified_ns;
+  object->stored = true;
+  object->content = record.content;
+  object->content_crc = record.crc;
+  if (const auto sound = check_content(*object); !sound) return fail(sound.error());
+  std::vector<Run> runs;
+  bool good = true;
+  uint64_t chunks = 0;
+  uint64_t end = 0;
+  const uint32_t per_block = space_.chunks_per_block();
+  const auto done = tables_.all()[found.source].runs(record.number, [&](const MapRecord& map) {
+    for (const Run& run : map.runs) {
+      good = good && run.index >= end && run.chunk % per_block + run.count <= per_block &&
+             run.chunk / per_block < Space::kMaxBlocks && runs.size() < record.runs;
+      if (!good) return;
+      end = run.index + run.count;
+      chunks += run.count;
+      runs.push_back(run);
+    }
+  });
+  if (!done) return fail(done.error());
+  if (!good || runs.size() != record.runs || chunks != record.chunks ||
+      end > (record.size + kDataBytes - 1) / kDataBytes) {
+    return fail(bad_runs(record));
+  }
+  if (!runs.empty()) {
+    SegmentTable::Change change;
+    object->table.prepare(0, kMaxIndex, runs, change);
+    object->table.apply(change, [](const Run&) {});
+  }
+  return object;
+}
+
+Result<void> StoreImpl::hold_chunks(const Object& object) const {
+  Result<void> held;
+  object.table.for_each(0, kMaxIndex, [&](const Run& run) {
+    const auto position = static_cast<uint32_t>(run.chunk / space_.chunks_per_block());
+    if (!backend_->has(position)) space_.lack();
+    held = space_.claim_data(position);
+    if (held && !space_.holds(run.chunk, run.count)) {
+      held =
+          fail(damaged_log(fmt::format("object {}:{} refers to chunks that belong to the log",
+                                       object.id.high, object.id.low),
+                           {object.id, run.index * kDataBytes, run.chunk, "chunk", "data", "log"}));
+    }
+    if (held && !space_.lacks(run.chunk)) space_.count(run.chunk, run.count);
+    return held.has_value();
+  });
+  return held;
+}
+
+Result<ObjectRef> StoreImpl::fetch(ObjectId id) const {
+  const auto found = tables_.find_by(id);
+  if (!found) return fail(found.error());
+  if (!*found || hidden_.contains((*found)->object.number)) return fail(no_such(id));
+  auto object = load(**found);
+  if (!object) return object;
+  const auto lock = catalog_.lock();
+  // Another thread may have been quicker.
+  if (Object* const there = catalog_.by_id(id)) return ObjectRef(there);
+  if (const auto done = hold_chunks(**object); !done) return fail(done.error());
+  catalog_.insert(*object);
+  return object;
+}
+
+Result<ObjectId> StoreImpl::find(std::string_view name) const {
+  if (const auto id = catalog_.named(name)) return *id;
+  const Error none{Code::kNotFound, fmt::format("no object named '{}'", name), {}};
+  if (!on_demand() || name.empty()) return fail(none);
+  const auto found = tables_.find_by(name);
+  if (!found) return fail(found.error());
+  if (!*found || hidden_.contains((*found)->object.number)) return fail(none);
+  return (*found)->object.id;
+}
+
+namespace {
+
+// In the order of lists: by name, those without one by id.
+std::pair<std::string_view, ObjectId> order_of(std::string_view name, ObjectId id) {
+  return {name, name.empty() ? id : ObjectId{}};
+}
+
+ObjectInfo info_of(const ObjectRecord& record) {
+  return {.id = record.id,
+          .name = std::string(record.name),
+          .number = record.number,
+          .size = record.size,
+          .chunks = record.chunks,
+          .segments = record.runs,
+          .content = record.content.size(),
+          .created_ns = record.created_ns,
+          .modified_ns = record.modified_ns};
+}
+
+}  // namespace
+
+Result<std::vector<ObjectInfo>> StoreImpl::list_on_demand(const std::optional<Cursor>& after,
+                                                          size_t limit) const {
+  std::vector<ObjectInfo> infos;
+  // Those that the log changed; others of the catalog are in tables.
+  std::optional<Cursor> last = after;
+  while (infos.size() < limit) {
+    const auto page = catalog_.page(last, 256, &last);
+    for (const ObjectRef& object : page) {
+      if (infos.size() == limit || !hidden_.contains(object->number)) continue;
+      if (auto info = info_of(*object)) infos.push_back(std::move(*info));
+    }
+    if (page.size() < 256) break;
+  }
+  const auto from =
+      after ? order_of(after->name, after->id) : std::pair<std::string_view, ObjectId>();
+  for (size_t i = 0; i < tables_.all().size(); ++i) {
+    TableCursor cursor(tables_.all()[i], Section::kNames);
+    if (const auto done = cursor.seek({.name = from.first, .id = from.second}); !done) {
+      return fail(done.error());
+    }
+    for (size_t taken = 0; !cursor.done() && taken < limit;) {
+      const TableKey key = cursor.key();
+      if (!hidden_.contains(key.number)) {
+        const auto found = tables_.find(key.number);
+        if (!found) return fail(found.error());
+        const bool behind =
+            !after || key.name != after->name || (*found && after->id < (*found)->object.id);
+        if (behind && *found && (*found)->source == i) {
+          infos.push_back(store::info_of((*found)->object));
+          ++taken;
+        }
+      }
+      if (const auto done = cursor.next(); !done) return fail(done.error());
+    }
+  }
+  const auto in_order = [](const ObjectInfo& info) { return order_of(info.name, info.id); };
+  std::ranges::sort(infos, {}, in_order);
+  if (infos.size() > limit) infos.resize(limit);
+  return infos;
+}
+
+}  // namespace verbena::store
