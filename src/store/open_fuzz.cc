@@ -77,11 +77,15 @@ class Base {
     clone.from = {0, 1};
     clone.to = {0, 3};
     clone.to_name = "clone";
+    VERBENA_CHECK(store.create_object({0, 5}, "few in a table"));
+    write({0, 5}, 0, 7, 200);
     VERBENA_CHECK(store.clone(clone) && store.checkpoint());
     write({0, 1}, 4000, 3, 5000);
     write({0, 3}, 9 * kDataBytes, 4, 100);
     VERBENA_CHECK(store.truncate({0, 2}, 3 * kDataBytes) && store.rename({0, 2}, "two"));
     write({0, 2}, kDataBytes, 5, kDataBytes);
+    VERBENA_CHECK(store.create_object({0, 4}, "few"));
+    write({0, 4}, 0, 6, 300);
     note_places(store);
     const auto listed = store.list(std::nullopt, 10);
     for (const ObjectInfo& object : *listed) {
@@ -209,6 +213,7 @@ class Trial {
   static void read_all(const Store& store) {
     std::vector<uint8_t> bytes(kDataBytes + 100);
     const auto listed = store.list(std::nullopt, 50);
+    VERBENA_CHECK(listed);
     for (const ObjectInfo& object : *listed) {
       uint32_t crc = 0;
       for (const uint64_t offset : {uint64_t{0}, object.size / 2, object.size - 1}) {
@@ -225,7 +230,25 @@ class Trial {
     }
   }
 
+  // Without its index: what is read is right, or an error.
+  void look_on_demand() {
+    Options options = options_for(true);
+    options.on_demand = true;
+    const auto store = Store::open(medium_.open(), options);
+    if (!store) return;
+    static_cast<void>((*store)->list(std::nullopt, 50));
+    static_cast<void>((*store)->find("one"));
+    for (const auto& [id, expected] : base_.contents) {
+      std::vector<uint8_t> bytes(expected.size() + 1);
+      const auto got = (*store)->read(id, 0, bytes);
+      if (!got || mended_ || (what_ & kNotClosed) != 0) continue;
+      bytes.resize(*got);
+      VERBENA_CHECK(bytes == expected);
+    }
+  }
+
   void look() {
+    look_on_demand();
     OpenReport report;
     const auto store = open(true, &report);
     if (!store) return;
