@@ -123,6 +123,7 @@ Result<RawFindings> RawChunks::scan(const Progress& progress) {
     findings = std::move(most->second.findings);
     auto outcome = most->second.history.objects();
     findings.objects = std::move(outcome.objects);
+    findings.contents = std::move(outcome.contents);
     findings.all_shared = outcome.all;
     std::erase_if(findings.objects, [](const auto& object) { return object.second.empty(); });
   }

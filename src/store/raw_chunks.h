@@ -28,6 +28,7 @@ struct RawFindings {
     uint64_t table = 0;     // txn of the table that does
   };
   std::map<uint64_t, RawHistory::Object> objects;  // by number
+  std::map<uint64_t, std::string> contents;        // of those without chunks
   std::unordered_map<uint64_t, Name> names;
   std::set<uint64_t> deleted;
   bool all_shared = true;  // false: clones lack chunks, because there were too many shared ones

@@ -8,6 +8,7 @@
 #include <map>
 #include <optional>
 #include <span>
+#include <string>
 #include <unordered_map>
 #include <utility>
 #include <variant>
@@ -33,12 +34,19 @@ class RawHistory {
   // Objects by number as all of it leaves them, those that were deleted, too.
   struct Outcome {
     std::map<uint64_t, Object> objects;
+    std::map<uint64_t, std::string> contents;  // of those whose bytes are in records
     bool all = true;  // otherwise objects share so much that some of it was left out
   };
   [[nodiscard]] Outcome objects() const;
 
  private:
-  using Change = std::variant<TruncateRecord, CloneRecord>;
+  // An object's few bytes, as a record has them.
+  struct Content {
+    uint64_t number = 0;
+    uint64_t time_ns = 0;  // 0: not known
+    std::string bytes;
+  };
+  using Change = std::variant<TruncateRecord, CloneRecord, Content>;
   // A checkpoint's: chunks that an object has of another.
   struct Shared {
     uint64_t txn = 0;
@@ -55,6 +63,7 @@ class RawHistory {
     std::optional<uint64_t> first_commit;
     std::vector<Change> open;  // of a transaction that ends in a later chunk
   };
+  void table_said(const ChunkHead& head, std::span<const Record> records);
   template <typename Found>
   void for_each_end(const Found& found) const;
 

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "store/crc_parts.h"
 #include "store/superblock.h"
 
 namespace verbena::store {
@@ -38,6 +39,45 @@ TEST(RawHistory, AClonePutInPlaceAgainAndAgainIsOne) {
   const auto found = history.objects();
   EXPECT_TRUE(found.all);
   EXPECT_EQ(found.objects.at(2).size(), 10'000u);
+}
+
+// "few bytes", and their CRC.
+constexpr uint32_t kCrcOfFew = 0xd99c448a;
+
+TEST(RawHistory, FewBytesAreInRecords) {
+  RawHistory history;
+  write(history, 1);  // object 1 had a chunk before
+  say(history, 1, kFlagLog,
+      {ContentRecord{1, kCrcOfFew, "few bytes"}, CommitRecord{kEpoch + 2, 0, 10}});
+  say(history, 2, kFlagLog, {ContentRecord{2, kCrcOfFew, "few bytes"}});
+  say(history, 3, kFlagLog, {CommitRecord{kEpoch + 3, 0, 11}});
+  say(history, 4, kFlagLog,
+      {ContentRecord{3, kCrcOfFew, "few bytes"}, ContentRecord{4, 1, "few bytes"},
+       CommitRecord{kEpoch + 4, 0, 12}});
+  say(history, 5, kFlagLog, {TruncateRecord{3, 0}, CommitRecord{kEpoch + 5, 0, 13}});
+  const auto found = history.objects();
+  EXPECT_TRUE(found.objects.at(1).empty());
+  EXPECT_EQ(found.contents, (std::map<uint64_t, std::string>{{1, "few bytes"}, {2, "few bytes"}}));
+}
+
+TEST(RawHistory, FewBytesOfATable) {
+  RawHistory history;
+  ObjectRecord object{};
+  object.number = 7;
+  object.modified_ns = 5;
+  object.size = 9;
+  object.crc = kCrcOfFew;
+  object.content = "few bytes";
+  say(history, 1, kFlagLog,
+      {ContentRecord{7, crc_of_zeros(1), std::string_view("\0", 1)},
+       CommitRecord{kEpoch + 2, 0, 4}});
+  say(history, 0, kFlagCheckpoint, {object});
+  EXPECT_EQ(history.objects().contents.at(7), "few bytes");
+  object.modified_ns = 3;
+  object.content = "older one";
+  object.crc = crc_of({reinterpret_cast<const uint8_t*>("older one"), 9});
+  say(history, 0, kFlagCheckpoint, {object});
+  EXPECT_EQ(history.objects().contents.at(7), "few bytes");
 }
 
 TEST(RawHistory, SaysWhatItCannotFollow) {

@@ -71,8 +71,19 @@ class Salvage {
       if (found->deleted.contains(number)) continue;  // what others have of it is theirs
       if (const auto done = rebuild(raw, *found, number, object); !done) return done;
     }
+    for (const auto& [number, content] : found->contents) {
+      if (found->deleted.contains(number)) continue;
+      const auto id = make(*found, number);
+      if (!id) return fail(id.error());
+      const auto* const bytes = reinterpret_cast<const uint8_t*>(content.data());
+      if (const auto done = to_.write(*id, 0, {bytes, content.size()}); !done) return done;
+      ++report.objects;
+    }
     for (const auto& [number, known] : found->names) {
-      if (found->objects.contains(number) || found->deleted.contains(number) || !known.id) continue;
+      if (found->objects.contains(number) || found->contents.contains(number) ||
+          found->deleted.contains(number) || !known.id) {
+        continue;
+      }
       guess(fmt::format(
           "object {}{}{}{} is not in the new store: it was empty, or all its data is lost",
           text_of(*known.id), known.name.empty() ? "" : " '", known.name,
@@ -163,8 +174,8 @@ class Salvage {
     return {};
   }
 
-  Result<void> rebuild(RawChunks& raw, const RawFindings& found, uint64_t number,
-                       const RawHistory::Object& object) {
+  // A new object for one that was found, under its id and name if nobody has them.
+  Result<ObjectId> make(const RawFindings& found, uint64_t number) {
     ObjectId id{0, number};
     std::string name;
     const auto known = found.names.find(number);
@@ -187,7 +198,15 @@ class Salvage {
                         name));
       name.clear();
     }
-    if (const auto made = to_.create_object(id, name); !made) return made;
+    if (const auto made = to_.create_object(id, name); !made) return fail(made.error());
+    return id;
+  }
+
+  Result<void> rebuild(RawChunks& raw, const RawFindings& found, uint64_t number,
+                       const RawHistory::Object& object) {
+    const auto made = make(found, number);
+    if (!made) return fail(made.error());
+    const ObjectId id = *made;
     const uint64_t before_end = object.rbegin()->first + 1;
     if (before_end > object.size()) {
       guess(fmt::format(
