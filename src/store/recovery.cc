@@ -273,9 +273,18 @@ class StoreImpl::Recovery {
     if (!runs) return runs;
     // Names and ids have no more to say; but a store is not written to with damage in it unseen.
     for (const Section section : {Section::kNames, Section::kIds}) {
-      const auto done =
-          outcome(merge.others(section, [](const Record&, size_t) -> Result<void> { return {}; }));
-      if (!done) return done;
+      uint64_t count = 0;
+      const auto check = [&](const Record& record, size_t) -> Result<void> {
+        ++count;
+        const auto* const name = std::get_if<NameRecord>(&record);
+        const auto same =
+            name != nullptr ? replay_.check(*name) : replay_.check(std::get<IdRecord>(record));
+        return same ? Result<void>{} : fail(refused("the index", 0, 0, same.error()));
+      };
+      if (const auto done = outcome(merge.others(section, check)); !done) return done;
+      if (count != replay_.objects().size()) {
+        return fail(refused("the index", 0, 0, "an object has no NAME or no ID record"));
+      }
     }
     replay_.number_from(tables.next_number());
     return {};

@@ -77,6 +77,23 @@ Replay::Outcome Replay::add(const MapRecord& record) {
   return done;
 }
 
+Replay::Outcome Replay::check(const NameRecord& record) const {
+  const auto found = objects_.find(record.number);
+  if (found != objects_.end() && found->second->name == record.name &&
+      (!record.name.empty() || found->second->id == record.id)) {
+    return {};
+  }
+  return fail(fmt::format("NAME record '{}' for object number {}, which has another", record.name,
+                          record.number));
+}
+
+Replay::Outcome Replay::check(const IdRecord& record) const {
+  const auto found = objects_.find(record.number);
+  if (found != objects_.end() && found->second->id == record.id) return {};
+  return fail(fmt::format("ID record {}:{} for object number {}, which has another", record.id.high,
+                          record.id.low, record.number));
+}
+
 void Replay::touched_at(uint64_t time_ns) {
   for (const uint64_t number : touched_) {
     const auto found = objects_.find(number);

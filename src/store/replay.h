@@ -30,6 +30,9 @@ class Replay {
   // An object as a table has it, and then its MAPs.
   [[nodiscard]] verbena::Result<void, std::string> add(const ObjectRecord& record);
   [[nodiscard]] verbena::Result<void, std::string> add(const MapRecord& record);
+  // And that its names and ids are those of the objects; all of them, if so many were added.
+  [[nodiscard]] verbena::Result<void, std::string> check(const NameRecord& record) const;
+  [[nodiscard]] verbena::Result<void, std::string> check(const IdRecord& record) const;
   void number_from(uint64_t next) { next_number_ = std::max(next_number_, next); }
 
   // How to get objects that were not added; none: there are no others.

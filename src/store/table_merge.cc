@@ -2,6 +2,7 @@
 #include "store/table_merge.h"
 
 #include <algorithm>
+#include <optional>
 
 namespace verbena::store {
 namespace {
@@ -66,10 +67,16 @@ Result<void> TableMerge::objects(const Each& each) {
 Result<void> TableMerge::others(Section section, const Each& each) const {
   auto cursors = begin(section);
   if (!cursors) return fail(cursors.error());
+  std::optional<Record> last;
   while (TableCursor* const least = smallest(section, *cursors)) {
     const auto source = static_cast<size_t>(least - cursors->data());
     if (!is_stale(least->key().number, source)) {
-      if (const auto done = each(least->record(), source); !done) return done;
+      // Two objects of the same name, in two tables.
+      if (last && compare(section, *key_of(section, *last), least->key()) >= 0) {
+        return fail(tables_[source].chunks().disorder(tables_[source].shape().first(section)));
+      }
+      last = least->record();
+      if (const auto done = each(*last, source); !done) return done;
     }
     if (const auto done = least->next(); !done) return done;
   }
