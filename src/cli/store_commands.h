@@ -13,7 +13,7 @@ struct StoreCommand {
   std::string_view summary;
 };
 
-inline constexpr std::array<StoreCommand, 15> kStoreCommands{{
+inline constexpr std::array<StoreCommand, 16> kStoreCommands{{
     {"put", "Stores a file, or the data from a pipe, as an object."},
     {"get", "Writes an object, or a part of it, to a file or a pipe."},
     {"ls", "Lists objects, sorted by name."},
@@ -28,6 +28,7 @@ inline constexpr std::array<StoreCommand, 15> kStoreCommands{{
     {"verify", "Verifies the data of single objects."},
     {"inspect", "Shows a summary of a store: objects, space, log, and damage found on open."},
     {"scrub", "Verifies everything that a store holds."},
+    {"compact", "Gives space that objects no longer use back to the file system."},
     {"salvage", "Builds a new store from a damaged one."},
 }};
 

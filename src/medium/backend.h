@@ -80,6 +80,15 @@ class Backend {
   [[nodiscard]] virtual Result<Block> claim(uint32_t position) = 0;
   // Nobody looks at it any more.
   virtual void release(Block block) = 0;
+  // Gives memory or files behind the last block that somebody holds back to the system, as far as
+  // it can; how many blocks the medium has less. Nothing that is durable may refer to them.
+  [[nodiscard]] virtual Result<uint32_t> trim() { return 0; }
+  // Below which position all must lie for trim() to leave as little as can be, and `blocks` at
+  // least.
+  [[nodiscard]] virtual uint32_t trimmed(uint32_t blocks) const {
+    static_cast<void>(blocks);
+    return existing();
+  }
 
   // Makes memory of a claimed block show what the medium holds. For loaded_on_demand backends, and
   // before the first write there as well as before the first look: loading goes by larger pieces

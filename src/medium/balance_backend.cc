@@ -94,6 +94,25 @@ class BalanceBackend final : public Backend {
     media_[block.position % media]->release({block.position / media, block.memory});
   }
 
+  [[nodiscard]] Result<uint32_t> trim() override {
+    uint32_t sum = 0;
+    for (const auto& medium : media_) {
+      const Result<uint32_t> less = medium->trim();
+      if (!less) return less;
+      sum += *less;
+    }
+    return sum;
+  }
+  // Each gets its share of them.
+  [[nodiscard]] uint32_t trimmed(uint32_t blocks) const override {
+    const auto media = static_cast<uint32_t>(media_.size());
+    uint32_t most = 0;
+    for (const auto& medium : media_) {
+      most = std::max(most, medium->trimmed(blocks / media + (blocks % media != 0 ? 1 : 0)));
+    }
+    return std::min(existing(), most * media);
+  }
+
   [[nodiscard]] Result<void> load(const uint8_t* memory, size_t bytes) override {
     return medium_of(memory).load(memory, bytes);
   }

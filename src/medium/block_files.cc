@@ -297,7 +297,7 @@ void BlockFiles::leave_out(uint32_t index) {
   auto file = std::make_unique<BlockFile>();
   file->name = name_of(index);
   file->first = existing();
-  const uint64_t blocks = index == 0 ? kFirstBlocks : uint64_t{2} * files_.at(index - 1)->blocks;
+  const uint64_t blocks = index == 0 ? kFirstBlocks : uint64_t{2} * this->file(index - 1).blocks;
   file->blocks = static_cast<uint32_t>(std::min<uint64_t>(
       {blocks, options_.max_file_bytes / options_.block_bytes, UINT32_MAX - existing()}));
   publish(std::move(file));
@@ -305,7 +305,7 @@ void BlockFiles::leave_out(uint32_t index) {
 
 void BlockFiles::correct_last(int next) {
   if (count() == 0) return;
-  BlockFile& last = *files_.at(count() - 1);
+  BlockFile& last = this->last();
   // Also one that was cut off between two blocks: nothing else tells.
   const auto position = options_.position_of(next);
   if (!position || *position <= last.first) return;
@@ -317,7 +317,8 @@ void BlockFiles::publish(std::unique_ptr<BlockFile> file) {
   const uint32_t index = count();
   if (index == 0) past_cache_ = file->direct.valid();
   if (!file->direct.valid()) past_cache_ = false;
-  files_.at(index) = std::move(file);
+  owned_.push_back(std::move(file));
+  files_.at(index).store(owned_.back().get(), std::memory_order_release);
   count_.store(index + 1, std::memory_order_release);
 }
 
@@ -346,7 +347,7 @@ Result<std::unique_ptr<BlockFiles>> BlockFiles::open(const FileOptions& options)
 
 uint32_t BlockFiles::existing() const {
   const uint32_t files = count();
-  return files == 0 ? 0 : files_.at(files - 1)->first + files_.at(files - 1)->blocks;
+  return files == 0 ? 0 : file(files - 1).first + file(files - 1).blocks;
 }
 
 bool BlockFiles::has(uint32_t position) const {
@@ -360,7 +361,7 @@ uint32_t BlockFiles::index_of(uint32_t position) const {
   uint32_t high = count();
   while (high - low > 1) {
     const uint32_t middle = (low + high) / 2;
-    (files_.at(middle)->first <= position ? low : high) = middle;
+    (file(middle).first <= position ? low : high) = middle;
   }
   return low;
 }
@@ -459,6 +460,30 @@ Result<void> BlockFiles::grow() {
   file->bytes = blocks * uint64_t{options_.block_bytes};
   publish(std::move(file));
   return {};
+}
+
+Result<void> BlockFiles::remove_last() {
+  VERBENA_CHECK(!options_.read_only && count() > 1);
+  BlockFile& gone = last();
+  if (::unlinkat(folder_.get(), gone.name.c_str(), 0) != 0) {
+    return system_error(Code::kIo, "removing " + path_of(gone), errno);
+  }
+  count_.store(count() - 1, std::memory_order_release);
+  gone.fd.reset();
+  gone.direct.reset();
+  // It may come back after a crash, with blocks that nobody refers to.
+  if (::fsync(folder_.get()) != 0) {
+    return system_error(Code::kIo, "syncing directory " + options_.folder, errno);
+  }
+  return {};
+}
+
+uint32_t BlockFiles::end_of(uint32_t blocks) const {
+  for (uint32_t index = 0; index < count(); ++index) {
+    const uint32_t end = file(index).first + file(index).blocks;
+    if (end >= blocks) return end;
+  }
+  return existing();
 }
 
 Result<void> BlockFiles::grow_to(uint32_t position) {

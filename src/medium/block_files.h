@@ -4,8 +4,8 @@
 // as the last, so that few of them serve a large store. They are never sparse: writing to a mapped
 // hole when the disk is full would be SIGBUS. A file appears under its name only when it is whole.
 //
-// The caller makes sure that no other process has the folder open for writing. open() and grow()
-// are the caller's to lock; everything else may go on beside them.
+// The caller makes sure that no other process has the folder open for writing. open(), grow() and
+// remove_last() are the caller's to lock; everything else may go on beside them.
 #pragma once
 
 #include <array>
@@ -67,7 +67,9 @@ class BlockFiles {
   [[nodiscard]] uint32_t capacity() const { return capacity_; }
   [[nodiscard]] uint32_t existing() const;
   [[nodiscard]] uint32_t count() const { return count_.load(std::memory_order_acquire); }
-  [[nodiscard]] const BlockFile& file(uint32_t index) const { return *files_.at(index); }
+  [[nodiscard]] const BlockFile& file(uint32_t index) const {
+    return *files_.at(index).load(std::memory_order_acquire);
+  }
   // Whether there is any of this block.
   [[nodiscard]] bool has(uint32_t position) const;
   // Which file has this block, which is below existing().
@@ -79,6 +81,10 @@ class BlockFiles {
   // Makes the next file; it is durable, with its name, when this returns. kFull if there is no room
   // for a single block.
   [[nodiscard]] Result<void> grow();
+  // The last file goes, and with it its blocks; durable when this returns.
+  [[nodiscard]] Result<void> remove_last();
+  // Behind which file there are at least so many blocks, as a position.
+  [[nodiscard]] uint32_t end_of(uint32_t blocks) const;
   // Makes files until there is this block.
   [[nodiscard]] Result<void> grow_to(uint32_t position);
 
@@ -108,7 +114,11 @@ class BlockFiles {
   FileOptions options_;
   uint32_t capacity_ = 0;
   UniqueFd folder_;
-  std::array<std::unique_ptr<BlockFile>, kMaxFiles> files_;
+  [[nodiscard]] BlockFile& last() { return *files_.at(count() - 1).load(); }
+
+  // All there ever were: whoever looks for a block may still look at one that was removed.
+  std::vector<std::unique_ptr<BlockFile>> owned_;
+  std::array<std::atomic<BlockFile*>, kMaxFiles> files_{};
   std::atomic<uint32_t> count_ = 0;  // releases files_[0 .. count_)
   mutable std::atomic<bool> past_cache_ = false;
 };

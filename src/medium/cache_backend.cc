@@ -76,6 +76,17 @@ class CacheBackend final : public Backend {
     below_->release(block);
   }
 
+  // What is kept here is held below.
+  [[nodiscard]] Result<uint32_t> trim() override {
+    {
+      const std::lock_guard lock(mutex_);
+      for (const Block& block : kept_) below_->release(block);
+      kept_.clear();
+    }
+    return below_->trim();
+  }
+  [[nodiscard]] uint32_t trimmed(uint32_t blocks) const override { return below_->trimmed(blocks); }
+
   [[nodiscard]] Result<void> load(const uint8_t* memory, size_t bytes) override {
     return below_->load(memory, bytes);
   }

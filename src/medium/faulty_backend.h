@@ -69,6 +69,8 @@ class FaultyBackend final : public Backend {
     return block;
   }
   void release(Block block) override { below_->release(block); }
+  [[nodiscard]] Result<uint32_t> trim() override { return below_->trim(); }
+  [[nodiscard]] uint32_t trimmed(uint32_t blocks) const override { return below_->trimmed(blocks); }
   [[nodiscard]] Result<void> load(const uint8_t* memory, size_t bytes) override {
     const bool unreadable =
         unreadable_ != nullptr && memory >= unreadable_ && memory < unreadable_ + block_bytes();

@@ -53,6 +53,30 @@ void FileBackend::release(Block block) {
   positions_.give(block.position);
 }
 
+bool FileBackend::any_held(const BlockFile& file) const {
+  for (uint32_t position = file.first; position < file.first + file.blocks; ++position) {
+    if (positions_.held(position)) return true;
+  }
+  return false;
+}
+
+Result<uint32_t> FileBackend::trim() {
+  const std::lock_guard fencing(fence_mutex_);
+  const std::lock_guard lock(mutex_);
+  if (files_->options().read_only) return only_for_reading(*files_);
+  const uint32_t before = existing();
+  while (files_->count() > 1) {
+    const uint32_t index = files_->count() - 1;
+    const BlockFile& last = files_->file(index);
+    if (any_held(last) || !detach(index)) break;
+    // Of blocks that were released before they were written out.
+    queue_.drop(last.first * uint64_t{block_bytes()},
+                (uint64_t{last.first} + last.blocks) * block_bytes());
+    if (auto removed = files_->remove_last(); !removed) return fail(removed.error());
+  }
+  return before - existing();
+}
+
 // One at a time: a second one must not return before the first has written what it took. Nor may a
 // later one say that all is durable if this one ran out of memory with what it had taken.
 Result<void> FileBackend::fence() {

@@ -28,6 +28,9 @@ class FileBackend : public Backend {
   [[nodiscard]] Result<Block> allocate() final;
   [[nodiscard]] Result<Block> claim(uint32_t position) final;
   void release(Block block) override;
+  // Whole files alone.
+  [[nodiscard]] Result<uint32_t> trim() final;
+  [[nodiscard]] uint32_t trimmed(uint32_t blocks) const final { return files_->end_of(blocks); }
 
   [[nodiscard]] Result<void> fence() final;
   [[nodiscard]] Result<void> fence_after_failure() final;
@@ -45,14 +48,22 @@ class FileBackend : public Backend {
   // Makes these durable, which are in order; fence_mutex_ is held.
   [[nodiscard]] virtual Result<void> write_out(std::span<const FilePiece> pieces) = 0;
 
+  // Before this file, of which nobody holds a block, is removed; with both mutexes. False: it must
+  // stay.
+  [[nodiscard]] virtual bool detach(uint32_t index) {
+    static_cast<void>(index);
+    return true;
+  }
+
   [[nodiscard]] const BlockFiles& files() const { return *files_; }
 
   std::mutex mutex_;        // of positions_, of making files, and of attach()
-  std::mutex fence_mutex_;  // never taken with mutex_
+  std::mutex fence_mutex_;  // before mutex_, where both are taken
   FlushQueue queue_;        // in bytes from the beginning of block 0
 
  private:
   [[nodiscard]] Result<Block> take(uint32_t position, bool claimed);
+  [[nodiscard]] bool any_held(const BlockFile& file) const;
   // With fence_mutex_.
   [[nodiscard]] Result<void> write_queue();
 

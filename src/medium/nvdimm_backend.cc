@@ -92,6 +92,18 @@ class NvdimmBackend final : public FileBackend {
     return addresses_->base() + position * block_bytes();
   }
 
+  [[nodiscard]] bool detach(uint32_t index) override {
+    const auto& mapping = mappings_.at(index);
+    if (!mapping) return true;
+    // What could not be read is replaced page by page, and these pages are known.
+    if (guard_->lost(mapping->memory(), mapping->bytes())) return false;
+    if (options_.registrar != nullptr) {
+      options_.registrar->remove(mapping->memory(), mapping->bytes());
+    }
+    mappings_.at(index).reset();
+    return true;
+  }
+
   [[nodiscard]] Result<void> write_out(std::span<const FilePiece> pieces) override {
     for (auto piece = pieces.begin(); piece != pieces.end();) {
       const auto next = std::find_if(
@@ -182,7 +194,7 @@ class NvdimmBackend final : public FileBackend {
   const std::unique_ptr<PmemReservation> addresses_;
   const std::unique_ptr<MappedGuard> guard_;  // of all these addresses
   const std::unique_ptr<FileWriter> writer_ = make_plain_writer();
-  // A mapping is there before a block of it is handed out, and stays.
+  // A mapping is there before a block of it is handed out, and as long as one is.
   std::array<std::unique_ptr<PmemMapping>, BlockFiles::kMaxFiles> mappings_;
   std::atomic<bool> first_mapped_ = false;  // releases mappings_[0]
 };

@@ -71,6 +71,12 @@ class Log final : private RecordStream {
   // Writes what changed since the last one as a table, merged with those that are not much larger,
   // and forgets the log before it. Nothing else goes on meanwhile.
   [[nodiscard]] Result<void> checkpoint(const Checkpoint& what);
+  // From here on nothing new goes into blocks from `limit` on, if there are others, and the next
+  // checkpoint takes the log out of them; 0: anywhere again.
+  void leave_from(uint32_t limit);
+  // Blocks that log and tables take, with an index of so many bytes.
+  [[nodiscard]] uint64_t blocks_for(uint64_t index_bytes) const;
+  [[nodiscard]] uint64_t blocks_below(uint32_t limit) const;
   // Whether one would take a while to read.
   [[nodiscard]] bool is_long() const;
   // Whether a checkpoint is worthwhile.

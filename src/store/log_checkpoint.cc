@@ -185,7 +185,24 @@ class Log::NewTable {
   bool kept_ = false;
 };
 
-// The log goes on where it is; what it has said so far, the open chunk too, is in the checkpoint.
+void Log::leave_from(uint32_t limit) {
+  const std::scoped_lock lock(mutex_);
+  log_space_.leave_from(limit);
+}
+
+uint64_t Log::blocks_below(uint32_t limit) const {
+  const std::scoped_lock lock(mutex_);
+  return 2 * log_space_.pairs_below(limit);
+}
+
+// The tables are written anew while the old ones are there.
+uint64_t Log::blocks_for(uint64_t index_bytes) const {
+  const uint64_t chunks = 1 + 2 * table_chunks_for(index_bytes) + kCheckpointAfter;
+  return 2 * ((chunks + log_space_.chunks_per_pair() - 1) / log_space_.chunks_per_pair());
+}
+
+// The log goes on where it is, unless it is to leave there; what it has said so far, the open chunk
+// too, is in the checkpoint.
 void Log::cut_log(Superblock& root, std::vector<Extent>& released) const {
   root.replay_from = next_;
   root.log.clear();
@@ -200,7 +217,8 @@ void Log::cut_log(Superblock& root, std::vector<Extent>& released) const {
     rest.first = static_cast<uint16_t>(rest.first + over);
     rest.count = static_cast<uint16_t>(rest.count - over);
     rest.sequence += over;
-    (rest.txn == root.mark ? root.log : released).push_back(rest);
+    const bool stays = rest.txn == root.mark && !log_space_.leaves(rest);
+    (stays ? root.log : released).push_back(rest);
   }
   root.durable = next_ - 1;
 }

@@ -17,8 +17,10 @@ Result<void> LogSpace::claim(uint32_t block_a, uint32_t block_b) {
                         {{}, 0, 0, "superblock", "each block in one pair", "block in two pairs"}});
     }
   }
-  Pair pair{block_a, block_b, nullptr,
-            nullptr, 0,       std::vector<bool>(space_.chunks_per_block(), false)};
+  Pair pair;
+  pair.a = block_a;
+  pair.b = block_b;
+  pair.taken.resize(space_.chunks_per_block(), false);
   pairs_.reserve(pairs_.size() + 1);
   const auto a = space_.claim_log(block_a);
   if (!a) return fail(a.error());
@@ -67,10 +69,28 @@ Result<void> LogSpace::grow() {
   return {};
 }
 
+void LogSpace::leave_from(uint32_t limit) {
+  for (Pair& pair : pairs_) {
+    const bool left = limit > 0 && (pair.a >= limit || pair.b >= limit);
+    if (left == pair.left) continue;
+    const uint64_t free = pair.taken.size() - pair.used;
+    free_ = left ? free_ - free : free_ + free;
+    pair.left = left;
+  }
+}
+
+uint64_t LogSpace::pairs_below(uint32_t limit) const {
+  return static_cast<uint64_t>(std::ranges::count_if(
+      pairs_, [&](const Pair& pair) { return pair.a < limit && pair.b < limit; }));
+}
+
 void LogSpace::shrink(uint64_t keep) {
   for (size_t i = pairs_.size(); i-- > 1;) {
-    if (pairs_[i].used > 0 || free_ < keep + chunks_per_pair()) continue;
-    free_ -= chunks_per_pair();
+    if (pairs_[i].used > 0) continue;
+    if (!pairs_[i].left) {
+      if (free_ < keep + chunks_per_pair()) continue;
+      free_ -= chunks_per_pair();
+    }
     space_.release_log(pairs_[i].a);
     space_.release_log(pairs_[i].b);
     pairs_.erase(pairs_.begin() + static_cast<ptrdiff_t>(i));
@@ -83,7 +103,7 @@ std::optional<Extent> LogSpace::allocate(uint32_t want) {
   Pair* from = nullptr;
   for (Pair& pair : pairs_) {
     const auto size = static_cast<uint32_t>(pair.taken.size());
-    if (size - pair.used <= best.count) continue;
+    if (pair.left || size - pair.used <= best.count) continue;
     for (uint32_t i = 0; i < size && best.count < want;) {
       uint32_t end = i;
       while (end < size && !pair.taken[end] && end - i < want) ++end;
@@ -107,7 +127,7 @@ void LogSpace::release(const Extent& extent) {
   VERBENA_CHECK(pair != nullptr);
   std::fill_n(pair->taken.begin() + extent.first, extent.count, false);
   pair->used -= extent.count;
-  free_ += extent.count;
+  if (!pair->left) free_ += extent.count;
 }
 
 const LogSpace::Pair* LogSpace::pair_of(const Extent& extent) const {

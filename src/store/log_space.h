@@ -27,6 +27,13 @@ class LogSpace {
   // Pairs that nothing is in, as long as `keep` chunks stay free.
   void shrink(uint64_t keep);
 
+  // Nothing new goes into pairs of which a block lies at `limit` or behind; 0: all are of use
+  // again.
+  void leave_from(uint32_t limit);
+  [[nodiscard]] bool leaves(const Extent& extent) const { return pair_of(extent)->left; }
+
+  [[nodiscard]] uint64_t pairs_below(uint32_t limit) const;
+
   // Up to `want` chunks in one piece; none if there are none.
   [[nodiscard]] std::optional<Extent> allocate(uint32_t want);
   void release(const Extent& extent);
@@ -51,6 +58,7 @@ class LogSpace {
     uint8_t* memory_b = nullptr;
     uint32_t used = 0;
     std::vector<bool> taken;
+    bool left = false;  // its free chunks are not counted
   };
   [[nodiscard]] const Pair* pair_of(const Extent& extent) const;
 

@@ -2,6 +2,7 @@
 // For tests: a persistent medium of plain memory, which whoever made it can look at and spoil.
 #pragma once
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
 #include <vector>
@@ -57,6 +58,14 @@ class MemoryMedium {
     void release(medium::Block block) override {
       VERBENA_CHECK(held_[block.position]);
       held_[block.position] = false;
+    }
+    [[nodiscard]] medium::Result<uint32_t> trim() override {
+      const uint32_t before = medium_.existing;
+      while (medium_.existing > 0 && !held_[medium_.existing - 1]) --medium_.existing;
+      return before - medium_.existing;
+    }
+    [[nodiscard]] uint32_t trimmed(uint32_t blocks) const override {
+      return std::min(blocks, existing());
     }
     void flush(const uint8_t* memory, size_t bytes) override {
       const uint8_t* const begin = medium_.memory_.get();

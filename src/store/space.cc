@@ -212,6 +212,41 @@ Result<void> Space::allocate(uint64_t want, std::vector<Piece>& pieces, Purpose 
   return {};
 }
 
+Result<void> Space::allocate_below(uint32_t limit, uint32_t* from, uint64_t want,
+                                   std::vector<Piece>& pieces) {
+  const std::scoped_lock lock(mutex_);
+  const size_t before = pieces.size();
+  pieces.reserve(before + want);  // at most
+  for (; want > 0 && *from < limit; ++*from) {
+    Block* const found = held_block(*from);
+    if (found == nullptr || found->log) continue;
+    while (want > 0 && found->free_count > 0) take_from(*found, want, pieces);
+    if (want == 0) break;
+  }
+  while (want > 0) {
+    auto more = adopt(backend_.allocate(), false);
+    if (more && (*more)->taken.position < limit) {
+      while (want > 0 && (*more)->free_count > 0) take_from(**more, want, pieces);
+      *from = std::min(*from, (*more)->taken.position);
+      continue;
+    }
+    if (more) give_up(**more);
+    for (size_t i = before; i < pieces.size(); ++i) free_again(pieces[i]);
+    pieces.resize(before);
+    return fail(more ? Error{Code::kFull, "no space before the end", {}} : more.error());
+  }
+  return {};
+}
+
+void Space::give_up_from(uint32_t limit) {
+  const std::scoped_lock lock(mutex_);
+  for (size_t i = held_.size(); i-- > 0;) {
+    Block& block = *held_[i];
+    if (block.log || block.taken.position < limit || block.pending) continue;
+    if (block.free_count == per_block_) give_up(block);
+  }
+}
+
 // Chunks that were given back just now, if there are enough: they are in the cache still. Not where
 // there is a log, for it keeps them long enough to be cold.
 bool Space::take_warm(uint64_t want, std::vector<Piece>& pieces) {
@@ -283,6 +318,11 @@ void Space::put_back(Block& block, const uint64_t* bits, uint32_t word, uint32_t
 
 void Space::give_up_empty(Block& block) {
   if (block.free_count < per_block_ || block.pending || empty_blocks_ <= kEmptyBlocks) return;
+  give_up(block);
+}
+
+// One of data, all of whose chunks are free.
+void Space::give_up(Block& block) {
   unlink(block);
   free_ -= per_block_;
   --empty_blocks_;

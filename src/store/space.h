@@ -66,6 +66,12 @@ class Space {
   enum class Purpose : uint8_t { kGrow, kShrink };
   [[nodiscard]] Result<void> allocate(uint64_t want, std::vector<Piece>& pieces,
                                       Purpose purpose = Purpose::kGrow);
+  // The same, of blocks below `limit` alone, the first ones first. *from: where to look from, which
+  // is moved on.
+  [[nodiscard]] Result<void> allocate_below(uint32_t limit, uint32_t* from, uint64_t want,
+                                            std::vector<Piece>& pieces);
+  // Blocks from `limit` on in which nothing is are the medium's again.
+  void give_up_from(uint32_t limit);
   // Chunks that were never in the log: free at once.
   void give_back(const Piece& piece);
   void add(uint64_t chunk, uint32_t count);
@@ -120,6 +126,7 @@ class Space {
   void link(Block& block);
   void unlink(Block& block);
   void give_up_empty(Block& block);
+  void give_up(Block& block);
   void unhold(Block& block);
   template <typename Each>
   void settle_pending(Each each);

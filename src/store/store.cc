@@ -297,6 +297,9 @@ Result<void> Store::checkpoint() {
 SpaceInfo Store::space() const { return impl_->space_info(); }
 medium::Properties Store::medium_properties() const { return impl_->backend().properties(); }
 StoreInfo Store::info() const { return impl_->info(); }
+Result<CompactReport> Store::compact(const Progress& progress) {
+  return guarded([&] { return impl_->compact(progress); });
+}
 Result<ScrubReport> Store::scrub(const Progress& progress) {
   return guarded([&] { return impl_->scrub(progress); });
 }

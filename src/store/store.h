@@ -197,6 +197,13 @@ struct ScrubReport {
   bool past_cache = false;    // read from the medium itself
   static constexpr size_t kMaxDamage = 10'000;
 };
+struct CompactReport {
+  uint64_t moved = 0;          // chunks
+  uint64_t blocks_before = 0;  // that the medium had
+  uint64_t blocks = 0;         // and has now
+  std::vector<Damage> damage;  // chunks that stay where they are because of it, the first of them
+  bool whole = true;           // false: it was stopped, or had no space to go on
+};
 // Called now and then, with how many chunks; false stops the work.
 using Progress = std::function<bool(uint64_t done, uint64_t all)>;
 
@@ -255,6 +262,10 @@ class Store {
   [[nodiscard]] StoreInfo info() const;
   // Every live chunk and both copies of the log, from the medium itself, beside whatever goes on.
   [[nodiscard]] Result<ScrubReport> scrub(const Progress& progress = {});
+  // Moves what lies at the end of the medium to where there is space before, and gives the end back
+  // to the system. Beside whatever goes on, which waits for a megabyte at a time. Objects are what
+  // they were, their times too. Stopping it, and crashes, lose nothing.
+  [[nodiscard]] Result<CompactReport> compact(const Progress& progress = {});
 
  private:
   friend class StoreImpl;

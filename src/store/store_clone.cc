@@ -129,6 +129,9 @@ Result<void> StoreImpl::clone_into(const CloneRequest& request, Object& from, co
       request.to_offset < request.from_offset + length) {
     return fail(invalid("source and destination ranges of the clone overlap"));
   }
+  if (const auto done = clone_content(request, length, from, to, made); !done || *done) {
+    return done ? Result<void>{} : fail(done.error());
+  }
   // What is shared are chunks.
   if (length > 0) {
     if (const auto done = spill(from); !done) return done;

@@ -140,6 +140,35 @@ Result<bool> StoreImpl::cut_content(Object& object, uint64_t size) {
   return true;
 }
 
+// Few bytes are copied: sharing a chunk would take more.
+Result<bool> StoreImpl::clone_content(const CloneRequest& request, uint64_t length,
+                                      const Object& from, const ObjectRef& to, bool made) {
+  const uint64_t end = request.to_offset + length;
+  if (from.content.empty() || length == 0 || !may_have_content(*to, end)) return false;
+  for (const Object* const object : {&from, static_cast<const Object*>(to.get())}) {
+    if (const auto sound = check_content(*object); !sound) return fail(sound.error());
+  }
+  std::string content = to->content;
+  content.resize(std::max(to->size, end));
+  content.replace(request.to_offset, length, from.content, request.from_offset, length);
+  const uint32_t crc = crc_of(bytes_of(content));
+  if (!made) {
+    const auto done = set_content(*to, std::move(content), crc);
+    return done ? Result<bool>(true) : fail(done.error());
+  }
+  to->size = content.size();
+  to->modified_ns = to->created_ns;
+  to->content = std::move(content);
+  to->content_crc = crc;
+  const auto catalog = catalog_.lock();
+  const auto added =
+      add_object(to, kMaxContentBytes + 3 * kMaxSmallBytes, 0, [&](Log::Entry& entry) {
+        entry->content({to->number, crc, to->content});
+        entry.commit(next_txn(), to->modified_ns);
+      });
+  return added ? Result<bool>(true) : fail(added.error());
+}
+
 Result<uint32_t> StoreImpl::copy_content(const Object& object, const Extents& range,
                                          uint8_t* to) const {
   if (const auto sound = check_content(object); !sound) return fail(sound.error());

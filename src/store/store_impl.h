@@ -118,6 +118,7 @@ class StoreImpl {
   SpaceInfo space_info() const;
   StoreInfo info() const;
   Result<ScrubReport> scrub(const Progress& progress);
+  Result<CompactReport> compact(const Progress& progress);
 
   // One of these first.
   Result<void> format();
@@ -134,6 +135,7 @@ class StoreImpl {
   friend struct PreparedRead::State;
   class Recovery;
   class Scrub;
+  class Compaction;
 
   // Runs an operation: again after what made room for it; memory that runs out is an error; then
   // flushes and checkpoints what is due.
@@ -228,6 +230,9 @@ class StoreImpl {
   [[nodiscard]] Result<bool> write_content(Object& object, const Extents& range, ByteSource& source,
                                            ClientId client);
   [[nodiscard]] Result<bool> cut_content(Object& object, uint64_t size);
+  // `made`: `to` is not visible yet, and is then.
+  [[nodiscard]] Result<bool> clone_content(const CloneRequest& request, uint64_t length,
+                                           const Object& from, const ObjectRef& to, bool made);
   [[nodiscard]] Result<void> spill(Object& object);
   // Its CRC; bytes that the object has.
   [[nodiscard]] Result<uint32_t> copy_content(const Object& object, const Extents& range,

@@ -90,7 +90,7 @@ Result<void> StoreImpl::add_object(const ObjectRef& object, size_t bytes, uint64
               {}});
   }
   catalog_.insert(object);
-  const uint64_t bytes_of_object = table_bytes(object->name);
+  const uint64_t bytes_of_object = table_bytes(*object);
   if (log_) {
     try {
       auto entry = log_->begin(kMaxCreateBytes + bytes, table_with(*object, more_runs));

@@ -22,6 +22,7 @@ namespace verbena::store_cli {
 [[nodiscard]] cli::Command verify_command();
 [[nodiscard]] cli::Command inspect_command();
 [[nodiscard]] cli::Command scrub_command();
+[[nodiscard]] cli::Command compact_command();
 [[nodiscard]] cli::Command salvage_command();
 
 // One of this name; `about` is what its help says behind the summary in the list of commands.

@@ -529,7 +529,7 @@ class Inspect(StoreTest):
 
 
 class Help(unittest.TestCase):
-    COMMANDS = ("put", "get", "ls", "stat", "rm", "cp", "mv", "cat", "du", "df", "sync", "verify", "inspect", "scrub",
+    COMMANDS = ("put", "get", "ls", "stat", "rm", "cp", "mv", "cat", "du", "df", "sync", "verify", "inspect", "scrub", "compact",
                 "salvage")
 
     def test_is_there_for_each(self):

@@ -202,16 +202,34 @@ class Views(TreeTest):
         found = self.json("du")
         self.assertEqual([(part["name"], part["objects"], part["size"]) for part in found["parts"]],
                          [("a", 1, 10), ("p/", 3, CHUNK + 4)])
-        self.assertEqual((found["total"]["size"], found["total"]["stored"]), (CHUNK + 14, 4 * CHUNK))
+        # Few bytes take no chunk.
+        self.assertEqual((found["total"]["size"], found["total"]["stored"]), (CHUNK + 14, CHUNK + 14))
         found = self.json("du", "p/")
         self.assertEqual([part["name"] for part in found["parts"]], ["p/1", "p/2", "p/q/"])
-        self.assertRegex(self.run_text("du", "--bytes").stdout, r"SIZE +STORED +OBJECTS +NAME\n +10 +4048 +1  a\n(.*\n)*.*  total\n$")
+        self.assertRegex(self.run_text("du", "--bytes").stdout, r"SIZE +STORED +OBJECTS +NAME\n +10 +10 +1  a\n(.*\n)*.*  total\n$")
         space = self.json("df")
-        self.assertEqual(space["used"], 4 * CHUNK)
+        self.assertEqual(space["used"], CHUNK)
         self.assertEqual(space["size"], space["used"] + space["free"] + space["pending"])
         self.assertEqual(space["files"], sum(map(os.path.getsize, self.store_files())))
         self.assertRegex(self.run_text("df").stdout, r"SIZE +USED +FREE +USE% +FILES +STORE\n.* 1% .*/store\n$")
         self.assertEqual(support.verbena("df", self.path("none")).returncode, NO_STORE)
+
+    def test_compact(self):
+        self.put(content(100 << 20), "large")
+        self.put(content(CHUNK, 3), "small")
+        before = self.json("df")["files"]
+        modified = self.json("stat", "small")["objects"][0]["modified"]
+        self.expect(0, "rm", "large")
+        self.assertEqual(self.json("df")["files"], before)
+        found = self.json("compact")
+        self.assertEqual((found["bytes_before"], found["complete"]), (before, True))
+        self.assertEqual(self.json("df")["files"], found["bytes"])
+        self.assertLess(found["bytes"], before)
+        self.assertEqual(sum(map(os.path.getsize, self.store_files())), found["bytes"])
+        self.assertEqual(self.get("small"), content(CHUNK, 3))
+        self.assertEqual(self.json("stat", "small")["objects"][0]["modified"], modified)
+        self.assertIn("no damage", support.verbena("scrub", self.data).stdout)
+        self.assertRegex(self.run_text("compact").stdout, r"^moved 0 B; the store has 64.* in files, 0 B less than before\n$")
 
     def test_verify(self):
         data = content(300_000)

@@ -166,6 +166,7 @@ std::vector<Request> requests() {
   all.push_back(request("remove", {.kind = Kind::kRemove, .id = kA}));
   all.push_back(request("flush", {.kind = Kind::kFlush}));
   all.push_back(request("checkpoint", {.kind = Kind::kCheckpoint}));
+  all.push_back(request("compact", {.kind = Kind::kCompact}));
   const auto bytes = std::make_shared<std::vector<uint8_t>>(40'000);
   all.push_back({"read",
                  [bytes](Store& store) {

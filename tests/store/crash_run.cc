@@ -108,8 +108,7 @@ class History {
       return "alive: " + describe(operation) + " was " + describe(actual) + " (" + why + "), not " +
              describe(expected);
     }
-    const bool flushed = !actual.has_value() && (operation.kind == Operation::Kind::kFlush ||
-                                                 operation.kind == Operation::Kind::kCheckpoint);
+    const bool flushed = !actual.has_value() && makes_durable(operation);
     return acknowledge(flushed || store_options_.durability == Durability::kEach);
   }
 
@@ -169,7 +168,7 @@ class History {
   }
 
   std::string die_at_work() {
-    switch (random_.below(5)) {
+    switch (random_.below(6)) {
       case 0: {
         // With nothing left to flush, closing is two superblocks, with a fence after each.
         const bool idle = random_.below(2) == 0;
@@ -192,6 +191,7 @@ class History {
         return violation.empty() ? step({.kind = Operation::Kind::kFlush}) : violation;
       }
       case 2:  arm(8); return step({.kind = Operation::Kind::kCheckpoint});
+      case 4:  arm(30); return step({.kind = Operation::Kind::kCompact});
       case 3:  return die_at_watermark();
       default: break;
     }

@@ -23,7 +23,7 @@ class Drawer {
     if (per_mille(profile_.flush_per_mille)) {
       operation.kind = Kind::kFlush;
     } else if (per_mille(profile_.checkpoint_per_mille)) {
-      operation.kind = Kind::kCheckpoint;
+      operation.kind = one_in(2) ? Kind::kCompact : Kind::kCheckpoint;
     } else if (per_mille(profile_.nonsense_per_mille)) {
       nonsense(operation);
     } else if (model_.objects().empty() ||

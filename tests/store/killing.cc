@@ -201,9 +201,7 @@ class Killer {
         return describe(*begun) + " was " + describe(actual) + ", not " + describe(expected);
       }
       if (!actual.has_value()) candidates_.push_back(std::move(next));
-      const bool durable =
-          begun->kind == Operation::Kind::kFlush || begun->kind == Operation::Kind::kCheckpoint;
-      if (durable && !actual.has_value()) {
+      if (makes_durable(*begun) && !actual.has_value()) {
         candidates_.erase(candidates_.begin(), candidates_.end() - 1);
         tell("acknowledged");
       }

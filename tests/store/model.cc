@@ -161,8 +161,10 @@ Refusal Model::clone(const CloneRequest& request) {
     }
     at = end;
   }
+  const bool few = !always_chunks_ && !source.in_chunks && !source.cells.empty() && !to.in_chunks &&
+                   new_size <= kMaxContentBytes;
   to.size = new_size;
-  if (length == 0) return {};
+  if (length == 0 || few) return {};
   if (!to.cells.empty()) to.in_chunks = true;
   ModelObject& origin = objects_.at(request.from);
   if (!origin.cells.empty()) origin.in_chunks = true;

@@ -42,6 +42,7 @@ const char* name_of(Kind kind) {
     case Kind::kClone:         return "clone";
     case Kind::kFlush:         return "flush";
     case Kind::kCheckpoint:    return "checkpoint";
+    case Kind::kCompact:       return "compact";
   }
   return "?";
 }
@@ -125,7 +126,7 @@ std::string describe(const Operation& operation) {
   const auto number = [&line](const char* what, uint64_t value) {
     line += std::string(" ") + what + " " + std::to_string(value);
   };
-  if (operation.kind == Kind::kFlush || operation.kind == Kind::kCheckpoint) return line;
+  if (makes_durable(operation)) return line;
   line += " " + text(operation.id);
   if (operation.kind == Kind::kReplace) line += " by " + text(operation.to);
   if (operation.kind == Kind::kTruncate) number("to", operation.length);
@@ -184,7 +185,8 @@ Refusal apply(Model& model, const Operation& operation) {
     case Kind::kWrite:      return model.write(operation.id, operation.offset, bytes_of(operation));
     case Kind::kClone:      return model.clone(request_of(operation));
     case Kind::kFlush:
-    case Kind::kCheckpoint: return {};
+    case Kind::kCheckpoint:
+    case Kind::kCompact:    return {};
   }
   return {};
 }
@@ -202,6 +204,7 @@ Refusal apply(Store& store, const Operation& operation, std::string* why) {
     case Kind::kClone:         return refusal_of(store.clone(request_of(operation)), why);
     case Kind::kFlush:         return refusal_of(store.flush(), why);
     case Kind::kCheckpoint:    return refusal_of(store.checkpoint(), why);
+    case Kind::kCompact:       return refusal_of(store.compact(), why);
   }
   return {};
 }

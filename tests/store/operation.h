@@ -25,6 +25,7 @@ struct Operation {
     kClone,
     kFlush,
     kCheckpoint,
+    kCompact,
   };
   // What the device does that a prepared write is for.
   enum class Device : uint8_t {
@@ -47,6 +48,13 @@ struct Operation {
   Device device = Device::kPlain;
   uint64_t data_seed = 0;
 };
+
+// Whether all that was done before is durable when it returns.
+[[nodiscard]] inline bool makes_durable(const Operation& operation) {
+  using Kind = Operation::Kind;
+  return operation.kind == Kind::kFlush || operation.kind == Kind::kCheckpoint ||
+         operation.kind == Kind::kCompact;
+}
 
 [[nodiscard]] std::string describe(const Operation& operation);
 [[nodiscard]] std::string describe(const Refusal& refusal);

@@ -85,6 +85,16 @@ class RecordingMedium::Handle final : public medium::Backend {
     medium_.note({.kind = Event::Kind::kFence});
     return {};
   }
+  [[nodiscard]] medium::Result<uint32_t> trim() override {
+    const std::lock_guard lock(medium_.mutex_);
+    if (!alive()) return 0;
+    const uint32_t before = medium_.existing_;
+    while (medium_.existing_ > 0 && !held_[medium_.existing_ - 1]) --medium_.existing_;
+    return before - medium_.existing_;
+  }
+  [[nodiscard]] uint32_t trimmed(uint32_t blocks) const override {
+    return std::min(blocks, existing());
+  }
   [[nodiscard]] medium::Result<void> read_medium(uint32_t position, size_t offset,
                                                  std::span<uint8_t> out) override {
     VERBENA_CHECK(offset % 4096 == 0 && out.size() % 4096 == 0);
@@ -288,6 +298,7 @@ Image Walk::image(std::span<const uint32_t> choice) const {
   for (size_t i = 0; i < dirty_.size(); ++i) {
     if (choice[i] == 0) continue;
     const Version& version = recording_.versions[dirty_[i].versions[choice[i] - 1]];
+    if (size_t{version.line} * kLineBytes >= image.bytes.size()) continue;  // it was trimmed
     std::memcpy(image.bytes.data() + size_t{version.line} * kLineBytes, version.bytes.data(),
                 kLineBytes);
   }
@@ -297,6 +308,7 @@ Image Walk::image(std::span<const uint32_t> choice) const {
 void Walk::tear(Image& image, size_t dirty_line, uint32_t choice, RandomSource& random) const {
   const DirtyLine& dirty = dirty_[dirty_line];
   const Version& version = recording_.versions[dirty.versions[choice - 1]];
+  if (size_t{dirty.line} * kLineBytes >= image.bytes.size()) return;
   uint8_t* const line = image.bytes.data() + size_t{dirty.line} * kLineBytes;
   for (size_t word = 0; word < kLineBytes; word += 8) {
     if (random.below(2) == 0) std::memcpy(line + word, version.bytes.data() + word, 8);
