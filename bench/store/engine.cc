@@ -16,11 +16,6 @@ namespace {
 
 constexpr uint64_t kBlockBytes = uint64_t{8} << 20;
 
-[[noreturn]] void give_up(const std::string& what) {
-  fmt::print(stderr, "{}\n", what);
-  std::exit(1);
-}
-
 medium::Result<std::unique_ptr<medium::Backend>> make_backend(Medium medium,
                                                               const std::string& folder,
                                                               uint64_t bytes) {
@@ -45,6 +40,11 @@ medium::Result<std::unique_ptr<medium::Backend>> make_backend(Medium medium,
 }
 
 }  // namespace
+
+void give_up(const std::string& what) {
+  fmt::print(stderr, "{}\n", what);
+  std::exit(1);
+}
 
 const char* name_of(Medium medium) {
   switch (medium) {

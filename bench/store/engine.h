@@ -25,8 +25,14 @@ enum class Medium : uint8_t {
 // A store of so many bytes with one object, filled to half of them. Ends the process if it cannot.
 [[nodiscard]] std::unique_ptr<store::Store> make_store(Medium medium, const std::string& folder,
                                                        uint64_t bytes, bool checksums);
+[[noreturn]] void give_up(const std::string& what);
 // What went wrong, if anything, ends the process.
 void must(const store::Result<void>& result);
+template <typename T>
+T taken(store::Result<T> result) {
+  if (!result) must(fail(result.error()));
+  return std::move(*result);
+}
 
 // Bytes of an object that store was filled with.
 [[nodiscard]] uint64_t filled(const store::Store& store);

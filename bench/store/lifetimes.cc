@@ -16,16 +16,6 @@
 #include "store/directory.h"
 
 namespace verbena::bench {
-namespace {
-
-template <typename T>
-T taken(store::Result<T> result) {
-  if (!result) must(fail(result.error()));
-  return std::move(*result);
-}
-
-}  // namespace
-
 void make_crashed_store(const std::string& folder, uint64_t bytes, uint32_t piece) {
   const pid_t child = fork();
   if (child == 0) {

@@ -12,6 +12,7 @@
 
 #include "common/report.h"
 #include "lifetimes.h"
+#include "objects.h"
 #include "requests.h"
 
 namespace verbena::bench {
@@ -202,6 +203,67 @@ void checkpoints(Report& report, const Settings& settings) {
   }
 }
 
+// As many as ours at the time; redis has no word on the disk, or not before a second.
+void small_puts(Report& report, const Settings& settings) {
+  const auto count = static_cast<uint64_t>(settings.scale * 200'000);
+  report.heading(fmt::format(
+      "Puts of {} objects of 1,000 bytes in one process, durable after each 1,000; files (msync)",
+      count));
+  Row sqlite{"against SQLite", "k/s", 1e3, "k/s (WAL, synchronous=FULL)", {.aim = 1}, {}, {}};
+  Row logged{"against Redis", "k/s", 1e3, "k/s (--pipe, log synced each second)", {}, {}, {}};
+  Row memory{"against Redis", "k/s", 1e3, "k/s (--pipe, in memory alone)", {}, {}, {}};
+  for (uint32_t round = 0; round < settings.rounds; ++round) {
+    const Folder ours(settings.folder);
+    const Folder theirs(settings.folder);
+    const double rate = put_objects(ours.path(), count, 1000);
+    sqlite.ours.push_back(rate);
+    sqlite.theirs.push_back(put_in_sqlite(theirs.path(), count, 1000));
+    for (Row* const row : {&logged, &memory}) {
+      const Folder redis(settings.folder);
+      const double its = put_in_redis(redis.path(), count, 1000, row == &logged);
+      if (its == 0) continue;
+      row->ours.push_back(rate);
+      row->theirs.push_back(its);
+    }
+  }
+  report.print(sqlite);
+  for (const Row* const row : {&logged, &memory}) {
+    if (row->theirs.empty()) {
+      fmt::print("    redis-server is not installed\n");
+    } else {
+      report.print(*row);
+    }
+  }
+}
+
+void many_objects(Report& report, const Settings& settings) {
+  const auto count = static_cast<uint64_t>(settings.scale * 1'000'000);
+  const std::string verbena = std::filesystem::read_symlink("/proc/self/exe")
+                                  .parent_path()
+                                  .parent_path()
+                                  .append("bin/verbena");
+  const Folder many(settings.folder);
+  const Folder few(settings.folder);
+  static_cast<void>(put_objects(many.path(), count, 100));
+  static_cast<void>(put_objects(few.path(), 100, 100));
+  report.heading(fmt::format("One object of {}, of 100 bytes each, against one of a hundred", count));
+  Row engine{"open and read", "us", 1e-6, "us of a hundred", {2, 0, true}, {}, {}};
+  Row command{"verbena get", "ms", 1e-3, "ms of a hundred", {2, 0, true}, {}, {}};
+  for (uint32_t round = 0; round < 20 * settings.rounds; ++round) {
+    const uint64_t which = round * 7919 % count;
+    engine.ours.push_back(get_object(many.path(), which));
+    engine.theirs.push_back(get_object(few.path(), which % 100));
+    command.ours.push_back(get_by_command(verbena, many.path(), which));
+    command.theirs.push_back(get_by_command(verbena, few.path(), which % 100));
+  }
+  report.print(engine);
+  report.print(command);
+  Row space{"files", "MB", 1e6, "MB of content", {12, 0, true}, {}, {}};
+  space.ours.push_back(static_cast<double>(bytes_in(many.path())));
+  space.theirs.push_back(static_cast<double>(100 * count));
+  report.print(space);
+}
+
 int run(const Settings& settings) {
   fmt::print("{}\nMedians of {} rounds in turns. Files in {}.\n", machine(), settings.rounds,
              settings.folder);
@@ -216,6 +278,8 @@ int run(const Settings& settings) {
   if (wanted(settings, "clones")) clones(report, settings);
   if (wanted(settings, "checkpoints")) checkpoints(report, settings);
   if (wanted(settings, "lifetimes")) lifetimes(report, settings);
+  if (wanted(settings, "puts")) small_puts(report, settings);
+  if (wanted(settings, "objects")) many_objects(report, settings);
   if (!settings.json.empty()) std::ofstream(settings.json) << report.json() << '\n';
   return report.all_met() ? 0 : 1;
 }
@@ -230,7 +294,7 @@ int main(int argc, char** argv) {
   app.add_option("--scale", settings.scale, "Of the work in each measurement");
   app.add_option("--folder", settings.folder, "Where stores on files are made, and removed again");
   app.add_option("--match", settings.match,
-                 "Only one part: limit, crc, threads, clones, checkpoints or lifetimes");
+                 "Only one part: limit, crc, threads, clones, checkpoints, lifetimes, puts or objects");
   app.add_option("--case", settings.only, "Only the requests whose names have this, e.g. 4048");
   app.add_option("--mib", settings.mib, "Size of the store; half of it is one object");
   app.add_option("--json", settings.json, "Write the figures to this file as well");

@@ -43,7 +43,7 @@ bool same_copies(const uint8_t* a, const uint8_t* b) {
 }  // namespace
 
 LogChunk read_chunk(uint32_t store, uint32_t chunks_per_block, const Extent& extent, uint32_t i,
-                    uint16_t flag, const ChunkMemory& memory) {
+                    uint16_t flag, const ChunkMemory& memory, Copies copies) {
   LogChunk found;
   found.sequence = extent.sequence + i;
   found.chunk_a = uint64_t{extent.block_a} * chunks_per_block + extent.first + i;
@@ -52,8 +52,12 @@ LogChunk read_chunk(uint32_t store, uint32_t chunks_per_block, const Extent& ext
     return state_of(memory(chunk), chunk, store, extent, found.sequence, flag);
   };
   const CopyState a = state(found.chunk_a);
-  const CopyState b = state(found.chunk_b);
   found.a = a == CopyState::kGood;
+  if (found.a && copies == Copies::kFirstGood) {
+    found.good = memory(found.chunk_a);
+    return found;
+  }
+  const CopyState b = state(found.chunk_b);
   found.b = b == CopyState::kGood;
   found.foreign_a = a == CopyState::kForeign;
   found.foreign_b = b == CopyState::kForeign;

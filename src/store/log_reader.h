@@ -34,8 +34,11 @@ struct LogChunk {
 
 // Chunk i of an extent: is it one of the store with this tag? `flag` is kFlagLog or
 // kFlagCheckpoint.
+// kFirstGood: copy b only if copy a is not good, for who needs the records alone.
+enum class Copies : uint8_t { kBoth, kFirstGood };
 [[nodiscard]] LogChunk read_chunk(uint32_t store, uint32_t chunks_per_block, const Extent& extent,
-                                  uint32_t i, uint16_t flag, const ChunkMemory& memory);
+                                  uint32_t i, uint16_t flag, const ChunkMemory& memory,
+                                  Copies copies = Copies::kBoth);
 // All chunks of these extents, in order. `flag` is kFlagLog or kFlagCheckpoint.
 [[nodiscard]] std::vector<LogChunk> read_extents(const Superblock& root,
                                                  std::span<const Extent> extents, uint16_t flag,
