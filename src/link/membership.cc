@@ -210,7 +210,7 @@ Result<std::unique_ptr<Membership>, MembershipError> Membership::join_on_port(
   add_to_epoll(s.epoll.get(), s.timer.get(), kTagTimer);
   if (s.addresses.fd() >= 0) add_to_epoll(s.epoll.get(), s.addresses.fd(), kTagAddresses);
   s.refresh();
-  s.watch_neighbours(true);
+  s.watch_neighbours();
   if (s.counters.reaped > 0) s.probe_soon(0);
   return std::unique_ptr<Membership>(new Membership(std::move(state)));
 }

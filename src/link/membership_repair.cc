@@ -45,19 +45,20 @@ void Membership::State::arm_timer() {
 
 void Membership::State::suspect(Duration in) {
   const Time at = monotonic_now() + in;
+  looks_left = kLooks;
   if (repair_at <= at) return;
   repair_at = at;
   look_pause = kFirstLook;
-  looks_left = kLooks;
   arm_timer();
 }
 
 void Membership::State::on_peer_gone(uint8_t gone) {
   look();
   if (is_member(gone)) {
+    unwatched[gone] = incarnation[gone];
     suspect(0);
   } else {  // it left by itself, or was reaped by another
-    watch_neighbours(false);
+    watch_neighbours();
     if (Roster(table()).needs_steering()) suspect(0);
   }
 }
@@ -102,18 +103,37 @@ void Membership::State::repair() {
     if (roster.needs_steering()) steer(roster);
   }
   look();
-  watch_neighbours(false);
-  if (dead > 0) {
-    probe_soon(0);
-  } else if (looks_left > 0) {
-    --looks_left;
+  watch_neighbours();
+  if (dead > 0) probe_soon(0);
+  if (watch_unwatched() || (dead == 0 && looks_left > 0)) {
+    if (looks_left > 0) --looks_left;
     repair_at = monotonic_now() + look_pause;
     look_pause = std::min(look_pause * 2, kLastLook);
   }
 }
 
-// Everybody is connected with the next higher slot, so every death ends a connection at a survivor.
-void Membership::State::watch_neighbours(bool both) {
+// A dying process closes its descriptors one by one, and may be off its core in between: when its
+// last connection has ended and its name is still taken, only looking again shows its death.
+bool Membership::State::watch_unwatched() {
+  bool left = false;
+  for (size_t i = kFirstSlot; i <= kLastSlot; ++i) {
+    if (unwatched[i] == 0) continue;
+    const auto slot = static_cast<uint8_t>(i);
+    if (unwatched[slot] != incarnation[slot] || peers->watch(slot)) unwatched[slot] = 0;
+    left = left || unwatched[slot] != 0;
+  }
+  return left;
+}
+
+void Membership::State::watch(uint8_t slot) {
+  if (peers->watch(slot) || unwatched[slot] == incarnation[slot]) return;
+  unwatched[slot] = incarnation[slot];
+  suspect(kFirstLook);
+}
+
+// Everybody is connected with the next higher and the next lower slot: where one of them is
+// stopped, the other notices, and where both die, the next ones.
+void Membership::State::watch_neighbours() {
   const auto next = [this](int step) {
     size_t at = self;
     do {
@@ -123,8 +143,8 @@ void Membership::State::watch_neighbours(bool both) {
   };
   const uint8_t above = next(1);
   if (above == self) return;
-  (void)peers->watch(above);
-  if (both) (void)peers->watch(next(-1));
+  watch(above);
+  watch(next(-1));
 }
 
 bool Membership::State::holds_back() {

@@ -6,7 +6,7 @@
 // Correctness never rests on the order of sockets being known: whoever gets a packet that is not
 // its own forwards it. A wrong order costs time only, and mends itself:
 //  - a death is noticed by a neighbour in the ring of slots (the end of a connection), or by a
-//  misdelivered packet;
+//  misdelivered packet. Whoever notices looks until the dead member's name is free;
 //  - the order is then computed as the kernel computes it, and probes are sent: one datagram to
 //  each index, which the
 //    program steers by the index it carries. Whoever receives one learns its own index, and puts
@@ -60,7 +60,11 @@ struct Membership::State final : PeerEvents {
   void suspect(Duration in);
   void repair();
   void steer(Roster& roster);
-  void watch_neighbours(bool both);
+  void watch_neighbours();
+  // Its death is noticed by the end of a connection, or where none can be had by looking again.
+  void watch(uint8_t slot);
+  // Tries to watch those it could not before. Whether some are left, to be looked at again.
+  [[nodiscard]] bool watch_unwatched();
   void probe();
   void probe_soon(Duration in);
   // Whether it was one.
@@ -108,6 +112,8 @@ struct Membership::State final : PeerEvents {
   };
   std::array<Refusal, kSlots> refusals;
 
+  // By slot: the incarnation of a member whose connection ended, or could not be had; else 0.
+  std::array<uint32_t, kSlots> unwatched{};
   Time repair_at = kNever;
   uint32_t looks_left =
       0;  // a dying process closes its descriptors one by one: we look several times

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Joining, steering, leaving, dying.
+#include <cstddef>
+
 #include <grp.h>
 #include <sched.h>
 #include <sys/resource.h>
+#include <sys/un.h>
 
 #include "link/membership_test_fixture.h"
 #include "link/steering.h"
@@ -153,7 +156,7 @@ TEST_F(MembershipTest, AStoppedMemberHindersNobody) {
   std::vector<Member> members;
   for (int i = 0; i < 4; ++i) members.push_back(start_joined());
   const Member stopped = members[1];
-  ::kill(stopped.pid, SIGSTOP);
+  stop(stopped);
   std::vector<Member> others{members[0], members[2], members[3]};
   expect_delivery(others);
   others.push_back(start_joined());
@@ -173,6 +176,51 @@ TEST_F(MembershipTest, AStoppedMemberHindersNobody) {
   others.push_back(stopped);
   expect_delivery(others);
   expect_straight_delivery_soon(others, 10);
+}
+
+// As a dying process has it when it has closed some of its descriptors.
+[[nodiscard]] UniqueFd bind_without_listening(const std::string& name) {
+  UniqueFd fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::ranges::copy(name, address.sun_path + 1);
+  const size_t bytes = offsetof(sockaddr_un, sun_path) + 1 + name.size();
+  EXPECT_EQ(
+      ::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), static_cast<socklen_t>(bytes)),
+      0);
+  return fd;
+}
+
+// A dying process closes its descriptors one by one, at any pace: its connections may end long
+// before its name is free. Of four members in the order of their slots, one is stopped, two die,
+// and one is left to notice both: as neighbours below or above, with the nearer or the farther
+// name free at last.
+TEST_F(MembershipTest, TheLastToNoticeLooksUntilANameIsFree) {
+  for (const auto& [below, slow] : {std::pair{true, 2}, {true, 1}, {false, 2}, {false, 1}}) {
+    SCOPED_TRACE(::testing::Message() << "below " << below << ", slow " << slow);
+    std::vector<Member> ring;
+    for (int i = 0; i < 4; ++i) ring.push_back(start_joined());
+    std::ranges::sort(ring, {}, &Member::slot);
+    if (!below) std::ranges::reverse(ring);
+    const Member survivor = ring[3];
+    stop(ring[0]);
+    UniqueFd name;
+    {
+      const GroupLock lock = take_lock();  // nobody is reaped yet
+      end(ring[1], SIGKILL);
+      end(ring[2], SIGKILL);
+      name = bind_without_listening(GroupNames(options_.group, options_.udp.port)
+                                        .member(ring[static_cast<size_t>(slow)].slot()));
+    }
+    EXPECT_TRUE(wait_until([&] { return survivor.report->members == 3; }));
+    ::usleep(300'000);
+    EXPECT_EQ(survivor.report->members, 3U);
+    name.reset();
+    EXPECT_TRUE(wait_until([&] { return survivor.report->members == 2; }));
+    end(ring[0], SIGKILL);
+    EXPECT_TRUE(wait_until([&] { return survivor.report->members == 1; }));
+    leave(survivor);
+  }
 }
 
 TEST_F(MembershipTest, JoinsWhileAllOthersAreStopped) {

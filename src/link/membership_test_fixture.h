@@ -26,6 +26,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/check.h"
 #include "base/endian.h"
 #include "base/random.h"
 #include "link/clock.h"
@@ -208,6 +209,18 @@ class MembershipTest : public ::testing::Test {
   void end(const Member& member, int signal) {
     ::kill(member.pid, signal);
     reap(member);
+  }
+  // Not while it holds the group's lock: nobody could join.
+  void stop(const Member& member) {
+    const GroupLock lock = take_lock();
+    ::kill(member.pid, SIGSTOP);
+    ::waitpid(member.pid, nullptr, WUNTRACED);
+  }
+  [[nodiscard]] GroupLock take_lock() const {
+    auto lock =
+        GroupLock::take(GroupNames(options_.group, options_.udp.port), kPatienceMs * kMillisecond);
+    VERBENA_CHECK(lock);
+    return std::move(*lock);
   }
   void leave(const Member& member) {
     member.report->leave = 1;

@@ -209,7 +209,7 @@ bool Peers::handle(Connection& connection, std::span<const uint8_t> record, Peer
     }
     case PeerMessage::Kind::kRoom:  // being woken was all
       return true;
-    case PeerMessage::Kind::kBye:   connection.slot = 0; return false;
+    case PeerMessage::Kind::kBye:
     case PeerMessage::Kind::kTable: return false;
   }
   return false;
@@ -226,9 +226,11 @@ void Peers::read(int fd, PeerEvents& events) {
     if (got > 0 && handle(*it, {record_.data(), static_cast<size_t>(got)}, events)) continue;
     const auto again =
         std::ranges::find_if(connections_, [fd](const Connection& c) { return c.fd.get() == fd; });
-    const uint8_t slot = again == connections_.end() ? uint8_t{0} : again->slot;
+    const bool held = again != connections_.end();
+    const uint8_t slot = held ? again->slot : uint8_t{0};
+    const bool watched = held && again->watched;
     close(fd);
-    if (got <= 0 && slot != 0) events.on_peer_gone(slot);
+    if ((got <= 0 || watched) && slot != 0) events.on_peer_gone(slot);
     return;
   }
 }

@@ -53,7 +53,7 @@ struct PacketHead {
 class PeerEvents {
  public:
   virtual ~PeerEvents() = default;
-  // A connection with this member ended without a kBye.
+  // A connection with this member ended without a kBye, or one that was watched ended.
   virtual void on_peer_gone(uint8_t slot) = 0;
   // One or several of `segment` bytes.
   virtual void on_forwarded(const Datagram& joined, uint32_t segment) = 0;
