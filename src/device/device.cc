@@ -9,6 +9,7 @@
 #include <pthread.h>
 #include <sched.h>
 
+#include "device/bounded_lock.h"
 #include "device/group_address.h"
 
 namespace verbena::device {
@@ -82,15 +83,16 @@ struct Held {
 };
 
 // exit() without closing anything: peers still hear that what was completed here did arrive. Other
-// threads may be anywhere: nothing is waited for.
+// threads may be anywhere, and off their core for a while.
 void flush_at_exit() {
+  constexpr Duration kBound = 200 * kMillisecond;
   Shared& process = shared();
   std::shared_ptr<Device> device;
   {
-    const std::unique_lock lock(process.mutex, std::try_to_lock);
+    const std::unique_lock lock = lock_within(process.mutex, kBound);
     if (lock.owns_lock()) device = process.device.lock();
   }
-  if (device != nullptr) device->engine().shut_down();
+  if (device != nullptr) device->engine().shut_down(kBound);
 }
 
 }  // namespace

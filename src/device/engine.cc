@@ -13,6 +13,7 @@
 
 #include "base/check.h"
 #include "base/relax.h"
+#include "device/bounded_lock.h"
 #include "device/counter_report.h"
 #include "link/clock.h"
 #include "wire/icrc.h"
@@ -326,14 +327,10 @@ void Engine::armed() {
   }
 }
 
-// Another thread may have been in there when it was decided to exit, and never come out.
-void Engine::shut_down() {
-  constexpr int kAttempts = 1000;
-  std::unique_lock lock(mutex_, std::try_to_lock);
-  for (int i = 0; i < kAttempts && !lock.owns_lock(); ++i) {
-    ::sched_yield();
-    (void)lock.try_lock();
-  }
+void Engine::shut_down(Duration bound) {
+  ++lock_wanted_;
+  const std::unique_lock lock = lock_within(mutex_, bound);
+  --lock_wanted_;
   if (!lock.owns_lock()) return;
   const Time now = clock();
   connections_->leave(now);

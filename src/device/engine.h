@@ -147,8 +147,9 @@ class Engine final : public transport::EventSink,
   [[nodiscard]] int wait(CompletionChannel& channel, CompletionQueue*& cq);
   // A completion queue was armed: its program is about to sleep and needs the helper.
   void armed();
-  // The process exits: sends owed ACKs, and DREQs for all connections. Does not wait long.
-  void shut_down();
+  // The process exits: sends owed ACKs, and DREQs for all connections; writes the counters. Waits
+  // for the lock no longer than `bound`.
+  void shut_down(Duration bound);
   // A completion queue is destroyed. Under the lock.
   void forget(CompletionQueue& cq) { std::erase(to_publish_, &cq); }
 
