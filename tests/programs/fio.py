@@ -24,8 +24,8 @@ def blocks(file, count):
 
 def fio(libraries, verb):
     with Programs(libraries) as programs:
-        # A job that receives needs more buffers than its peer has requests in flight; docs/programs.md says more of send.
-        in_flight, depth = (1, 2) if verb == "send" else (16, 16)
+        # fio connects without retries for a receiver that is not ready, so every message must find its buffer: docs/programs.md.
+        in_flight, depth = 16, TOTAL // BLOCK if verb == "send" else 16
         wanted = os.urandom(BLOCK) if verb == "read" else PATTERN * (BLOCK // 4)
         files = []
         for name in ("server", "client"):
