@@ -9,6 +9,7 @@
 #include "store_cli/commands.h"
 #include "store_cli/get_object.h"
 #include "store_cli/interrupts.h"
+#include "store_cli/object_data.h"
 #include "store_cli/object_view.h"
 #include "store_cli/options.h"
 #include "store_cli/output_file.h"
