@@ -117,9 +117,16 @@ Result<void> TableCursor::seek(const TableKey& key) {
   uint64_t high = table_->shape().count(section_);
   while (high - low > 1) {
     const uint64_t middle = low + (high - low) / 2;
-    const auto first = first_key(middle);
-    if (!first) return fail(first.error());
-    (compare(section_, *first, key) <= 0 ? low : high) = middle;
+    // A chunk that is lost cannot say where it begins: the next one that is not does. If that is
+    // behind the key, next() finds the lost one, should the key be in it.
+    uint64_t probe = middle;
+    auto first = first_key(probe);
+    while (!first && probe + 1 < high) first = first_key(++probe);
+    if (first && compare(section_, *first, key) <= 0) {
+      low = probe;
+    } else {
+      high = middle;
+    }
   }
   if (const auto done = enter(low); !done) return done;
   while (record_ && compare(section_, key_, key) < 0) {

@@ -91,7 +91,8 @@ class Table {
 class TableCursor {
  public:
   TableCursor(const Table& table, Section section) : table_(&table), section_(section) {}
-  // To the first record, or the first whose key is not less.
+  // To the first record, or the first whose key is not less. A chunk that is lost is an error only
+  // where that record may be in it.
   [[nodiscard]] Result<void> begin();
   [[nodiscard]] Result<void> seek(const TableKey& key);
   [[nodiscard]] Result<void> next();
