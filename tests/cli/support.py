@@ -25,6 +25,11 @@ def call(command, **options):
     return subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, **options)
 
 
+def call_raw(command, **options):
+    """The same with bytes."""
+    return subprocess.run(command, capture_output=True, timeout=SECONDS, check=False, **options)
+
+
 def verbena(*arguments, **options):
     return call([VERBENA, *arguments], **options)
 

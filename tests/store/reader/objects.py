@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The objects of a store as records change them, and their bytes."""
+from collections import namedtuple
+
+import chunks
+import records
+
+DRAFT = (1 << 64) - 1
+Birth = namedtuple("Birth", "chunk, owner, index, txn")
+
+
+class Inapplicable(Exception):
+    """A valid record that does not fit the objects there are."""
+
+
+class Object:
+    """`map` has the birth and place of each chunk, by its index in the object; `content` is instead of chunks."""
+
+    def __init__(self, number, identity, name, created):
+        self.number, self.id, self.name, self.created = number, identity, name, created
+        self.modified, self.size, self.content, self.map = created, 0, None, {}
+        self.lost = set()  # what tables have lost of it: state, runs, name, id
+
+    def is_draft(self):
+        return self.id[0] == DRAFT
+
+    def add_runs(self, runs):
+        for run in runs:
+            for i in range(run.count):
+                self.map[run.index + i] = Birth(run.chunk + i, run.owner, run.birth_index + i, run.txn)
+
+    def set_content(self, content):
+        if chunks.crc(content[1]) != content[0]:
+            raise Inapplicable(f"content of object {self.number} does not match its CRC")
+        self.content, self.map, self.size = content[1], {}, len(content[1])
+
+    def grow(self, end, size):
+        """To this size; its chunks before `end` are set."""
+        if size < self.size or (end - 1) * chunks.DATA >= size:
+            raise Inapplicable(f"{end} chunks and {size} bytes do not fit object {self.number} of {self.size} bytes")
+        self.size = size
+
+    def truncate(self, size):
+        if self.content and size:
+            raise Inapplicable(f"TRUNCATE of object {self.number}, which has content")
+        self.content, self.size = None, size
+        self.map = {index: birth for index, birth in self.map.items() if index * chunks.DATA < size}
+
+
+class Objects:
+    """All objects by number; apply() changes them as the records of one transaction say."""
+
+    def __init__(self, by_number, chunks_per_block):
+        self.by_number, self._chunks_per_block = by_number, chunks_per_block
+
+    def _get(self, number):
+        """An object that the log names. It is found there, and not by the names and ids of tables."""
+        if number not in self.by_number:
+            raise Inapplicable(f"object {number} does not exist")
+        one = self.by_number[number]
+        one.lost -= {"name", "id"}
+        if one.lost:
+            raise Inapplicable(f"object {number} is lost")
+        return one
+
+    def apply(self, transaction, time):
+        changed = set()
+        for record in transaction:
+            self._apply_one(record)
+            if record.type in (records.MAP, records.TRUNCATE, records.CONTENT, records.CLONE):
+                changed.add(record.number)
+        for number in changed & self.by_number.keys():
+            self.by_number[number].modified = time
+
+    def _apply_one(self, record):
+        number, fields = record.number, record.fields
+        if record.type == records.CREATE:
+            if number in self.by_number:
+                raise Inapplicable(f"object {number} exists")
+            self.by_number[number] = Object(number, fields["id"], fields["name"], fields["time"])
+            return
+        target = self._get(number)
+        if record.type == records.MAP:
+            for run in fields["runs"]:
+                if not within_block(run, self._chunks_per_block):
+                    raise Inapplicable("MAP of chunks of two blocks")
+                target.grow(run.index + run.count, fields["size"])
+            target.content = None
+            target.add_runs(fields["runs"])
+        elif record.type == records.TRUNCATE:
+            target.truncate(fields["size"])
+        elif record.type == records.CONTENT:
+            target.set_content(fields["content"])
+        elif record.type == records.CLONE:
+            self._clone(target, fields)
+        elif record.type == records.RENAME:
+            target.name = fields["name"]
+        elif record.type == records.DELETE:
+            del self.by_number[number]
+
+    def _clone(self, target, fields):
+        source = self._get(fields["source"])
+        if source.content or target.content:
+            raise Inapplicable("CLONE of an object with content")
+        target.grow(fields["to"] + fields["count"] if fields["count"] else 0, fields["size"])
+        shift, end = fields["to"] - fields["from"], fields["from"] + fields["count"]
+        shared = {index + shift: birth for index, birth in source.map.items() if fields["from"] <= index < end}
+        kept = {index: birth for index, birth in target.map.items()
+                if not fields["to"] <= index < fields["to"] + fields["count"]}
+        target.map = kept | shared
+
+    def shown(self):
+        """As lists have them: without drafts, by name and then by id."""
+        return sorted((one for one in self.by_number.values() if not one.is_draft()),
+                      key=lambda one: (one.name.encode(), one.id))
+
+
+def chunk_damage(medium, superblock, birth):
+    """Why the data chunk is not what the log says, or None; and the chunk."""
+    raw = medium.raw(birth.chunk, superblock.chunks_per_block)
+    if raw is None:
+        return "missing", None
+    chunk = chunks.Chunk(raw)
+    return chunk.why_not(id=birth.chunk, owner=birth.owner, index=birth.index, txn=birth.txn, store=superblock.store,
+                         flags=0), chunk
+
+
+def within_block(run, chunks_per_block):
+    return run.chunk % chunks_per_block + run.count <= chunks_per_block
+
+
+def read(medium, superblock, one):
+    """The bytes of an object, with zeros for damaged chunks, and the damage: offset, chunk, what does not match."""
+    if one.content:
+        return one.content, []
+    data, damage = bytearray(one.size), []
+    for index, birth in sorted(one.map.items()):
+        offset = index * chunks.DATA
+        wrong, chunk = chunk_damage(medium, superblock, birth)
+        if wrong:
+            damage.append({"offset": offset, "chunk": birth.chunk, "why": wrong})
+            continue
+        part = chunk.data()[:one.size - offset]
+        data[offset:offset + len(part)] = part
+    return bytes(data), damage
