@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Objects of few bytes have no chunk: their content is in memory, in the log and in tables, with
 // its CRC.
+#include <algorithm>
 #include <cstring>
 
 #include <fmt/format.h>
@@ -100,7 +101,7 @@ Result<void> StoreImpl::spill(Object& object) {
   const uint64_t txn = next_txn();
   const size_t size = object.content.size();
   uint8_t* const chunk = space_.memory(id);
-  std::memcpy(chunk, object.content.data(), size);
+  std::ranges::copy(bytes_of(object.content), chunk);
   std::memset(chunk + size, 0, kDataBytes - size);
   seal_data(chunk, id, {object.number, 0, txn}, static_cast<uint32_t>(size),
             crc_zeros_after(object.content_crc, kDataBytes - size));
