@@ -128,26 +128,32 @@ class ReaderTest(StoreTest):
             for command in ("ls", "scrub"):
                 self.json(command, status=DAMAGED)
             return None
+        self.compare_scrub(store, self.compare_bytes(store))
+        return store
+
+    def compare_bytes(self, store):
+        """Both list the same objects, and agree on their bytes and on the damage in them. The damaged chunks."""
         self.assertEqual(self.described(store), self.listed())
-        damage, crcs, whole = set(), {}, True
+        damage, crcs = set(), {}
         for one in store.objects.shown():
             data, wrong = store.read(one)
             crcs[reader.identity(one)] = None if wrong else f"{chunks.crc(data):08x}"
             damage |= {(reader.identity(one), entry["offset"], entry["chunk"]) for entry in wrong}
-            whole = whole and not wrong
-        verified = self.json("verify", *crcs, status=0 if whole else DAMAGED)
+        verified = self.json("verify", *crcs, status=DAMAGED if damage else 0)
         self.assertEqual({entry["id"]: entry["crc32"] for entry in verified["objects"]}, crcs)
         named = [error["damage"] for error in verified["errors"] if "damage" in error]
         self.assertEqual({(entry["object"], entry["offset"], entry["chunk"]) for entry in named}, damage)
-        self.compare_scrub(store, {chunk for _, _, chunk in damage})
-        return store
+        return {chunk for _, _, chunk in damage}
 
     def compare_scrub(self, store, data_chunks):
         """Scrub finds the same damage to data, log and superblocks."""
         damaged = data_chunks | {entry["chunk"] for entry in store.report.damage}
         scrubbed = self.json("scrub", status=DAMAGED if damaged else 0)
         self.assertEqual({entry["chunk"] for entry in scrubbed["damage"]}, damaged)
-        self.assertEqual(scrubbed["incomplete"], len(store.report.incomplete))
+        # Scrub looks for the end of the log in each extent, and may count copies past it in a later one.
+        past_end = any(place.chunk for number, place in store.log.places.items() if number > store.log.first_missing)
+        self.assertGreaterEqual(scrubbed["incomplete"], len(store.report.incomplete))
+        self.assertTrue(past_end or scrubbed["incomplete"] == len(store.report.incomplete))
 
     def chunk_file(self, number):
         """The file and the offset of a chunk, of stores whose media have one file each."""

@@ -7,15 +7,16 @@ from errors import Unusable
 
 
 class Log:
-    """Applies the log to the objects of the tables. `end` is the number after the last chunk of it that counted;
-    `dropped` says that something past the watermark did not count."""
+    """Applies the log to the objects of the tables. `end` is the number after the last chunk of it that counted,
+    `first_missing` that of the first past the watermark without a valid copy; `dropped` says that something past the
+    watermark did not count."""
 
     def __init__(self, medium, root, state, report):
         self.medium, self.superblock, self.state, self.report = medium, root.superblock, state, report
         self.places = self._places()
         self.records = {number: _decode(place) for number, place in self.places.items()}
         self.watermark = self.superblock.end - 1 if root.closed else self._watermark()
-        self.dropped, self.pending = False, []
+        self.dropped, self.pending, self.first_missing = False, [], 0
         self._check_copies()
         self.end = self._replay()
 
@@ -40,12 +41,18 @@ class Log:
         return highest
 
     def _check_copies(self):
+        """Past the first chunk without a valid copy nothing is incomplete: the content is undefined."""
+        number = self.watermark + 1
+        while number in self.places and self.places[number].chunk:
+            number += 1
+        self.first_missing = number
         for number, place in self.places.items():
             if place.contradict:
                 raise Unusable("log", f"copies of chunk {number} differ")
             if place.foreign and not place.chunk:
                 raise Unusable("log", f"chunk {number} is of another history")
-            self.report.copies(place, number <= self.watermark, what="log")
+            if place.foreign or number < self.first_missing:
+                self.report.copies(place, number <= self.watermark, what="log")
 
     def _replay(self):
         number = self.superblock.replay_from
