@@ -22,6 +22,4 @@ const char* name_of(Code code) {
   return "unknown";
 }
 
-std::string text_of(ObjectId id) { return std::to_string(id.high) + ":" + std::to_string(id.low); }
-
 }  // namespace verbena::store

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 
+#include "base/object_id.h"
 #include "base/result.h"
 
 namespace verbena::store {
@@ -25,12 +26,8 @@ enum class Code : uint8_t {
   kLogFull,   // only within the engine: a checkpoint is needed first
 };
 
-struct ObjectId {
-  uint64_t high = 0;
-  uint64_t low = 0;
-  auto operator<=>(const ObjectId&) const = default;
-};
-[[nodiscard]] std::string text_of(ObjectId id);  // "high:low", decimal
+using verbena::ObjectId;
+using verbena::text_of;
 
 // The place of a damage, the expected and the actual value.
 struct Damage {
