@@ -168,13 +168,14 @@ Response failure_of(const Request& request, Status status, std::string_view deta
       request);
 }
 
-bool answers(const Response& response, const Request& request) {
+bool answers(const Response& response, MessageType request) {
   if (std::holds_alternative<Refused>(response)) return true;
-  if (response.index() != request.index()) return false;
-  const auto* io = std::get_if<IoRequest>(&request);
-  if (io == nullptr) return true;
-  const auto& io_response = std::get<IoResponse>(response);
-  return io_response.kind == io->kind && io_response.plain == io->plain;
+  if (const auto* io = std::get_if<IoResponse>(&response)) {
+    return request == (io->kind == IoKind::kRead ? IoRequest::kReadType : IoRequest::kWriteType);
+  }
+  // The other responses' numbers follow those of their requests.
+  const MessageType type = std::visit([]<typename M>(const M&) { return M::kType; }, response);
+  return static_cast<uint64_t>(type) == static_cast<uint64_t>(request) + 1;
 }
 
 const char* name_of(MessageType type) {

@@ -60,8 +60,8 @@ using Response = detail::ResponsesTo<Request>::Type;
 // The response to `request` that says no more than this.
 [[nodiscard]] Response failure_of(const Request& request, Status status, std::string_view detail);
 
-// Whether a response can be that to a request: of the same index, or REFUSED.
-[[nodiscard]] bool answers(const Response& response, const Request& request);
+// Whether a response is that to a request of this type.
+[[nodiscard]] bool answers(const Response& response, MessageType request);
 
 [[nodiscard]] const char* name_of(MessageType type);  // "CREATE", ...; "unknown"
 

@@ -228,16 +228,16 @@ TEST(Messages, TheTagCoversWhatTheKeyDoesNot) {
 TEST(Messages, FailuresAnswerTheirRequests) {
   for (const Request& request : all_requests()) {
     const Response failure = failure_of(request, Status::kFull, "no space");
-    EXPECT_TRUE(answers(failure, request));
+    EXPECT_TRUE(answers(failure, type_of(request)));
     EXPECT_EQ(id_of(failure), id_of(request));
     const Bytes message = encoded(failure);
     const auto decoded = decode_response(message, kPlainSeal);
     ASSERT_TRUE(decoded);
     EXPECT_EQ(status_of(*decoded), Status::kFull);
   }
-  EXPECT_FALSE(answers(testing::write_response(), testing::read_request()));
-  EXPECT_FALSE(answers(Pong{}, testing::read_request()));
-  EXPECT_TRUE(answers(Refused{}, testing::read_request()));
+  EXPECT_FALSE(answers(testing::write_response(), IoRequest::kReadType));
+  EXPECT_FALSE(answers(Pong{}, IoRequest::kReadType));
+  EXPECT_TRUE(answers(Refused{}, IoRequest::kReadType));
 }
 
 TEST(Messages, NamesOfTypes) {
