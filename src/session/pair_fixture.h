@@ -51,6 +51,7 @@ class Pair {
   // Time goes on, in steps to where something is due.
   void advance(Duration span) {
     const Time end = now + span;
+    pump();
     for (;;) {
       const Time next = std::min(client.next_time(), server->next_time());
       if (next > end) break;
