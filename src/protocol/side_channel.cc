@@ -81,6 +81,13 @@ std::vector<uint8_t> frame_of(const SideMessage& message) {
   return frame;
 }
 
+std::vector<uint8_t> with_length(std::span<const uint8_t> frame) {
+  std::vector<uint8_t> bytes(kFrameHeadBytes + frame.size());
+  store_be16(bytes.data(), static_cast<uint16_t>(frame.size()));
+  std::ranges::copy(frame, bytes.begin() + kFrameHeadBytes);
+  return bytes;
+}
+
 Decoded<SideMessage> decode_frame(std::span<const uint8_t> frame) {
   if (frame.empty()) return fail(Fault::kShort);
   return decode_side(frame[0], frame.subspan(1));

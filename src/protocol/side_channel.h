@@ -160,6 +160,8 @@ using SideMessage = std::variant<Hello, Challenge, Proof, Welcome, SidePing, Sid
 // checked.
 void append_frame(const SideMessage& message, std::vector<uint8_t>& to);
 [[nodiscard]] std::vector<uint8_t> frame_of(const SideMessage& message);
+// A frame as it was sent, from what follows its length.
+[[nodiscard]] std::vector<uint8_t> with_length(std::span<const uint8_t> frame);
 // `frame`: what follows the length. Views point into it.
 [[nodiscard]] Decoded<SideMessage> decode_frame(std::span<const uint8_t> frame);
 

@@ -5,17 +5,13 @@
 
 #include "base/check.h"
 #include "session/client.h"
+#include "session/draw.h"
 
 namespace verbena::session {
 
 using protocol::EndReason;
 
 namespace {
-
-template <size_t N>
-void draw_into(RandomSource& random, std::array<uint8_t, N>& bytes) {
-  for (size_t i = 0; i < N; i += sizeof(uint64_t)) store_be64(bytes.data() + i, random.next());
-}
 
 // Connecting again would end the same way.
 [[nodiscard]] bool is_final(EndReason reason) {
@@ -27,7 +23,7 @@ void draw_into(RandomSource& random, std::array<uint8_t, N>& bytes) {
 
 Client::Client(ClientOptions options, RandomSource& random)
     : options_(std::move(options)), random_(random) {
-  draw_into(random_, instance_);
+  instance_ = draw_bytes<sizeof(protocol::InstanceId)>(random_);
 }
 
 void Client::start(Time now) {
@@ -132,7 +128,7 @@ void Client::on_side_connected(Attempt attempt, Time /*now*/) {
   protocol::Hello hello;
   hello.features = options_.secret.empty() ? 0 : protocol::kFeatureSecret;
   hello.client = instance_;
-  draw_into(random_, hello.nonce);
+  hello.nonce = draw_bytes<sizeof(protocol::Nonce)>(random_);
   hello.resume_session = address_.session;
   hello.resume_key = key_;
   transcript_.hello = protocol::frame_of(hello);
@@ -188,9 +184,7 @@ void Client::on_challenge(const protocol::Challenge& challenge, std::span<const 
   if (challenge.version != protocol::kProtocolVersion) {
     return refused(EndReason::kVersion, protocol::text_of(EndReason::kVersion), now);
   }
-  transcript_.challenge.resize(protocol::kFrameHeadBytes);
-  store_be16(transcript_.challenge.data(), static_cast<uint16_t>(frame.size()));
-  transcript_.challenge.insert(transcript_.challenge.end(), frame.begin(), frame.end());
+  transcript_.challenge = protocol::with_length(frame);
   const protocol::Proof proof{.mac = client_mac(options_.secret, transcript_)};
   transcript_.proof = protocol::frame_of(proof);
   send_side(proof);
@@ -232,7 +226,7 @@ void Client::on_welcome(const protocol::Welcome& welcome, Time now) {
 // The server does not believe that this is the client it knows: go on as a new one. What the other
 // did stays unknown.
 void Client::become_another() {
-  draw_into(random_, instance_);
+  instance_ = draw_bytes<sizeof(protocol::InstanceId)>(random_);
   address_ = {};
   key_ = 0;
   settle_doubts(false);

@@ -4,33 +4,17 @@
 #include <utility>
 
 #include "base/check.h"
+#include "session/draw.h"
 #include "session/server.h"
 
 namespace verbena::session {
 
 using protocol::EndReason;
 
-namespace {
-
-template <size_t N>
-void draw_bytes(RandomSource& random, std::array<uint8_t, N>& bytes) {
-  static_assert(N % sizeof(uint64_t) == 0);
-  for (size_t i = 0; i < N; i += sizeof(uint64_t)) store_be64(bytes.data() + i, random.next());
-}
-
-[[nodiscard]] std::vector<uint8_t> with_length(std::span<const uint8_t> frame) {
-  std::vector<uint8_t> bytes(protocol::kFrameHeadBytes);
-  store_be16(bytes.data(), static_cast<uint16_t>(frame.size()));
-  bytes.insert(bytes.end(), frame.begin(), frame.end());
-  return bytes;
-}
-
-}  // namespace
-
 Server::Server(ServerOptions options, RandomSource& random)
     : options_(std::move(options)), random_(random) {
   VERBENA_CHECK(protocol::usable(options_.limits));
-  draw_bytes(random_, incarnation_);
+  incarnation_ = draw_bytes<sizeof(protocol::InstanceId)>(random_);
 }
 Server::~Server() = default;
 
@@ -82,12 +66,12 @@ void Server::on_frame(Peer& peer, std::span<const uint8_t> frame, Time now) {
   }
   if (const auto* hello = std::get_if<protocol::Hello>(&*message)) {
     if (peer.state == State::kHello) {
-      peer.transcript.hello = with_length(frame);
+      peer.transcript.hello = protocol::with_length(frame);
       return on_hello(peer, *hello, now);
     }
   } else if (const auto* proof = std::get_if<protocol::Proof>(&*message)) {
     if (peer.state == State::kProof) {
-      peer.transcript.proof = with_length(frame);
+      peer.transcript.proof = protocol::with_length(frame);
       return on_proof(peer, *proof, now);
     }
   } else if (const auto* ping = std::get_if<protocol::SidePing>(&*message)) {
@@ -118,7 +102,7 @@ void Server::on_hello(Peer& peer, const protocol::Hello& hello, Time now) {
     return on_authenticated(peer, now);
   }
   if (!client_has_secret) return refuse(peer, EndReason::kSecretRequired, {});
-  draw_bytes(random_, peer.nonce);
+  peer.nonce = draw_bytes<sizeof(protocol::Nonce)>(random_);
   const protocol::Challenge challenge{
       .version = protocol::kProtocolVersion, .server = incarnation_, .nonce = peer.nonce};
   peer.transcript.challenge = protocol::frame_of(challenge);
