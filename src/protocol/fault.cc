@@ -21,6 +21,8 @@ const char* text_of(Fault fault) {
     case Fault::kIdentity:   return "fabric client id or session id is not of this session";
     case Fault::kKey:        return "session key or tag is wrong";
     case Fault::kRoom:       return "message does not fit the buffer";
+    case Fault::kOrder:      return "request id is out of order";
+    case Fault::kWindow:     return "more requests in flight than the session allows";
     case Fault::kMagic:      return "not the Verbena protocol";
     case Fault::kEnd:        break;
   }

@@ -26,6 +26,8 @@ enum class Fault : uint8_t {
   kIdentity,  // fabric client id or session id of another session
   kKey,       // wrong session key or tag
   kRoom,      // does not fit the buffer it is encoded into
+  kOrder,     // an id or `oldest` that does not follow from those before
+  kWindow,    // more requests in flight, or a higher id, than the session allows
   kMagic,     // not this protocol
   kEnd,       // number of reasons
 };

@@ -213,6 +213,21 @@ TEST(Handshake, AQueuePairWithoutASessionIsClosed) {
   EXPECT_TRUE(pair.server->idle());
 }
 
+TEST(Handshake, SessionsWithoutAQueuePairKeepNobodyOut) {
+  ServerOptions options;
+  options.max_unbound = 5;
+  Pair pair(options);
+  for (ConnectionId id = 1000; id < 1100; ++id) {
+    protocol::Hello hello;
+    store_be64(hello.client.data(), id);
+    pair.server->on_connection(id, pair.now);
+    pair.server->on_bytes(id, protocol::frame_of(hello), pair.now);
+  }
+  pair.pump();
+  EXPECT_EQ(pair.server->sessions(), 5u);
+  EXPECT_TRUE(pair.connect());
+}
+
 // The WELCOME was lost, more than once: the client comes again, with what it knows.
 TEST(Handshake, LostWelcomes) {
   for (const char* secret : {"", "s"}) {

@@ -250,7 +250,7 @@ TEST_F(Requests, HostileDamage) {
   expect_ended(message, Fault::kHeadCrc);
 }
 
-TEST_F(Requests, HostileReplay) { expect_ended(some_message(), Fault::kReserved); }
+TEST_F(Requests, HostileReplay) { expect_ended(some_message(), Fault::kOrder); }
 
 TEST_F(Requests, HostileTruncation) {
   Pair::Bytes message = some_message();

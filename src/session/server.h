@@ -51,7 +51,7 @@ struct ServerOptions {
   uint16_t fabric_port = 0;
   size_t max_sessions = 1024;
   size_t max_unauthenticated = 64;  // connections; one more closes the oldest
-  size_t max_unbound = 64;          // queue pairs; likewise
+  size_t max_unbound = 64;          // queue pairs, and sessions without one; likewise
   size_t max_clients = 4096;        // instances remembered; the one away for longest is forgotten
   Duration handshake_timeout = 5 * kSecond;
   Duration bind_timeout = 10 * kSecond;
@@ -67,6 +67,7 @@ enum class EndStep : uint8_t {
   kRanges,     // release its ranges
 };
 
+// The owner bounds what waits to be sent to a client that does not read, and closes the connection.
 struct SendFrame {
   ConnectionId connection;
   std::vector<uint8_t> bytes;
@@ -167,7 +168,7 @@ class Server {
   struct Token {
     SessionId session = 0;
     uint64_t key = 0;
-    bool remembered = false;  // requests of this session (of another server's run they are not)
+    bool remembered = false;  // its requests are: those of another run of the server are not
   };
   static constexpr size_t kMaxTokens = 16;
   // What outlives a session.
@@ -178,7 +179,8 @@ class Server {
     // What proves a resumption: the id (and key) of a session. The first is one that the client
     // is known to have heard of, the others are those made since, whose WELCOME may be lost.
     std::vector<Token> tokens;
-    Time forget_at = kNever;
+    Time forget_at = kNever;                            // without a session
+    std::list<protocol::InstanceId>::iterator place{};  // in away_, without a session
   };
   // A connection, and its session once it has one.
   struct Peer {
@@ -200,7 +202,7 @@ class Server {
     bool said_goodbye = false;  // the client, by a frame
     protocol::EndReason reason = protocol::EndReason::kDone;
     TimerHook timer;
-    std::list<ConnectionId>::iterator unauthenticated;
+    std::list<ConnectionId>::iterator place;  // in unauthenticated_ or unbound_sessions_
   };
   using Clients = std::map<protocol::InstanceId, ClientRecord>;
 
@@ -234,7 +236,9 @@ class Server {
   void next_step(Peer& peer, Time now);
   void try_leave_writes(Peer& peer, Time now);
   void gone(Peer& peer, Time now);
-  void forget_clients(Time now);
+  void forget_oldest_client();
+  void stay(ClientRecord& record);
+  void leave(const protocol::InstanceId& client, ClientRecord& record, Time now);
 
   [[nodiscard]] Peer* find_session(SessionId session);
 
@@ -245,14 +249,16 @@ class Server {
   std::unordered_map<ConnectionId, std::unique_ptr<Peer>> peers_;
   std::unordered_map<SessionId, Peer*> by_session_;
   std::unordered_map<QueuePairId, Peer*> by_queue_pair_;
-  std::list<ConnectionId> unauthenticated_;  // the oldest first
+  // The oldest first.
+  std::list<ConnectionId> unauthenticated_;
+  std::list<ConnectionId> unbound_sessions_;
   struct Unbound {
     QueuePairId queue_pair;
     Time deadline;
   };
   std::deque<Unbound> unbound_;  // the oldest first
   Clients clients_;
-  Time forget_next_ = 0;  // when to look for clients to forget
+  std::list<protocol::InstanceId> away_;  // clients without a session, the first that left first
   TimerHeap<Peer> timers_;
   std::vector<ServerAction> actions_;
   CounterSet<ServerCounter> counters_;

@@ -40,6 +40,7 @@ void Server::end_peer(Peer& peer, EndReason reason, std::string_view detail, Tim
   peer.reason = reason;
   timers_.set(peer, kNever);
   const bool bound = peer.state == State::kActive;
+  if (!bound) unbound_sessions_.erase(peer.place);
   peer.state = State::kEnding;
   if (!bound) return gone(peer, now);
   peer.step = EndStep::kQueuePair;
@@ -74,7 +75,7 @@ void Server::gone(Peer& peer, Time now) {
   VERBENA_CHECK(client != clients_.end() && client->second.session == peer.session);
   ClientRecord& record = client->second;
   record.session = 0;
-  record.forget_at = now + options_.client_memory;
+  leave(client->first, record, now);
   const ConnectionId waiting = std::exchange(record.waiting, 0);
   // A client that says it is done comes back as another instance.
   const bool done = peer.reason == EndReason::kDone && waiting == 0 && peer.said_goodbye;
@@ -83,7 +84,10 @@ void Server::gone(Peer& peer, Time now) {
   by_queue_pair_.erase(peer.queue_pair);
   timers_.remove(peer);
   peers_.erase(peer.connection);
-  if (done) clients_.erase(client);
+  if (done) {
+    stay(record);
+    clients_.erase(client);
+  }
   if (waiting != 0) {
     welcome(*peers_.at(waiting), now);
   }
@@ -102,11 +106,21 @@ void Server::shut_down(Time now) {
   }
 }
 
-void Server::forget_clients(Time now) {
-  counters_.add(ServerCounter::kForgottenClients, std::erase_if(clients_, [&](const auto& entry) {
-                  const ClientRecord& record = entry.second;
-                  return record.session == 0 && record.waiting == 0 && record.forget_at <= now;
-                }));
+// The client has no session: from now on it may be forgotten.
+void Server::leave(const protocol::InstanceId& client, ClientRecord& record, Time now) {
+  record.forget_at = now + options_.client_memory;
+  record.place = away_.insert(away_.end(), client);
+}
+
+void Server::stay(ClientRecord& record) {
+  away_.erase(record.place);
+  record.forget_at = kNever;
+}
+
+void Server::forget_oldest_client() {
+  counters_.add(ServerCounter::kForgottenClients);
+  clients_.erase(away_.front());
+  away_.pop_front();
 }
 
 void Server::on_time(Time now) {
@@ -118,16 +132,13 @@ void Server::on_time(Time now) {
     actions_.emplace_back(CloseQueuePair{unbound_.front().queue_pair});
     unbound_.pop_front();
   }
-  if (now >= forget_next_) {
-    forget_clients(now);
-    forget_next_ = now + options_.client_memory / 8;
-  }
+  while (!away_.empty() && clients_.at(away_.front()).forget_at <= now) forget_oldest_client();
 }
 
 Time Server::next_time() const {
   Time next = timers_.next();
   if (!unbound_.empty()) next = std::min(next, unbound_.front().deadline);
-  if (!clients_.empty()) next = std::min(next, forget_next_);
+  if (!away_.empty()) next = std::min(next, clients_.at(away_.front()).forget_at);
   return next;
 }
 

@@ -36,7 +36,7 @@ void Server::on_connection(ConnectionId connection, Time now) {
   }
   auto& peer = *peers_.emplace(connection, std::make_unique<Peer>()).first->second;
   peer.connection = connection;
-  peer.unauthenticated = unauthenticated_.insert(unauthenticated_.end(), connection);
+  peer.place = unauthenticated_.insert(unauthenticated_.end(), connection);
   timers_.set(peer, now + options_.handshake_timeout);
   if (shutting_down_) refuse(peer, EndReason::kShutdown, {});
 }
@@ -132,14 +132,8 @@ bool Server::take_token(const protocol::Hello& hello, ClientRecord& record) cons
 // One record fewer, if there are too many: that of the client that is away for longest.
 bool Server::make_room_for_client() {
   if (clients_.size() < options_.max_clients) return true;
-  auto oldest = clients_.end();
-  for (auto it = clients_.begin(); it != clients_.end(); ++it) {
-    if (it->second.session != 0 || it->second.waiting != 0) continue;
-    if (oldest == clients_.end() || it->second.forget_at < oldest->second.forget_at) oldest = it;
-  }
-  if (oldest == clients_.end()) return false;
-  counters_.add(ServerCounter::kForgottenClients);
-  clients_.erase(oldest);
+  if (away_.empty()) return false;
+  forget_oldest_client();
   return true;
 }
 
@@ -149,13 +143,14 @@ void Server::on_authenticated(Peer& peer, Time now) {
     if (!make_room_for_client()) return refuse(peer, EndReason::kBusy, "too many clients");
     ClientRecord& fresh = clients_.emplace(peer.hello.client, ClientRecord{}).first->second;
     fresh.tokens.push_back({peer.hello.resume_session, peer.hello.resume_key, false});
+    leave(peer.hello.client, fresh, now);
     return welcome(peer, now);
   }
   ClientRecord& record = it->second;
   if (!take_token(peer.hello, record)) return refuse(peer, EndReason::kInUse, {});
   if (record.waiting != 0) refuse(*peers_.at(record.waiting), EndReason::kReplaced, {});
   if (record.session == 0) return welcome(peer, now);
-  unauthenticated_.erase(peer.unauthenticated);
+  unauthenticated_.erase(peer.place);
   peer.state = State::kWaiting;
   record.waiting = peer.connection;
   timers_.set(peer, now + options_.bind_timeout);
@@ -165,12 +160,16 @@ void Server::on_authenticated(Peer& peer, Time now) {
 void Server::welcome(Peer& peer, Time now) {
   ClientRecord& record = clients_.at(peer.hello.client);
   if (shutting_down_ || by_session_.size() >= options_.max_sessions) {
-    const bool unknown = record.forget_at == kNever;
+    const protocol::InstanceId client = peer.hello.client;
     refuse(peer, shutting_down_ ? EndReason::kShutdown : EndReason::kBusy, {});
-    if (unknown) clients_.erase(peer.hello.client);
+    if (record.tokens.size() == 1 && !record.tokens.front().remembered) {  // it never had a session
+      stay(record);
+      clients_.erase(client);
+    }
     return;
   }
-  if (peer.state != State::kWaiting) unauthenticated_.erase(peer.unauthenticated);
+  if (peer.state != State::kWaiting) unauthenticated_.erase(peer.place);
+  stay(record);
   do {
     peer.session = draw_nonzero();
   } while (by_session_.contains(peer.session));
@@ -180,10 +179,15 @@ void Server::welcome(Peer& peer, Time now) {
   record.tokens.push_back({peer.session, welcome.key, true});
   by_session_.emplace(peer.session, &peer);
   peer.state = State::kUnbound;
+  peer.place = unbound_sessions_.insert(unbound_sessions_.end(), peer.connection);
   timers_.set(peer, now + options_.bind_timeout);
   counters_.add(ServerCounter::kSessions);
   if (welcome.resumed) counters_.add(ServerCounter::kResumed);
   send(peer, welcome);
+  if (unbound_sessions_.size() > options_.max_unbound) {
+    counters_.add(ServerCounter::kEvictedConnections);
+    end_peer(*peers_.at(unbound_sessions_.front()), EndReason::kBusy, {}, now);
+  }
 }
 
 protocol::Welcome Server::make_welcome(Peer& peer, bool resumed) {
@@ -218,7 +222,7 @@ void Server::refuse(Peer& peer, EndReason reason, std::string_view detail) {
 
 void Server::remove_connection(Peer& peer) {
   if (peer.state == State::kHello || peer.state == State::kProof) {
-    unauthenticated_.erase(peer.unauthenticated);
+    unauthenticated_.erase(peer.place);
   } else if (peer.state == State::kWaiting) {
     clients_.at(peer.hello.client).waiting = 0;
   }

@@ -75,6 +75,7 @@ void Server::on_connect_init(QueuePairId queue_pair, std::span<const uint8_t> me
   if (!init) return reject(init.error());
   if (init->version != protocol::kProtocolVersion) return reject(Fault::kReserved);
 
+  unbound_sessions_.erase(peer->place);
   peer->state = State::kActive;
   peer->queue_pair = queue_pair;
   peer->fabric = draw_nonzero();
@@ -113,7 +114,7 @@ std::optional<Admitted> Server::on_request(Peer& peer, std::span<const uint8_t> 
   if (!unknown) {
     on_bad_message(peer, unknown.error(), now);
   } else if (unknown->id <= peer.last_id) {
-    on_bad_message(peer, Fault::kReserved, now);
+    on_bad_message(peer, Fault::kOrder, now);
   } else {
     peer.last_id = unknown->id;
     counters_.add(ServerCounter::kUnknownTypes);
@@ -146,13 +147,13 @@ std::optional<Admitted> Server::admit(Peer& peer, protocol::Request&& request, T
   const uint64_t id = protocol::id_of(request);
   const uint64_t oldest = protocol::oldest_of(request);
   if (peer.in_flight >= options_.limits.window) {
-    on_bad_message(peer, Fault::kReserved, now);
+    on_bad_message(peer, Fault::kWindow, now);
     return std::nullopt;
   }
   ResultMemory& memory = clients_.at(peer.hello.client).memory;
   if (!is_plain(request)) {
     if (id <= peer.last_id || oldest > id) {
-      on_bad_message(peer, Fault::kReserved, now);
+      on_bad_message(peer, Fault::kOrder, now);
       return std::nullopt;
     }
     peer.last_id = id;
@@ -178,7 +179,7 @@ std::optional<Admitted> Server::admit(Peer& peer, protocol::Request&& request, T
       return std::nullopt;
     }
     if (begun.verdict == Verdict::kSpan) {
-      on_bad_message(peer, Fault::kReserved, now);
+      on_bad_message(peer, Fault::kWindow, now);
       return std::nullopt;
     }
     VERBENA_CHECK(begun.verdict == Verdict::kNew);
