@@ -34,7 +34,8 @@ Result<ObjectRef> StoreImpl::load(const Tables::Found& found) const {
   uint64_t chunks = 0;
   uint64_t end = 0;
   const uint32_t per_block = space_.chunks_per_block();
-  const auto add = [&](const MapRecord& map) {
+  const Table& table = tables_.all()[found.source];
+  const auto done = table.runs(record.number, record.runs, [&](const MapRecord& map) {
     for (const Run& run : map.runs) {
       good = good && run.index >= end && run.chunk % per_block + run.count <= per_block &&
              run.chunk / per_block < Space::kMaxBlocks && runs.size() < record.runs;
@@ -43,10 +44,7 @@ Result<ObjectRef> StoreImpl::load(const Tables::Found& found) const {
       chunks += run.count;
       runs.push_back(run);
     }
-  };
-  // Where there are none, a lost chunk of them is no loss.
-  const auto done =
-      record.runs > 0 ? tables_.all()[found.source].runs(record.number, add) : Result<void>{};
+  });
   if (!done) return fail(done.error());
   if (!good || runs.size() != record.runs || chunks != record.chunks ||
       end > (record.size + kDataBytes - 1) / kDataBytes) {

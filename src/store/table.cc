@@ -112,18 +112,18 @@ Result<TableKey> TableCursor::first_key(uint64_t chunk) const {
 }
 
 Result<void> TableCursor::seek(const TableKey& key) {
-  // The last chunk that does not begin behind the key has it, if there is one.
+  // The last chunk that does not begin behind the key has it, if there is one. Where a lost chunk
+  // begins nobody knows, so the next one that can be read decides: it takes only those objects with
+  // it that may be in it.
   uint64_t low = 0;
   uint64_t high = table_->shape().count(section_);
   while (high - low > 1) {
     const uint64_t middle = low + (high - low) / 2;
-    // A chunk that is lost cannot say where it begins: the next one that is not does. If that is
-    // behind the key, next() finds the lost one, should the key be in it.
-    uint64_t probe = middle;
-    auto first = first_key(probe);
-    while (!first && probe + 1 < high) first = first_key(++probe);
+    uint64_t at = middle;
+    auto first = first_key(at);
+    while (!first && at + 1 < high) first = first_key(++at);
     if (first && compare(section_, *first, key) <= 0) {
-      low = probe;
+      low = at;
     } else {
       high = middle;
     }
@@ -158,11 +158,17 @@ Result<std::optional<uint64_t>> Table::find(ObjectId id) const {
   return cursor.key().number;
 }
 
-Result<void> Table::runs(uint64_t number, const std::function<void(const MapRecord&)>& each) const {
+Result<void> Table::runs(uint64_t number, uint64_t count,
+                         const std::function<void(const MapRecord&)>& each) const {
+  // What comes behind its last run is none of its business: it may be lost.
+  if (count == 0) return {};
   TableCursor cursor(*this, Section::kRuns);
   auto done = cursor.seek({.number = number});
-  while (done && !cursor.done() && cursor.key().number == number) {
-    each(std::get<MapRecord>(cursor.record()));
+  for (uint64_t seen = 0; done && !cursor.done() && cursor.key().number == number;) {
+    const auto& map = std::get<MapRecord>(cursor.record());
+    each(map);
+    seen += map.runs.size();
+    if (seen >= count) break;
     done = cursor.next();
   }
   return done;

@@ -78,8 +78,8 @@ class Table {
   // Of a name that is not empty.
   [[nodiscard]] Result<std::optional<uint64_t>> find(std::string_view name) const;
   [[nodiscard]] Result<std::optional<uint64_t>> find(ObjectId id) const;
-  // The MAPs of an object, in order.
-  [[nodiscard]] Result<void> runs(uint64_t number,
+  // The MAPs of an object that has so many runs, in order.
+  [[nodiscard]] Result<void> runs(uint64_t number, uint64_t count,
                                   const std::function<void(const MapRecord&)>& each) const;
 
  private:

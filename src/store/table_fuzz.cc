@@ -75,7 +75,7 @@ void look(const Table& table, FuzzInput keys) {
     }
     static_cast<void>(table.find(ObjectId{keys.u8(), number}));
     static_cast<void>(
-        table.runs(number, [&](const MapRecord& map) { VERBENA_CHECK(map.number == number); }));
+        table.runs(number, ~uint64_t{0}, [&](const MapRecord& map) { VERBENA_CHECK(map.number == number); }));
   }
 }
 

@@ -99,7 +99,7 @@ void expect_says(const Table& table, const States& states) {
     EXPECT_EQ((*state)->object.size, known->size);
     EXPECT_EQ((*state)->object.content, known->content);
     uint64_t runs = 0;
-    ASSERT_TRUE(table.runs(number, [&](const MapRecord& map) {
+    ASSERT_TRUE(table.runs(number, known->runs, [&](const MapRecord& map) {
       for (const Run& run : map.runs) EXPECT_EQ(run.index, 3 * runs++);
     }));
     EXPECT_EQ(runs, known->runs);
@@ -280,7 +280,7 @@ TEST(Table, DisorderIsAnErrorNeverACrash) {
     for (uint64_t number = 1; number < 400; number += 7) {
       if (const auto found = table.find(number); !found) ++errors;
       static_cast<void>(table.find("n" + std::to_string(number)));
-      static_cast<void>(table.runs(number, [](const MapRecord&) {}));
+      static_cast<void>(table.runs(number, ~uint64_t{0}, [](const MapRecord&) {}));
     }
     const std::array<Table, 2> both = {table, made.table()};
     MemoryTable merged;
@@ -288,6 +288,63 @@ TEST(Table, DisorderIsAnErrorNeverACrash) {
     static_cast<void>(merged.finish());
   }
   EXPECT_GT(errors, 500);
+}
+
+// Of a table in memory, but for one chunk.
+class WithoutOne final : public TableChunks {
+ public:
+  WithoutOne(const TableChunks& all, uint64_t lost) : all_(all), lost_(lost) {}
+  [[nodiscard]] Result<std::span<const uint8_t>> records(uint64_t sequence) const override {
+    if (sequence == lost_) return fail(Error{Code::kDamaged, "lost", {}});
+    return all_.records(sequence);
+  }
+  [[nodiscard]] Error disorder(uint64_t sequence) const override { return all_.disorder(sequence); }
+
+ private:
+  const TableChunks& all_;
+  uint64_t lost_;
+};
+
+// The objects whose records of the section are in this chunk of it.
+std::set<uint64_t> numbers_in(const Made& made, Section section, uint64_t chunk) {
+  std::set<uint64_t> numbers;
+  RecordReader reader(*made.memory->records(made.shape.first(section) + chunk));
+  while (!reader.done()) numbers.insert(key_of(section, *reader.next())->number);
+  return numbers;
+}
+
+// Whether what the section has of an object is found.
+bool is_found(const Table& table, Section section, uint64_t number, const Known& known) {
+  switch (section) {
+    case Section::kObjects: return table.find(number).has_value();
+    case Section::kRuns:    return table.runs(number, known.runs, [](const MapRecord&) {}).has_value();
+    case Section::kNames:   return table.find(known.name).has_value();
+    case Section::kIds:     return table.find(id_of(number)).has_value();
+  }
+  return false;
+}
+
+TEST(Table, ALostChunkTakesOnlyWhatIsInIt) {
+  States states;
+  for (uint64_t number = 1; number < 400; ++number) {
+    states[number] = Known{.name = std::string(20, 'n') + std::to_string(number),
+                           .size = 100'000,
+                           .runs = number % 50 == 0 ? 200 : number % 3};
+  }
+  const Made made = make(states);
+  for (const Section section :
+       {Section::kObjects, Section::kRuns, Section::kNames, Section::kIds}) {
+    ASSERT_GT(made.shape.count(section), 2);
+    for (uint64_t chunk = 0; chunk < made.shape.count(section); ++chunk) {
+      const WithoutOne rest(*made.memory, made.shape.first(section) + chunk);
+      const Table table(made.shape, rest);
+      const auto lost = numbers_in(made, section, chunk);
+      for (const auto& [number, known] : states) {
+        ASSERT_EQ(is_found(table, section, number, *known), !lost.contains(number))
+            << number << " without " << chunk;
+      }
+    }
+  }
 }
 
 TEST(Table, AWrongOrderIsNamed) {
