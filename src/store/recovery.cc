@@ -424,7 +424,7 @@ class StoreImpl::Recovery {
     for (auto& [number, object] : replay_.objects()) {
       if (const auto done = store_.hold_chunks(*object); !done) return done;
       store_.mappings_ += object->table.runs();
-      store_.object_bytes_ += table_bytes(object->name);
+      store_.object_bytes_ += table_bytes(object->name) + object->content.size();
       store_.catalog_.insert(object);
     }
     if (store_.on_demand()) {

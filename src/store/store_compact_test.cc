@@ -118,6 +118,23 @@ TEST_F(CompactTest, AnEmptyStoreIsSmall) {
   expect_contents();
 }
 
+// What removed objects have in the index is known of a store that was opened, too.
+TEST_F(CompactTest, AStoreThatWasOpenedKnowsTheSizeOfItsIndex) {
+  for (uint64_t i = 1; i <= 60; ++i) ASSERT_NO_FATAL_FAILURE(put({0, i}, 9 * kDataBytes));
+  for (uint64_t i = 61; i <= 160; ++i) ASSERT_NO_FATAL_FAILURE(put({0, i}, kMaxContentBytes));
+  ASSERT_NO_FATAL_FAILURE(reopen());
+  const uint32_t existing = medium_.existing;
+  for (uint64_t i = 2; i <= 160; ++i) {
+    ASSERT_TRUE(store_->remove({0, i}));
+    contents_.erase({0, i});
+  }
+  const auto report = store_->compact();
+  ASSERT_TRUE(report) << report.error().what;
+  EXPECT_TRUE(report->whole);
+  EXPECT_LT(medium_.existing, existing / 2);
+  expect_contents();
+}
+
 TEST_F(CompactTest, WhatIsSharedStaysSo) {
   for (uint64_t i = 1; i <= 60; ++i) ASSERT_NO_FATAL_FAILURE(put({0, i}, 12 * kDataBytes));
   const auto clone = [&](uint64_t to, uint64_t offset, uint64_t length) {
