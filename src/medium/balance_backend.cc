@@ -103,14 +103,22 @@ class BalanceBackend final : public Backend {
     }
     return sum;
   }
-  // Each gets its share of them.
+  // Each gets its share of them, and what smaller ones do not have room for the others have.
   [[nodiscard]] uint32_t trimmed(uint32_t blocks) const override {
     const auto media = static_cast<uint32_t>(media_.size());
-    uint32_t most = 0;
-    for (const auto& medium : media_) {
-      most = std::max(most, medium->trimmed(blocks / media + (blocks % media != 0 ? 1 : 0)));
+    for (uint32_t share = (blocks + media - 1) / media;;) {
+      uint64_t sum = 0;
+      uint32_t most = 0;
+      uint32_t next = UINT32_MAX;  // with which one of them has more
+      for (const auto& medium : media_) {
+        const uint32_t its = medium->trimmed(share);
+        sum += its;
+        most = std::max(most, its);
+        if (its < medium->existing()) next = std::min(next, its + 1);
+      }
+      if (sum >= blocks || next == UINT32_MAX) return std::min(existing(), most * media);
+      share = std::max(share + 1, next);
     }
-    return std::min(existing(), most * media);
   }
 
   [[nodiscard]] Result<void> load(const uint8_t* memory, size_t bytes) override {

@@ -217,24 +217,23 @@ Result<void> Space::allocate_below(uint32_t limit, uint32_t* from, uint64_t want
   const std::scoped_lock lock(mutex_);
   const size_t before = pieces.size();
   pieces.reserve(before + want);  // at most
+  const auto failed = [&](Error why) {
+    for (size_t i = before; i < pieces.size(); ++i) free_again(pieces[i]);
+    pieces.resize(before);
+    return fail(std::move(why));
+  };
   for (; want > 0 && *from < limit; ++*from) {
-    Block* const found = held_block(*from);
+    Block* found = held_block(*from);
+    if (found == nullptr && backend_.has(*from)) {
+      const auto more = adopt(backend_.claim(*from), false);
+      if (!more) return failed(more.error());
+      found = *more;
+    }
     if (found == nullptr || found->log) continue;
     while (want > 0 && found->free_count > 0) take_from(*found, want, pieces);
     if (want == 0) break;
   }
-  while (want > 0) {
-    auto more = adopt(backend_.allocate(), false);
-    if (more && (*more)->taken.position < limit) {
-      while (want > 0 && (*more)->free_count > 0) take_from(**more, want, pieces);
-      *from = std::min(*from, (*more)->taken.position);
-      continue;
-    }
-    if (more) give_up(**more);
-    for (size_t i = before; i < pieces.size(); ++i) free_again(pieces[i]);
-    pieces.resize(before);
-    return fail(more ? Error{Code::kFull, "no space before the end", {}} : more.error());
-  }
+  if (want > 0) return failed({Code::kFull, "no space before the end", {}});
   return {};
 }
 

@@ -230,9 +230,17 @@ class StoreImpl::Compaction {
   std::vector<Item*> mine_;
 };
 
+// Of several media one may have more than another: not every position below the end is there.
+uint32_t StoreImpl::blocks_there() const {
+  uint32_t count = 0;
+  const uint32_t end = backend_->existing();
+  for (uint32_t position = 0; position < end; ++position) count += backend_->has(position) ? 1 : 0;
+  return count;
+}
+
 Result<CompactReport> StoreImpl::compact(const Progress& progress) {
   CompactReport report;
-  report.blocks_before = report.blocks = backend_->existing();
+  report.blocks_before = report.blocks = blocks_there();
   if (!log_) return report;
   // One table alone, and nothing pending.
   if (const auto done = checkpoint(true); !done) {
@@ -249,7 +257,10 @@ Result<CompactReport> StoreImpl::compact(const Progress& progress) {
   if (limit >= backend_->existing()) return report;
   // The last before the limit are for what log and tables do not have before it yet.
   const uint64_t lacking = for_log - std::min<uint64_t>(for_log, log_->blocks_below(limit));
-  const auto data_limit = static_cast<uint32_t>(limit - std::min<uint64_t>(lacking, limit));
+  uint32_t data_limit = limit;
+  for (uint64_t left = lacking; left > 0 && data_limit > 0;) {
+    left -= backend_->has(--data_limit) ? 1 : 0;
+  }
   Compaction work(*this, progress, data_limit);
   auto done = work.run();
   if (done) done = checkpoint();  // what has moved is free where it was
@@ -263,7 +274,7 @@ Result<CompactReport> StoreImpl::compact(const Progress& progress) {
   if (const auto less = backend_->trim(); !less) {
     return fail(Error{Code::kIo, less.error().what, {}});
   }
-  work.report.blocks = backend_->existing();
+  work.report.blocks = blocks_there();
   return std::move(work.report);
 }
 

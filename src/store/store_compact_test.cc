@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "base/random.h"
+#include "medium/balance_backend.h"
 #include "store/directory.h"
 #include "store/memory_medium.h"
 #include "store/store_testing.h"
@@ -232,6 +233,36 @@ TEST_F(CompactTest, IsStopped) {
   EXPECT_FALSE(report->whole);
   EXPECT_EQ(report->moved, 0u);
   expect_contents();
+}
+
+// What the smaller of two media has no room for stays on the other, and the rest goes.
+TEST(CompactUnequal, TheLargerOneIsMadeSmaller) {
+  MemoryMedium small(kCompactPerBlock, 4);
+  MemoryMedium large(kCompactPerBlock, 120);
+  std::vector<std::unique_ptr<medium::Backend>> media;
+  media.push_back(small.open());
+  media.push_back(large.open());
+  auto store = Store::create(medium::make_balance_backend(std::move(media)), {});
+  ASSERT_TRUE(store) << store.error().what;
+  const Bytes content = pattern(9 * kDataBytes, 3);
+  for (uint64_t i = 1; i <= 100; ++i) {
+    ASSERT_TRUE((*store)->create_object({0, i}) && (*store)->write({0, i}, 0, content));
+  }
+  for (uint64_t i = 1; i <= 100; i += 2) ASSERT_TRUE((*store)->remove({0, i}));
+  const uint32_t before = small.existing + large.existing;
+  const auto report = (*store)->compact();
+  ASSERT_TRUE(report) << report.error().what;
+  EXPECT_TRUE(report->whole);
+  EXPECT_EQ(report->blocks_before, before);
+  EXPECT_EQ(report->blocks, small.existing + large.existing);
+  EXPECT_LT(report->blocks, before - 10);
+  for (uint64_t i = 2; i <= 100; i += 2) {
+    Bytes got(content.size());
+    ASSERT_TRUE((*store)->read({0, i}, 0, got));
+    EXPECT_EQ(got, content);
+  }
+  EXPECT_EQ((*store)->scrub()->damaged, 0u);
+  ASSERT_TRUE((*store)->close());
 }
 
 // Files of two folders go, and come again.

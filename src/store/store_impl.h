@@ -119,6 +119,7 @@ class StoreImpl {
   StoreInfo info() const;
   Result<ScrubReport> scrub(const Progress& progress);
   Result<CompactReport> compact(const Progress& progress);
+  [[nodiscard]] uint32_t blocks_there() const;
 
   // One of these first.
   Result<void> format();
