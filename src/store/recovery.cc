@@ -242,10 +242,18 @@ class StoreImpl::Recovery {
   // All objects, of each what the newest table says.
   Result<void> read_tables() {
     Result<void> origin;
+    bool dispensable = false;  // what is read now
+    bool lost = false;         // some of that
     const auto seen = [&](const LogChunk& chunk) {
       irregular_ = bad_tables_ = true;
       if (!origin) return;
       if (chunk.good == nullptr || chunk.differ) {
+        if (dispensable) {
+          lost = true;
+          report_.damage.push_back(log_damage("checkpoint", chunk.chunk_a, chunk.sequence));
+          report_.damage.push_back(log_damage("checkpoint", chunk.chunk_b, chunk.sequence));
+          return;
+        }
         origin = check_copies(chunk, "checkpoint");
         return;
       }
@@ -271,7 +279,9 @@ class StoreImpl::Recovery {
           return add(std::get<MapRecord>(record));
         }));
     if (!runs) return runs;
-    // Names and ids have no more to say; but a store is not written to with damage in it unseen.
+    // Names and ids have no more to say, so a store is read without them; but it is not written to
+    // with damage in it unseen.
+    dispensable = store_.options_.read_only;
     for (const Section section : {Section::kNames, Section::kIds}) {
       uint64_t count = 0;
       const auto check = [&](const Record& record, size_t) -> Result<void> {
@@ -281,7 +291,10 @@ class StoreImpl::Recovery {
             name != nullptr ? replay_.check(*name) : replay_.check(std::get<IdRecord>(record));
         return same ? Result<void>{} : fail(refused("the index", 0, 0, same.error()));
       };
-      if (const auto done = outcome(merge.others(section, check)); !done) return done;
+      lost = false;
+      const auto done = outcome(merge.others(section, check));
+      if (!done && lost) continue;
+      if (!done) return done;
       if (count != replay_.objects().size()) {
         return fail(refused("the index", 0, 0, "an object has no NAME or no ID record"));
       }

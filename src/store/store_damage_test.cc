@@ -1,11 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // A medium that is spoilt or cannot be read, one case at a time. Ten thousand:
 // tests/store/corruption.
+#include <map>
+#include <set>
+
 #include <gtest/gtest.h>
 
 #include "medium/faulty_backend.h"
 #include "medium/staged_backend.h"
+#include "store/memory_medium.h"
 #include "store/store_testing.h"
+#include "store/superblock.h"
+#include "store/table.h"
 
 namespace verbena::store {
 namespace {
@@ -101,6 +107,76 @@ TEST_F(StoreTest, OneCopyOfTheLogIsEnoughToRead) {
     ASSERT_FALSE(made.has_value());
     EXPECT_EQ(made.error().code, Code::kIo);
   }
+}
+
+// Both copies of one chunk of the index: only the objects that are in it are lost. Without names
+// and ids the store can be read as a whole.
+TEST(LostIndex, TakesOnlyWhatIsInIt) {
+  constexpr uint32_t kPer = 64;
+  MemoryMedium medium(kPer, 12);
+  std::map<std::string, uint64_t> numbers;
+  {
+    auto store = Store::create(medium.open(), {});
+    ASSERT_TRUE(store);
+    for (uint64_t i = 1; i <= 120; ++i) {
+      const std::string name = "object " + std::to_string(i);
+      ASSERT_TRUE((*store)->create_object({i * 7919 % 1000, i}, name));
+      ASSERT_TRUE((*store)->write({i * 7919 % 1000, i}, 0, pattern(i % 2 == 0 ? 900 : 300, i)));
+      numbers[name] = (*store)->stat({i * 7919 % 1000, i})->number;
+    }
+    ASSERT_TRUE((*store)->checkpoint());
+    ASSERT_TRUE((*store)->close());
+  }
+  const auto root = decode_superblock(medium.chunk(0));
+  ASSERT_TRUE(root);
+  ASSERT_EQ(root->checkpoint.size(), 1u);
+  const Extent& extent = root->checkpoint.front();
+  std::map<Section, int> seen;
+  for (uint32_t i = 1; i < extent.count; ++i) {
+    const auto a = medium.chunk(uint64_t{extent.block_a} * kPer + extent.first + i);
+    const auto b = medium.chunk(uint64_t{extent.block_b} * kPer + extent.first + i);
+    std::set<uint64_t> lost;
+    std::optional<Section> section;
+    RecordReader reader({a.data(), head_of(a.data()).length});
+    while (!reader.done()) {
+      const auto record = reader.next();
+      for (const Section one :
+           {Section::kObjects, Section::kRuns, Section::kNames, Section::kIds}) {
+        const auto key = key_of(one, *record);
+        if (!key) continue;
+        section = one;
+        lost.insert(key->number);
+      }
+    }
+    ASSERT_TRUE(section);
+    ++seen[*section];
+    a[100] ^= 1;
+    b[100] ^= 1;
+    Options options;
+    options.read_only = options.on_demand = true;
+    auto store = Store::open(medium.open(), options);
+    ASSERT_TRUE(store) << store.error().what;
+    for (const auto& [name, number] : numbers) {
+      const auto id = (*store)->find(name);
+      Bytes bytes(900);
+      const bool got = id && (*store)->read(*id, 0, bytes);
+      EXPECT_EQ(got, !lost.contains(number)) << name << " without chunk " << i;
+    }
+    options.on_demand = false;
+    OpenReport report;
+    auto all = Store::open(medium.open(), options, &report);
+    const bool may = section == Section::kNames || section == Section::kIds;
+    ASSERT_EQ(all.has_value(), may) << i;
+    if (may) {
+      EXPECT_EQ(report.damage.size(), 2u);
+      EXPECT_EQ((*all)->list(std::nullopt, 1000)->size(), 120u);
+      EXPECT_EQ((*all)->scrub()->damaged, 2u);
+    }
+    EXPECT_FALSE(Store::open(medium.open(), {})) << i;
+    a[100] ^= 1;
+    b[100] ^= 1;
+  }
+  EXPECT_EQ(seen.size(), kSections);
 }
 
 }  // namespace

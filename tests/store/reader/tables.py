@@ -113,9 +113,7 @@ class Table:
                 raise objects.Inapplicable("runs")
             end = run.index + run.count
         one.add_runs(runs)
-        lost = fields["runs"] and self.sections["runs"].may_have_lost((one.number, 0), (one.number, _INFINITE))
-        if (lost or (end - 1) * chunks.DATA >= one.size
-                or (len(runs), len(one.map)) != (fields["runs"], fields["chunks"])):
+        if (end - 1) * chunks.DATA >= one.size or (len(runs), len(one.map)) != (fields["runs"], fields["chunks"]):
             one.lost.add("runs")
 
 
