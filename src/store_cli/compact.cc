@@ -42,7 +42,9 @@ void show(const store::CompactReport& done, uint64_t block_bytes, Report& report
     report.error(kDamaged, "damaged", "not moved: " + printable(sentence_of(damage)));
   }
   if (!done.whole && done.damage.empty() && interrupted() == 0) {
-    report.note("not all data could be moved: there is too little free space; run it again");
+    report.note(
+        "not all data could be moved: there is too little free space, or thousands of parts of "
+        "objects share chunks");
   }
 }
 
