@@ -160,18 +160,24 @@ Result<std::optional<uint64_t>> Table::find(ObjectId id) const {
 
 Result<void> Table::runs(uint64_t number, uint64_t count,
                          const std::function<void(const MapRecord&)>& each) const {
-  // What comes behind its last run is none of its business: it may be lost.
   if (count == 0) return {};
+  // What comes before its first run and behind its last is none of its business: it may be lost.
   TableCursor cursor(*this, Section::kRuns);
+  Result<void> lost;
   auto done = cursor.seek({.number = number});
-  for (uint64_t seen = 0; done && !cursor.done() && cursor.key().number == number;) {
+  for (uint64_t seen = 0; seen < count;) {
+    if (!done) {
+      if (lost) lost = done;
+      done = cursor.skip();
+      continue;
+    }
+    if (cursor.done() || cursor.key().number != number) return lost;
     const auto& map = std::get<MapRecord>(cursor.record());
     each(map);
     seen += map.runs.size();
-    if (seen >= count) break;
-    done = cursor.next();
+    if (seen < count) done = cursor.next();
   }
-  return done;
+  return {};
 }
 
 void TableWriter::begin(Section section) {

@@ -96,6 +96,8 @@ class TableCursor {
   [[nodiscard]] Result<void> begin();
   [[nodiscard]] Result<void> seek(const TableKey& key);
   [[nodiscard]] Result<void> next();
+  // After an error: to the first record of the next chunk.
+  [[nodiscard]] Result<void> skip() { return enter(chunk_ + 1); }
   [[nodiscard]] bool done() const { return !record_.has_value(); }
   // If not done().
   [[nodiscard]] const Record& record() const { return *record_; }

@@ -74,8 +74,8 @@ void look(const Table& table, FuzzInput keys) {
           table.find(std::string_view(reinterpret_cast<const char*>(text.data()), text.size())));
     }
     static_cast<void>(table.find(ObjectId{keys.u8(), number}));
-    static_cast<void>(
-        table.runs(number, ~uint64_t{0}, [&](const MapRecord& map) { VERBENA_CHECK(map.number == number); }));
+    static_cast<void>(table.runs(
+        number, ~uint64_t{0}, [&](const MapRecord& map) { VERBENA_CHECK(map.number == number); }));
   }
 }
 

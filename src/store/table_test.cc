@@ -133,65 +133,6 @@ TEST(Table, FindsWhatIsThereAndNothingElse) {
   }
 }
 
-// A table of which one chunk is lost.
-class Holed final : public TableChunks {
- public:
-  Holed(const TableChunks& whole, uint64_t hole) : whole_(&whole), hole_(hole) {}
-  [[nodiscard]] Result<std::span<const uint8_t>> records(uint64_t sequence) const override {
-    if (sequence == hole_) return fail(Error{Code::kDamaged, "lost", {}});
-    return whole_->records(sequence);
-  }
-  [[nodiscard]] Error disorder(uint64_t sequence) const override {
-    return whole_->disorder(sequence);
-  }
-
- private:
-  const TableChunks* whole_;
-  uint64_t hole_;
-};
-
-// The objects that have a record in a chunk.
-std::set<uint64_t> numbers_in(const Made& made, Section section, uint64_t chunk) {
-  std::set<uint64_t> numbers;
-  for (RecordReader reader(*made.memory->records(chunk)); !reader.done();) {
-    numbers.insert(key_of(section, *reader.next())->number);
-  }
-  return numbers;
-}
-
-TEST(Table, ALostChunkLosesWhatIsInIt) {
-  SeededRandom random(4);
-  States states;
-  for (uint64_t number = 1; number < 400; ++number) {
-    states[number] = random_object(random);
-    states[number]->name = "a name of some length, number " + std::to_string(number);
-    states[number]->runs %= 3;
-  }
-  const Made made = make(states);
-  for (const Section section : {Section::kObjects, Section::kNames, Section::kIds}) {
-    ASSERT_GT(made.shape.count(section), 2u);
-    for (uint64_t i = 0; i < made.shape.count(section); ++i) {
-      const uint64_t chunk = made.shape.first(section) + i;
-      const Holed chunks(*made.memory, chunk);
-      const Table table(made.shape, chunks);
-      const std::set<uint64_t> lost = numbers_in(made, section, chunk);
-      for (uint64_t number = 1 + i % 4; number < 400; number += 4) {
-        const std::string& name = states[number]->name;
-        const auto in = [&](Section one) { return section == one && lost.contains(number); };
-        const auto state = table.find(number);
-        const auto named = table.find(name);
-        const auto by_id = table.find(id_of(number));
-        ASSERT_EQ(state.has_value(), !in(Section::kObjects)) << number << " without " << chunk;
-        ASSERT_EQ(named.has_value(), !in(Section::kNames)) << number << " without " << chunk;
-        ASSERT_EQ(by_id.has_value(), !in(Section::kIds)) << number << " without " << chunk;
-        ASSERT_TRUE(!state || (*state)->object.name == name);
-        ASSERT_EQ(named.value_or(number), number);
-        ASSERT_EQ(by_id.value_or(number), number);
-      }
-    }
-  }
-}
-
 TEST(Table, MergedTheNewestCounts) {
   SeededRandom random(2);
   for (int round = 0; round < 20; ++round) {
@@ -329,7 +270,8 @@ TEST(Table, ALostChunkTakesOnlyWhatIsInIt) {
   for (uint64_t number = 1; number < 400; ++number) {
     states[number] = Known{.name = std::string(20, 'n') + std::to_string(number),
                            .size = 100'000,
-                           .runs = number % 50 == 0 ? 200 : number % 3};
+                           .runs = number % 50 == 0 ? 200 : number % 3,
+                           .content = {}};
   }
   const Made made = make(states);
   for (const Section section :

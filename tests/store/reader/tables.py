@@ -6,7 +6,6 @@ import objects
 import records
 from errors import Unusable
 
-_INFINITE = 1 << 64
 _SECTIONS = [
     ("objects", {records.OBJECT, records.DELETE}, lambda record: record.number),
     ("runs", {records.MAP}, lambda record: (record.number, record.fields["runs"][0].index)),
@@ -35,10 +34,9 @@ class _Section:
         if open_gap:
             self.gaps.append((last, None))
 
-    def may_have_lost(self, key, last_key=None):
-        """Whether a record with this key, or one up to the last key, may be in a chunk that is lost."""
-        last_key = key if last_key is None else last_key
-        return any((low is None or last_key > low) and (high is None or key < high) for low, high in self.gaps)
+    def may_have_lost(self, key):
+        """Whether a record with this key may be in a chunk that is lost."""
+        return any((low is None or key > low) and (high is None or key < high) for low, high in self.gaps)
 
 
 def _decode(place, allowed, key, last):
