@@ -56,8 +56,8 @@ class ReaderTest(StoreTest):
         return store
 
     def put_batch(self, objects, times=1):
-        """Objects by name, in one command. Few bytes that are put a second time are in the index, not in a chunk.
-        The list is a file: where it has to wait for a pipe, the command closes the store in between."""
+        """Objects by name, in one command. The list is a file: where it has to wait for a pipe, the command closes the
+        store in between."""
         with open(self.batch_list(objects, times), "rb") as lines:
             self.expect(0, "put", "--batch", stdin=lines)
 

@@ -209,5 +209,24 @@ class Tables(ReaderTest):
         self.assertGreater(store.log.end, store.superblock.replay_from)
 
 
+class Compacted(ReaderTest):
+    """Chunks that were moved have another place and birth; objects, clones and times are the same."""
+
+    def test_compacted(self):
+        data = random.Random(1).randbytes(300_000)
+        self.put(bytes(62_000_000), "filler")
+        model = {f"object {i}": data[i * 1000:i * 40_000 + 200] for i in range(8)}
+        self.put_batch(model)
+        self.put(data * 10, "large")
+        self.expect(0, "cp", "--range", "40480:100000", "large", "clone")
+        model |= {"large": data * 10, "clone": (data * 10)[40480:140480]}
+        self.expect(0, "rm", "filler")
+        before = self.described(self.compare(model))
+        files = self.store_files(self.folders[0])
+        self.expect(0, "compact")
+        self.assertLess(len(self.store_files(self.folders[0])), len(files))
+        self.assertEqual(self.described(self.compare(model)), before)
+
+
 if __name__ == "__main__":
     support.main()
