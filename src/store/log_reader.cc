@@ -53,9 +53,13 @@ LogChunk read_chunk(uint32_t store, uint32_t chunks_per_block, const Extent& ext
   };
   const CopyState a = state(found.chunk_a);
   found.a = a == CopyState::kGood;
-  if (found.a && copies == Copies::kFirstGood) {
-    found.good = memory(found.chunk_a);
-    return found;
+  if (found.a && copies == Copies::kRecords) {
+    const uint8_t* const one = memory(found.chunk_a);
+    const uint8_t* const other = memory(found.chunk_b);
+    if (other == nullptr || same_copies(one, other)) {
+      found.good = one;
+      return found;
+    }
   }
   const CopyState b = state(found.chunk_b);
   found.b = b == CopyState::kGood;

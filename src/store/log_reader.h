@@ -34,8 +34,10 @@ struct LogChunk {
 
 // Chunk i of an extent: is it one of the store with this tag? `flag` is kFlagLog or
 // kFlagCheckpoint.
-// kFirstGood: copy b only if copy a is not good, for who needs the records alone.
-enum class Copies : uint8_t { kBoth, kFirstGood };
+// kRecords: for who needs the records alone, copy b is not verified where copy a is good and they
+// are the same. Where they are not, both may be valid: a write that the medium has lost leaves the
+// chunk of a table that the same opening wrote there before.
+enum class Copies : uint8_t { kBoth, kRecords };
 [[nodiscard]] LogChunk read_chunk(uint32_t store, uint32_t chunks_per_block, const Extent& extent,
                                   uint32_t i, uint16_t flag, const ChunkMemory& memory,
                                   Copies copies = Copies::kBoth);

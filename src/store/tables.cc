@@ -66,7 +66,7 @@ Result<std::span<const uint8_t>> StoredTable::chunk(uint64_t sequence) const {
   uint8_t good = good_[sequence].load(std::memory_order_relaxed);
   if (good == 0) {
     const LogChunk found = read_chunk(store_, chunks_per_block_, extent, i, kFlagCheckpoint,
-                                      memory_, seen_ ? Copies::kBoth : Copies::kFirstGood);
+                                      memory_, seen_ ? Copies::kBoth : Copies::kRecords);
     if (seen_ && (!found.a || !found.b || found.differ)) seen_(found);
     if (found.good == nullptr || found.differ) return fail(lost(sequence, found.chunk_a));
     good = found.a ? kCopyA : kCopyB;

@@ -192,6 +192,16 @@ class Histories(DamageTest):
                     self.compare_damaged()
 
 
+def earlier(old):
+    """A chunk of objects in which the first was modified earlier."""
+    data = bytearray(old)
+    data[33:41] = bytes(8)
+    data_crc = chunks.crc(bytes(data[:chunks.DATA]))
+    data[4084:4088] = data_crc.to_bytes(4, "big")
+    data[4092:] = chunks.crc(bytes(data[chunks.DATA:4092]), data_crc).to_bytes(4, "big")
+    return bytes(data)
+
+
 class DamagedTables(DamageTest):
     """Of a table that has lost a chunk, objects in other chunks are found."""
 
@@ -214,6 +224,16 @@ class DamagedTables(DamageTest):
                 with self.subTest(table=places[0].places, chunk=lost.number):
                     self.while_damaged(lost.places, zeros, lambda: self.compare_lost(names))
                 first += count
+
+    def test_a_write_that_was_lost(self):
+        """Copy a is that of another table which the same opening wrote there before: valid, and not the same as b."""
+        self.put_batch(self.objects("n" * 900, 300, sizes=(10, 700)))
+        store = self.open()
+        names = {one.name for one in store.objects.shown()}
+        places = extents.table_places(store.medium, store.superblock)[0]
+        objects = tables.Table(places, 2048).head["sections"][0]
+        number = places[self.random.randrange(1, 1 + objects)].places[0]
+        self.while_damaged([number], earlier, lambda: self.compare_lost(names))
 
     def compare_lost(self, names):
         """The command fails on the objects that are lost, and reads the others."""
