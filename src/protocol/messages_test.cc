@@ -76,7 +76,8 @@ TEST(Messages, ResponsesThereAndBack) {
 }
 
 TEST(Messages, FieldsAreThoseThatWereWritten) {
-  const auto decoded = decode_request(encoded(all_requests()[10]), kPlainSeal);
+  const Bytes cow_message = encoded(all_requests()[10]);
+  const auto decoded = decode_request(cow_message, kPlainSeal);
   ASSERT_TRUE(decoded);
   EXPECT_EQ(std::get<CowRequest>(*decoded), std::get<CowRequest>(all_requests()[10]));
   const Bytes list_message = encoded(all_responses()[14]);

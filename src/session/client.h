@@ -239,9 +239,10 @@ class Client {
   [[nodiscard]] bool may_send(const Pending& pending) const;
   [[nodiscard]] protocol::Decoded<size_t> encode_request(Pending& pending, std::span<uint8_t> room);
   [[nodiscard]] protocol::Decoded<size_t> encode_io(Pending& pending, std::span<uint8_t> room);
-  void on_response(const protocol::Response& response, Time now);
+  void on_response(const protocol::Response& response, std::span<const uint8_t> message, Time now);
   [[nodiscard]] static Completion completion_of(const Pending& pending,
-                                                const protocol::Response& response);
+                                                const protocol::Response& response,
+                                                std::span<const uint8_t> message);
   [[nodiscard]] static const char* wrong_with(const Pending& pending,
                                               const protocol::IoResponse& io);
 

@@ -10,7 +10,8 @@
 
 namespace verbena::session {
 
-const protocol::Seal Completion::kSeal = protocol::Seal::with_key(0);
+// The key was checked when the message arrived.
+const protocol::Seal Completion::kSeal = protocol::Seal::with_key(0).without_checks();
 
 namespace {
 
@@ -45,6 +46,12 @@ void for_pieces(const std::vector<Buffer>& buffers, uint64_t length, Visit visit
     payload = payload.subspan(piece.size());
   });
   return crc32_finish(state);
+}
+
+// Three names at most, or a PING's data.
+[[nodiscard]] size_t room_for(const protocol::Request& request) {
+  const auto* ping = std::get_if<protocol::Ping>(&request);
+  return 4 * protocol::kMaxNameBytes + (ping == nullptr ? 0 : ping->data.size());
 }
 
 }  // namespace
@@ -118,10 +125,9 @@ RequestId Client::submit(protocol::Request request, Time deadline, Time /*now*/)
   VERBENA_CHECK(!std::holds_alternative<protocol::IoRequest>(request));
   Pending& pending = add(protocol::type_of(request), protocol::effect_of(request), deadline);
   std::visit([&](auto& r) { r.id = pending.id; }, request);
-  pending.message.resize(protocol::kMaxInlineBytes + protocol::kMaxIoOverhead);
+  pending.message.resize(room_for(request));
   const auto size = protocol::encode(request, {}, Completion::kSeal, pending.message);
   pending.message.resize(size.value_or(0));
-  pending.message.shrink_to_fit();
   const RequestId id = pending.id;
   if (!size) {
     complete(pending_.find(id),
@@ -296,7 +302,7 @@ void Client::on_message(Attempt attempt, std::span<const uint8_t> message, Time 
   }
   if (from != address_) return bad(protocol::Fault::kIdentity);
   const auto response = protocol::decode_response(message, seal_);
-  if (response) return on_response(*response, now);
+  if (response) return on_response(*response, message, now);
   if (const auto bad_auth = protocol::decode<protocol::BadAuth>(message, seal_)) {
     return lose(std::string(bad_auth->detail), now);
   }
@@ -306,7 +312,8 @@ void Client::on_message(Attempt attempt, std::span<const uint8_t> message, Time 
   bad(response.error());
 }
 
-void Client::on_response(const protocol::Response& response, Time now) {
+void Client::on_response(const protocol::Response& response, std::span<const uint8_t> message,
+                         Time now) {
   const RequestId id = protocol::id_of(response);
   if (abandoned_.erase(id) != 0) {
     --in_flight_;
@@ -321,19 +328,17 @@ void Client::on_response(const protocol::Response& response, Time now) {
   --in_flight_;
   pending.sent = false;
   pending.exposed = false;  // the server responds after its last operation on the memory
-  complete(it, completion_of(pending, response));
+  complete(it, completion_of(pending, response, message));
 }
 
-Completion Client::completion_of(const Pending& pending, const protocol::Response& response) {
+Completion Client::completion_of(const Pending& pending, const protocol::Response& response,
+                                 std::span<const uint8_t> message) {
   Completion completion;
   completion.status = protocol::status_of(response);
   completion.detail = protocol::detail_of(response);
   const auto* io = std::get_if<protocol::IoResponse>(&response);
   if (io == nullptr) {
-    completion.message.resize(protocol::kMaxInlineBytes + protocol::kMaxIoOverhead);
-    const auto size = protocol::encode(response, {}, Completion::kSeal, completion.message);
-    completion.message.resize(size.value_or(0));
-    completion.message.shrink_to_fit();
+    completion.message.assign(message.begin(), message.end());
     return completion;
   }
   completion.object = io->object;

@@ -343,7 +343,7 @@ TEST(RequestsUnchecked, AnyKeyWillDo) {
 
 // Plain requests, whose ids are places.
 TEST_F(Requests, PlainOnesMayRepeatTheirIds) {
-  const auto& header = *protocol::decode_header(some_message());
+  const auto header = protocol::decode_header(some_message()).value();
   Pair::Bytes room(1000);
   const auto size = protocol::encode(
       protocol::IoRequest{.kind = protocol::IoKind::kRead, .plain = true, .id = 0, .length = 5},

@@ -190,6 +190,7 @@ class Server {
     protocol::FrameReader reader;
     Transcript transcript;
     protocol::Hello hello;
+    ClientRecord* record = nullptr;  // of the session's client
     protocol::Nonce nonce{};
     SessionId session = 0;
     protocol::Seal seal = protocol::Seal::with_key(0);

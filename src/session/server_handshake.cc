@@ -175,6 +175,7 @@ void Server::welcome(Peer& peer, Time now) {
   } while (by_session_.contains(peer.session));
   const protocol::Welcome welcome = make_welcome(peer, record.tokens.front().remembered);
   record.session = peer.session;
+  peer.record = &record;
   if (record.tokens.size() == kMaxTokens) record.tokens.erase(record.tokens.begin() + 1);
   record.tokens.push_back({peer.session, welcome.key, true});
   by_session_.emplace(peer.session, &peer);

@@ -80,7 +80,7 @@ void Server::on_connect_init(QueuePairId queue_pair, std::span<const uint8_t> me
   peer->queue_pair = queue_pair;
   peer->fabric = draw_nonzero();
   by_queue_pair_.emplace(queue_pair, peer);
-  ClientRecord& record = clients_.at(peer->hello.client);
+  ClientRecord& record = *peer->record;
   record.tokens.erase(record.tokens.begin(),
                       record.tokens.end() - 1);  // this session's is the last
   timers_.set(*peer, now + Duration{options_.limits.silence_ms} * kMillisecond);
@@ -150,7 +150,7 @@ std::optional<Admitted> Server::admit(Peer& peer, protocol::Request&& request, T
     on_bad_message(peer, Fault::kWindow, now);
     return std::nullopt;
   }
-  ResultMemory& memory = clients_.at(peer.hello.client).memory;
+  ResultMemory& memory = peer.record->memory;
   if (!is_plain(request)) {
     if (id <= peer.last_id || oldest > id) {
       on_bad_message(peer, Fault::kOrder, now);
@@ -222,8 +222,7 @@ size_t Server::respond(SessionId session, const protocol::Request& request,
     std::array<uint8_t, kMaxRememberedBytes> bytes;
     const auto size = protocol::encode(response, {}, kMemorySeal, bytes);
     VERBENA_CHECK(size.has_value());
-    clients_.at(peer->hello.client)
-        .memory.finish(protocol::id_of(request), std::span(bytes).first(*size));
+    peer->record->memory.finish(protocol::id_of(request), std::span(bytes).first(*size));
   }
   if (peer->state != State::kActive) {
     try_leave_writes(*peer, now);
@@ -239,7 +238,7 @@ void Server::abandon(SessionId session, const protocol::Request& request, Time n
   VERBENA_CHECK(peer != nullptr && peer->state == State::kEnding && peer->in_flight > 0);
   --peer->in_flight;
   if (protocol::effect_of(request) == protocol::Effect::kStore) {
-    clients_.at(peer->hello.client).memory.abandon(protocol::id_of(request));
+    peer->record->memory.abandon(protocol::id_of(request));
   }
   try_leave_writes(*peer, now);
 }
