@@ -225,7 +225,8 @@ class Server {
   void on_connect_init(QueuePairId queue_pair, std::span<const uint8_t> message, Time now);
   [[nodiscard]] std::optional<Admitted> on_request(Peer& peer, std::span<const uint8_t> message,
                                                    Time now);
-  [[nodiscard]] std::optional<Admitted> admit(Peer& peer, protocol::Request&& request, Time now);
+  [[nodiscard]] std::optional<Admitted> admit(Peer& peer, const protocol::Request& request,
+                                              Time now);
   [[nodiscard]] const char* beyond_limits(const protocol::Request& request) const;
   void on_bad_message(Peer& peer, protocol::Fault fault, Time now);
   void answer(const Peer& peer, const protocol::Response& response);

@@ -110,13 +110,13 @@ class History {
   void receive(uint64_t queue_pair, std::span<const uint8_t> message) {
     auto& kept = messages_.emplace_back(message.begin(), message.end());
     auto admitted = server_.on_message(queue_pair, kept, now_);
-    if (admitted) executing_.push_back(std::move(*admitted));
+    if (admitted) executing_.push_back(*admitted);
   }
 
   // The oldest request; by a response, or abandoned if its session is ending.
   void answer(bool respond) {
     if (executing_.empty()) return;
-    const Admitted admitted = std::move(executing_.front());
+    const Admitted admitted = executing_.front();
     executing_.pop_front();
     const bool ending = ending_.contains(admitted.session);
     if (!respond && ending) return server_.abandon(admitted.session, admitted.request, now_);

@@ -105,7 +105,7 @@ std::optional<Admitted> Server::on_request(Peer& peer, std::span<const uint8_t> 
     return std::nullopt;
   }
   auto request = protocol::decode_request(message, peer.seal);
-  if (request) return admit(peer, std::move(*request), now);
+  if (request) return admit(peer, *request, now);
   if (request.error() != Fault::kType) {
     on_bad_message(peer, request.error(), now);
     return std::nullopt;
@@ -143,7 +143,7 @@ const char* Server::beyond_limits(const protocol::Request& request) const {
   return nullptr;
 }
 
-std::optional<Admitted> Server::admit(Peer& peer, protocol::Request&& request, Time now) {
+std::optional<Admitted> Server::admit(Peer& peer, const protocol::Request& request, Time now) {
   const uint64_t id = protocol::id_of(request);
   const uint64_t oldest = protocol::oldest_of(request);
   if (peer.in_flight >= options_.limits.window) {
@@ -186,7 +186,7 @@ std::optional<Admitted> Server::admit(Peer& peer, protocol::Request&& request, T
   }
   ++peer.in_flight;
   counters_.add(ServerCounter::kRequests);
-  return Admitted{.session = peer.session, .request = std::move(request)};
+  return Admitted{.session = peer.session, .request = request};
 }
 
 void Server::on_bad_message(Peer& peer, Fault fault, Time now) {

@@ -169,7 +169,7 @@ void SimClient::make_operation() {
   const std::string name = "op-" + std::to_string(token);
   const auto submit = [&](protocol::Request request) {
     operation.effect = protocol::effect_of(request);
-    operation.id = client_.submit(std::move(request), operation.deadline, now);
+    operation.id = client_.submit(request, operation.deadline, now);
   };
   switch (random.below(8)) {
     case 0: submit(protocol::CreateRequest{.object = object, .name = name}); break;

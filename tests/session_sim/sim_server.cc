@@ -101,7 +101,7 @@ void SimServer::on_message(uint64_t queue_pair, Bytes message) {
     jobs_.erase(number);
   } else {
     job.session = admitted->session;
-    job.request = std::move(admitted->request);
+    job.request = admitted->request;
     begin(job);
   }
   pump();
