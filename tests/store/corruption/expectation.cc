@@ -74,7 +74,9 @@ Expectation expect(const Sample& sample, const FilesImage& image) {
       if (!bad(copy)) continue;
       expected.bad_copies.insert(copy);
     }
-    if (bad(twice.a) && bad(twice.b)) expected.opens = false;
+    if (bad(twice.a) && bad(twice.b)) {
+      (twice.dispensable ? expected.whole : expected.opens) = false;
+    }
   }
   // Of a closed store copy b of the superblock may look as if a crash had interrupted its writing.
   const uint64_t b = kSampleChunksPerBlock;
@@ -88,7 +90,7 @@ Expectation expect(const Sample& sample, const FilesImage& image) {
   // What lacks chunks that are used can only be read.
   if (headless) expected.opens = false;
   expected.writable =
-      image.bytes.size() % (kSampleChunksPerBlock * kChunkBytes) == 0 &&
+      expected.whole && image.bytes.size() % (kSampleChunksPerBlock * kChunkBytes) == 0 &&
       std::ranges::none_of(sample.data, lost, [](const auto& e) { return e.first; }) &&
       std::ranges::none_of(sample.twice,
                            [&](const Twice& one) { return lost(one.a) || lost(one.b); });

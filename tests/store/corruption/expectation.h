@@ -23,6 +23,7 @@ struct Truth {
 
 struct Expectation {
   bool opens = true;     // for reading
+  bool whole = true;     // otherwise names or ids of a table are lost, and it can only be read
   bool writable = true;  // if it opens
   bool clean = true;     // closed in order, for certain
   Truth truth;

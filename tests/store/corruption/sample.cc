@@ -3,11 +3,13 @@
 
 #include <filesystem>
 #include <set>
+#include <variant>
 
 #include "base/check.h"
 #include "medium/nvdimm_backend.h"
 #include "operation.h"
 #include "store/log_reader.h"
+#include "store/record.h"
 
 namespace verbena::store::trial {
 namespace {
@@ -144,7 +146,10 @@ void note_twice(Sample& sample) {
   const ChunkMemory memory = [&](uint64_t chunk) { return sample.now.chunk(chunk).data(); };
   for (const LogChunk& chunk : read_extents(*root, root->checkpoint, kFlagCheckpoint, memory)) {
     VERBENA_CHECK(chunk.a && chunk.b);
-    sample.twice.push_back({Twice::Kind::kCheckpoint, chunk.chunk_a, chunk.chunk_b});
+    const auto record = RecordReader(chunk.records()).next();
+    const bool dispensable =
+        std::holds_alternative<NameRecord>(*record) || std::holds_alternative<IdRecord>(*record);
+    sample.twice.push_back({Twice::Kind::kCheckpoint, chunk.chunk_a, chunk.chunk_b, dispensable});
   }
   for (const LogChunk& chunk : read_extents(*root, root->log, kFlagLog, memory)) {
     if (!chunk.a) break;

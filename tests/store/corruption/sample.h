@@ -30,6 +30,7 @@ struct Twice {
   Kind kind = Kind::kLog;
   uint64_t a = 0;
   uint64_t b = 0;
+  bool dispensable = false;  // names or ids of a table, which objects have as well
 };
 
 struct Sample {
