@@ -75,7 +75,8 @@ void Client::on_fabric_ended(Attempt attempt, Time now) {
   if (attempt != attempt_ || !fabric_open_) return;
   fabric_open_ = false;
   unexpose_all();
-  if (state_ == State::kEndingFabric) after_fabric_ended(now);
+  if (state_ == State::kEndingFabric) return after_fabric_ended(now);
+  lose("the queue pair ended", now);  // unasked
 }
 
 void Client::after_fabric_ended(Time now) {

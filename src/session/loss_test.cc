@@ -242,6 +242,18 @@ TEST_F(Loss, ATimeoutWaitsForTheEndOfTheQueuePair) {
   EXPECT_TRUE(pair_.client.active());
 }
 
+// Without being asked for.
+TEST_F(Loss, AQueuePairThatEndsIsALoss) {
+  pair_.hold_requests = true;
+  pair_.client.on_fabric_ended(pair_.attempt, pair_.now);
+  const RequestId id = write(100'000, false);
+  EXPECT_FALSE(pair_.client.active());
+  pair_.client.close(pair_.now);
+  pair_.pump();
+  EXPECT_TRUE(pair_.closed);
+  EXPECT_EQ(pair_.outcome(id), Outcome::kCancelled);
+}
+
 TEST_F(Loss, RequestsTimeOutWithoutAServer) {
   pair_.server_reachable = false;
   pair_.cut();
