@@ -109,7 +109,7 @@ class History {
   }
   void receive(uint64_t queue_pair, std::span<const uint8_t> message) {
     auto& kept = messages_.emplace_back(message.begin(), message.end());
-    auto admitted = server_.on_message(queue_pair, kept, now_);
+    const auto admitted = server_.on_message(queue_pair, kept, now_);
     if (admitted) executing_.push_back(*admitted);
   }
 

@@ -167,7 +167,7 @@ void SimClient::make_operation() {
   const uint64_t token = operation.token;
   const ObjectId object{token, 1 + random.below(kObjects)};
   const std::string name = "op-" + std::to_string(token);
-  const auto submit = [&](protocol::Request request) {
+  const auto submit = [&](const protocol::Request& request) {
     operation.effect = protocol::effect_of(request);
     operation.id = client_.submit(request, operation.deadline, now);
   };

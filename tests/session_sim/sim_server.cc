@@ -96,7 +96,7 @@ void SimServer::on_message(uint64_t queue_pair, Bytes message) {
   job.number = number;
   job.queue_pair = queue_pair;
   job.message = std::move(message);
-  auto admitted = server_.on_message(queue_pair, job.message, world_.now());
+  const auto admitted = server_.on_message(queue_pair, job.message, world_.now());
   if (!admitted) {
     jobs_.erase(number);
   } else {
