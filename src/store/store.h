@@ -263,8 +263,9 @@ class Store {
   // Every live chunk and both copies of the log, from the medium itself, beside whatever goes on.
   [[nodiscard]] Result<ScrubReport> scrub(const Progress& progress = {});
   // Moves what lies at the end of the medium to where there is space before, and gives the end back
-  // to the system. Beside whatever goes on, which waits for a megabyte at a time. Objects are what
-  // they were, their times too. Stopping it, and crashes, lose nothing.
+  // to the system. Beside whatever goes on, which waits for a megabyte at a time, and for
+  // checkpoints of the whole index. Objects are what they were, their times too. Stopping it, and
+  // crashes, lose nothing.
   [[nodiscard]] Result<CompactReport> compact(const Progress& progress = {});
 
  private:

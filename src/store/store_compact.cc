@@ -125,11 +125,18 @@ class StoreImpl::Compaction {
         !got) {
       return got;
     }
-    auto moved = move_to(pieces, items);
-    // Their new owners have references of their own.
-    for (const Piece& piece : pieces) store_.space_.drop(piece.chunk, piece.count);
-    return moved;
+    const Held held{store_.space_, pieces};
+    return move_to(pieces, items);
   }
+
+  // The reference that allocation gave, until the new owners have their own, or memory runs out.
+  struct Held {
+    Space& space;
+    const std::vector<Piece>& pieces;
+    ~Held() {
+      for (const Piece& piece : pieces) space.drop(piece.chunk, piece.count);
+    }
+  };
 
   Result<void> move_to(std::span<const Piece> pieces, std::span<Item* const> items) {
     to_.clear();

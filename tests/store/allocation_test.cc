@@ -11,6 +11,7 @@
 #include "operation.h"
 #include "places.h"
 #include "recording_backend.h"
+#include "store/memory_medium.h"
 #include "store/store.h"
 
 namespace verbena::store::trial {
@@ -318,6 +319,39 @@ TEST(StoreFailureTest, AFenceWithoutMemoryLosesNothingSilently) {
       ASSERT_TRUE(read.has_value()) << kind << " " << n << ": " << read.error().what;
       EXPECT_EQ(there, bytes);
     }
+  }
+}
+
+// Each allocation of a compaction that has something to move: no chunk is lost by it.
+TEST(StoreCompaction, AnAllocationFails) {
+  for (uint64_t n = 1;; ++n) {
+    SCOPED_TRACE(n);
+    ASSERT_LT(n, 2000u);
+    MemoryMedium medium(16, 60);
+    auto made = Store::create(medium.open(), {});
+    ASSERT_TRUE(made);
+    Store& store = **made;
+    const std::vector<uint8_t> bytes(9 * kDataBytes, 0x5a);
+    for (uint64_t i = 1; i <= 40; ++i) {
+      ASSERT_TRUE(store.create_object({0, i}) && store.write({0, i}, 0, bytes));
+    }
+    for (uint64_t i = 1; i < 40; ++i) ASSERT_TRUE(store.remove({0, i}));
+    ASSERT_TRUE(store.checkpoint());
+    fail_allocation(n, false);
+    const auto report = store.compact();
+    const bool failed = stop_failing();
+    if (!failed) {
+      ASSERT_TRUE(report) << report.error().what;
+      EXPECT_GT(report->moved, 0u);
+    }
+    ASSERT_TRUE(store.checkpoint());
+    EXPECT_EQ(store.space().used, 9u);
+    EXPECT_EQ(store.space().pending, 0u);
+    std::vector<uint8_t> got(bytes.size());
+    ASSERT_TRUE(store.read({0, 40}, 0, got));
+    ASSERT_EQ(got, bytes);
+    ASSERT_TRUE(store.close());
+    if (!failed) break;
   }
 }
 
