@@ -207,7 +207,7 @@ TEST(GoldenStore, Table) {
   for (uint64_t i = 0; i < chunks.size(); ++i) {
     expect_records(chunks[i].first, chunks[i].second,
                    {.id = 100 + i,
-                    .birth = {0, i, kNextMark},
+                    .birth = {0, table_sequence(1, i), kNextMark},
                     .store = kTag,
                     .length = 0,
                     .flags = kFlagCheckpoint});

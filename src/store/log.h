@@ -144,6 +144,7 @@ class Log final : private RecordStream {
   uint64_t durable_;                           // of the last durable chunk
   uint64_t watermark_ = 0;                     // highest in the records so far
   uint64_t reserve_ = 0;                       // chunks of the next checkpoint, at most
+  uint64_t tables_begun_ = 0;                  // by this opening; the serial of the last one
   bool opening_ = false;                       // the next superblock is the first of this opening
   std::atomic<bool> wants_checkpoint_{false};  // a hint; pairs with nothing
 };

@@ -19,7 +19,8 @@ class Log::TableStream final : public TableWriter {
  public:
   // At most `most` chunks.
   TableStream(Log& log, std::vector<Extent>& extents, uint64_t most)
-      : log_(log), extents_(extents), left_(most) {
+      : log_(log), extents_(extents), left_(most), serial_(++log.tables_begun_) {
+    failed_ = serial_ > kMaxTableSerial;
     first_ = next_slots();
   }
   void finish(uint64_t next_number) {
@@ -46,13 +47,13 @@ class Log::TableStream final : public TableWriter {
     LogSpace::Slot b;
   };
   void chunk(std::span<const uint8_t, kDataBytes> data, size_t used) override {
-    const uint64_t sequence = sequence_;
+    const uint64_t number = next_;
     const Slots slots = next_slots();
-    if (!failed_) write_both(slots.a, slots.b, data, used, head_for(sequence));
+    if (!failed_) write_both(slots.a, slots.b, data, used, head_for(number));
   }
-  [[nodiscard]] ChunkHead head_for(uint64_t sequence) const {
+  [[nodiscard]] ChunkHead head_for(uint64_t number) const {
     ChunkHead head;
-    head.birth = {0, sequence, log_.root_.mark};
+    head.birth = {0, table_sequence(serial_, number), log_.root_.mark};
     head.store = log_.root_.store;
     head.flags = kFlagCheckpoint;
     return head;
@@ -60,7 +61,7 @@ class Log::TableStream final : public TableWriter {
   [[nodiscard]] Slots next_slots() {
     if (!failed_ && (extents_.empty() || filled_ == extents_.back().count)) take_extent();
     if (failed_) return {};
-    ++sequence_;
+    ++next_;
     left_ -= left_ > 0 ? 1 : 0;
     const uint32_t i = filled_++;
     return {log_.log_space_.slot_a(extents_.back(), i), log_.log_space_.slot_b(extents_.back(), i)};
@@ -74,7 +75,7 @@ class Log::TableStream final : public TableWriter {
       failed_ = true;
       return;
     }
-    extent->sequence = sequence_;
+    extent->sequence = table_sequence(serial_, next_);
     extent->txn = log_.root_.mark;
     extents_.push_back(*extent);
     filled_ = 0;
@@ -83,10 +84,12 @@ class Log::TableStream final : public TableWriter {
   Log& log_;
   std::vector<Extent>& extents_;  // with room for as many as there may be
   uint64_t left_;
-  Slots first_;
-  uint16_t filled_ = 0;
-  uint64_t sequence_ = 0;
+  // Each attempt has its own: what one that failed has written may lie where the next one writes.
+  const uint64_t serial_;
   bool failed_ = false;
+  uint16_t filled_ = 0;
+  uint64_t next_ = 0;  // number in the table; the extents of a superblock bound it
+  Slots first_;
 };
 
 // How many of the tables, the newest first, the new one is merged with: those that are not much

@@ -45,6 +45,7 @@ bool same_copies(const uint8_t* a, const uint8_t* b) {
 LogChunk read_chunk(uint32_t store, uint32_t chunks_per_block, const Extent& extent, uint32_t i,
                     uint16_t flag, const ChunkMemory& memory, Copies copies) {
   LogChunk found;
+  found.table = flag == kFlagCheckpoint;
   found.sequence = extent.sequence + i;
   found.chunk_a = uint64_t{extent.block_a} * chunks_per_block + extent.first + i;
   found.chunk_b = uint64_t{extent.block_b} * chunks_per_block + extent.first + i;
@@ -53,13 +54,9 @@ LogChunk read_chunk(uint32_t store, uint32_t chunks_per_block, const Extent& ext
   };
   const CopyState a = state(found.chunk_a);
   found.a = a == CopyState::kGood;
-  if (found.a && copies == Copies::kRecords) {
-    const uint8_t* const one = memory(found.chunk_a);
-    const uint8_t* const other = memory(found.chunk_b);
-    if (other == nullptr || same_copies(one, other)) {
-      found.good = one;
-      return found;
-    }
+  if (found.a && copies == Copies::kFirstGood) {
+    found.good = memory(found.chunk_a);
+    return found;
   }
   const CopyState b = state(found.chunk_b);
   found.b = b == CopyState::kGood;
@@ -108,6 +105,16 @@ Damage log_damage(const char* which, uint64_t chunk, uint64_t sequence) {
           "not valid"};
 }
 
+Damage copy_damage(const LogChunk& chunk, bool copy_b) {
+  const uint64_t place = copy_b ? chunk.chunk_b : chunk.chunk_a;
+  Damage damage = log_damage(chunk.which(), place, chunk.number());
+  if (chunk.table) {
+    damage.expected = fmt::format("chunk {} of table {} that its opening wrote", chunk.number(),
+                                  table_serial(chunk.sequence));
+  }
+  return damage;
+}
+
 Error damaged_log(const std::string& what, Damage damage) {
   return {Code::kDamaged,
           "both copies of the log are damaged: " + what +
@@ -115,11 +122,11 @@ Error damaged_log(const std::string& what, Damage damage) {
           std::move(damage)};
 }
 
-Damage copies_damage(const char* which, const LogChunk& chunk) {
+Damage copies_damage(const LogChunk& chunk) {
   return {{},
-          chunk.sequence * kChunkBytes,
+          chunk.number() * kChunkBytes,
           chunk.chunk_b,
-          which,
+          chunk.which(),
           fmt::format("the same as its other copy, chunk {}", chunk.chunk_a),
           "different records"};
 }

@@ -18,6 +18,7 @@ namespace verbena::store {
 using ChunkMemory = std::function<const uint8_t*(uint64_t chunk)>;
 
 struct LogChunk {
+  bool table = false;  // of a table, not of the log
   uint64_t sequence = 0;
   const uint8_t* good = nullptr;  // the copy that is; null: none
   bool a = false;                 // which copies are good
@@ -30,14 +31,16 @@ struct LogChunk {
   bool foreign_a = false;
   bool foreign_b = false;
   [[nodiscard]] std::span<const uint8_t> records() const;
+  // As reports have it.
+  [[nodiscard]] const char* which() const { return table ? "checkpoint" : "log"; }
+  [[nodiscard]] uint64_t number() const { return table ? number_in_table(sequence) : sequence; }
 };
 
 // Chunk i of an extent: is it one of the store with this tag? `flag` is kFlagLog or
 // kFlagCheckpoint.
-// kRecords: for who needs the records alone, copy b is not verified where copy a is good and they
-// are the same. Where they are not, both may be valid: a write that the medium has lost leaves the
-// chunk of a table that the same opening wrote there before.
-enum class Copies : uint8_t { kBoth, kRecords };
+// kFirstGood: copy b only if copy a is not good, for who needs the records of a table alone. No two
+// chunks of tables have the same identity, so what is good is what was written.
+enum class Copies : uint8_t { kBoth, kFirstGood };
 [[nodiscard]] LogChunk read_chunk(uint32_t store, uint32_t chunks_per_block, const Extent& extent,
                                   uint32_t i, uint16_t flag, const ChunkMemory& memory,
                                   Copies copies = Copies::kBoth);
@@ -50,9 +53,10 @@ enum class Copies : uint8_t { kBoth, kRecords };
 
 // The damage report for an invalid copy.
 [[nodiscard]] Damage log_damage(const char* which, uint64_t chunk, uint64_t sequence);
+[[nodiscard]] Damage copy_damage(const LogChunk& chunk, bool copy_b);
 // What to say where the log, or a table, makes no sense.
 [[nodiscard]] Error damaged_log(const std::string& what, Damage damage);
 // And for a chunk whose copies are both valid but not the same.
-[[nodiscard]] Damage copies_damage(const char* which, const LogChunk& chunk);
+[[nodiscard]] Damage copies_damage(const LogChunk& chunk);
 
 }  // namespace verbena::store

@@ -174,31 +174,31 @@ class StoreImpl::Recovery {
 
   // Both copies are valid, and say different things: nobody knows which is right. Or one was put
   // there from another history of the store.
-  Result<void> check_origin(const LogChunk& chunk, const char* which) {
+  Result<void> check_origin(const LogChunk& chunk) {
     if (chunk.differ) {
-      return fail(damaged_log(
-          fmt::format("the copies of chunk {} of the {} are different", chunk.sequence, which),
-          copies_damage(which, chunk)));
+      return fail(damaged_log(fmt::format("the copies of chunk {} of the {} are different",
+                                          chunk.number(), chunk.which()),
+                              copies_damage(chunk)));
     }
     if (chunk.good == nullptr && (chunk.foreign_a || chunk.foreign_b)) {
-      return fail(damaged_log(
-          fmt::format("chunk {} of the {} is from another history of the store", chunk.sequence,
-                      which),
-          log_damage(which, chunk.foreign_a ? chunk.chunk_a : chunk.chunk_b, chunk.sequence)));
+      return fail(damaged_log(fmt::format("chunk {} of the {} is from another history of the store",
+                                          chunk.number(), chunk.which()),
+                              copy_damage(chunk, !chunk.foreign_a)));
     }
     return {};
   }
 
   // Whether there is one good copy. Of two, one that is not is worth saying.
-  Result<void> check_copies(const LogChunk& chunk, const char* which) {
-    if (const auto done = check_origin(chunk, which); !done) return done;
+  Result<void> check_copies(const LogChunk& chunk) {
+    if (const auto done = check_origin(chunk); !done) return done;
     if (!chunk.a || !chunk.b) irregular_ = true;
     if (chunk.good == nullptr) {
-      return fail(damaged_log(fmt::format("chunk {} of the {} is not valid", chunk.sequence, which),
-                              log_damage(which, chunk.chunk_a, chunk.sequence)));
+      return fail(
+          damaged_log(fmt::format("chunk {} of the {} is not valid", chunk.number(), chunk.which()),
+                      copy_damage(chunk, false)));
     }
-    if (!chunk.a) report_.damage.push_back(log_damage(which, chunk.chunk_a, chunk.sequence));
-    if (!chunk.b) report_.damage.push_back(log_damage(which, chunk.chunk_b, chunk.sequence));
+    if (!chunk.a) report_.damage.push_back(copy_damage(chunk, false));
+    if (!chunk.b) report_.damage.push_back(copy_damage(chunk, true));
     return {};
   }
 
@@ -250,15 +250,14 @@ class StoreImpl::Recovery {
       if (chunk.good == nullptr || chunk.differ) {
         if (dispensable) {
           lost = true;
-          report_.damage.push_back(log_damage("checkpoint", chunk.chunk_a, chunk.sequence));
-          report_.damage.push_back(log_damage("checkpoint", chunk.chunk_b, chunk.sequence));
+          report_.damage.push_back(copy_damage(chunk, false));
+          report_.damage.push_back(copy_damage(chunk, true));
           return;
         }
-        origin = check_copies(chunk, "checkpoint");
+        origin = check_copies(chunk);
         return;
       }
-      report_.damage.push_back(
-          log_damage("checkpoint", chunk.a ? chunk.chunk_b : chunk.chunk_a, chunk.sequence));
+      report_.damage.push_back(copy_damage(chunk, chunk.a));
     };
     // What was said of a lost chunk is more than that it is lost.
     const auto outcome = [&](Result<void> done) { return !done && !origin ? origin : done; };
@@ -322,7 +321,7 @@ class StoreImpl::Recovery {
       if (chunk.sequence < root_.replay_from) continue;
       if (chunk.sequence <= watermark_) {
         if (chunk.sequence != next_) return fail(missing(next_));
-        if (const auto there = check_copies(chunk, "log"); !there) return there;
+        if (const auto there = check_copies(chunk); !there) return there;
       } else if (const auto done = check_tail(chunk); !done) {
         return done;
       }
@@ -357,12 +356,12 @@ class StoreImpl::Recovery {
 
   // Past the watermark a crash may have left one copy, or none; but not one of another history.
   Result<void> check_tail(const LogChunk& chunk) {
-    if (const auto done = check_origin(chunk, "log"); !done) return done;
+    if (const auto done = check_origin(chunk); !done) return done;
     if (chunk.foreign_a) {
-      report_.damage.push_back(log_damage("log", chunk.chunk_a, chunk.sequence));
+      report_.damage.push_back(copy_damage(chunk, false));
     }
     if (chunk.foreign_b) {
-      report_.damage.push_back(log_damage("log", chunk.chunk_b, chunk.sequence));
+      report_.damage.push_back(copy_damage(chunk, true));
     }
     if (chunk.a != chunk.b) irregular_ = true;
     return {};

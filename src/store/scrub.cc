@@ -265,19 +265,18 @@ class StoreImpl::Scrub {
             !store_.log_ && flag == kFlagLog && found.sequence > store_.durable_when_opened_;
         if (tail && found.good == nullptr && !found.foreign_a && !found.foreign_b) return {};
         report_.log_chunks += 2;
-        const char* const which = flag == kFlagLog ? "log" : "checkpoint";
-        const auto check = [&](bool good, bool foreign, uint64_t chunk) {
+        const auto check = [&](bool good, bool foreign, bool copy_b) {
           if (good) return;
-          Damage bad = log_damage(which, chunk, found.sequence);
+          Damage bad = copy_damage(found, copy_b);
           if (tail && !foreign) {
             report_.incomplete.push_back(std::move(bad));
           } else {
             note(std::move(bad));
           }
         };
-        check(found.a, found.foreign_a, found.chunk_a);
-        check(found.b, found.foreign_b, found.chunk_b);
-        if (found.differ) note(copies_damage(which, found));
+        check(found.a, found.foreign_a, false);
+        check(found.b, found.foreign_b, true);
+        if (found.differ) note(copies_damage(found));
       }
     }
     return {};

@@ -179,5 +179,87 @@ TEST(LostIndex, TakesOnlyWhatIsInIt) {
   EXPECT_EQ(seen.size(), kSections);
 }
 
+// The medium has lost the writes of both copies: what a table that the same opening wrote there
+// before has left is not taken for the new one.
+class EarlierTable : public ::testing::Test {
+ protected:
+  static constexpr uint32_t kPer = 64;
+  static constexpr uint64_t kObjects = 60;
+
+  static Bytes content(uint64_t object, uint64_t round) {
+    return pattern(object % 2 == 0 ? 900 : 300, 100 * object + round);
+  }
+  // Changes all objects, so that they are in a new table.
+  void change_all(Store& store, uint64_t round) {
+    for (uint64_t i = 1; i <= kObjects; ++i) {
+      ASSERT_TRUE(store.write({0, i}, 0, content(i, round)));
+    }
+    ASSERT_TRUE(store.checkpoint());
+    images_.emplace_back(medium_.bytes().begin(), medium_.bytes().end());
+  }
+  static std::span<const uint8_t> chunk_of(const Bytes& image, uint64_t chunk) {
+    return std::span(image).subspan(chunk * kChunkBytes, kChunkBytes);
+  }
+  // All objects are as in this round, or damaged, and said to be so because of this chunk.
+  void expect_no_other(uint64_t round, uint64_t chunk) {
+    Options options;
+    options.read_only = options.on_demand = true;
+    const auto store = Store::open(medium_.open(), options);
+    if (!store) {
+      EXPECT_EQ(store.error().damage.chunk, chunk) << store.error().what;
+      return;
+    }
+    for (uint64_t i = 1; i <= kObjects; ++i) {
+      Bytes bytes(content(i, round).size());
+      const auto got = (*store)->read({0, i}, 0, bytes);
+      if (got) {
+        EXPECT_EQ(bytes, content(i, round)) << "object " << i << ", chunk " << chunk;
+      } else {
+        EXPECT_EQ(got.error().damage.chunk, chunk) << got.error().what;
+      }
+    }
+    options.on_demand = false;
+    const auto all = Store::open(medium_.open(), options);
+    const auto record = RecordReader(chunk_of(images_[round], chunk)).next();
+    const bool dispensable =
+        std::holds_alternative<NameRecord>(*record) || std::holds_alternative<IdRecord>(*record);
+    EXPECT_EQ(all.has_value(), dispensable) << "chunk " << chunk;
+  }
+
+  MemoryMedium medium_{kPer, 12};
+  std::vector<Bytes> images_;  // the medium after each round
+};
+
+TEST_F(EarlierTable, IsNotTakenForTheNewOne) {
+  constexpr uint64_t kRounds = 6;
+  auto made = Store::create(medium_.open(), {});
+  ASSERT_TRUE(made);
+  for (uint64_t i = 1; i <= kObjects; ++i) ASSERT_TRUE((*made)->create_object({0, i}));
+  for (uint64_t round = 0; round < kRounds; ++round) change_all(**made, round);
+  made->reset();
+  size_t replaced = 0;
+  for (uint64_t round = 1; round < kRounds; ++round) {
+    std::ranges::copy(images_[round], medium_.bytes().begin());
+    const auto root = decode_superblock(medium_.chunk(0));
+    ASSERT_TRUE(root);
+    for (const Extent& extent : root->checkpoint) {
+      for (uint32_t i = 0; i < extent.count; ++i) {
+        const uint64_t a = uint64_t{extent.block_a} * kPer + extent.first + i;
+        const uint64_t b = uint64_t{extent.block_b} * kPer + extent.first + i;
+        const auto old = chunk_of(images_[round - 1], a);
+        const ChunkHead head = head_of(old.data());
+        if (head.flags != kFlagCheckpoint || head.birth.txn != extent.txn) continue;
+        ++replaced;
+        std::ranges::copy(old, medium_.chunk(a).begin());
+        std::ranges::copy(chunk_of(images_[round - 1], b), medium_.chunk(b).begin());
+        expect_no_other(round, a);
+        std::ranges::copy(chunk_of(images_[round], a), medium_.chunk(a).begin());
+        std::ranges::copy(chunk_of(images_[round], b), medium_.chunk(b).begin());
+      }
+    }
+  }
+  EXPECT_GT(replaced, 10u);
+}
+
 }  // namespace
 }  // namespace verbena::store

@@ -31,11 +31,28 @@ struct Extent {
   uint32_t block_b = 0;
   uint16_t first = 0;
   uint16_t count = 0;
-  uint64_t sequence = 0;  // of its first chunk: `index` of log chunks counts up from here
-  uint64_t txn = 0;       // mark of the opening that wrote it; its epoch at most the superblock's
+  // Of its first chunk: `index` counts up from here. Of a table: table_sequence(serial, number).
+  uint64_t sequence = 0;
+  uint64_t txn = 0;  // mark of the opening that wrote it; its epoch at most the superblock's
   bool operator==(const Extent&) const = default;
 };
 inline constexpr size_t kMaxExtents = 141;  // that fit a superblock; of log and checkpoint together
+
+// `index` of a table's chunk is serial << 24 | number: tables of one opening, those that no
+// superblock lists too, have serials from 1, and so no two chunks with one mark have one index. A
+// chunk that a lost write has left from another table is thereby not valid.
+inline constexpr uint32_t kTableNumberBits = 24;
+inline constexpr uint64_t kMaxTableSerial = (uint64_t{1} << (64 - kTableNumberBits)) - 1;
+static_assert(kMaxExtents * kMaxChunksPerBlock < uint64_t{1} << kTableNumberBits);
+[[nodiscard]] constexpr uint64_t table_sequence(uint64_t serial, uint64_t number) {
+  return serial << kTableNumberBits | number;
+}
+[[nodiscard]] constexpr uint64_t table_serial(uint64_t sequence) {
+  return sequence >> kTableNumberBits;
+}
+[[nodiscard]] constexpr uint64_t number_in_table(uint64_t sequence) {
+  return sequence & ((uint64_t{1} << kTableNumberBits) - 1);
+}
 
 struct Superblock {
   uint32_t version = kFormatVersion;

@@ -11,12 +11,12 @@ namespace {
 constexpr uint8_t kCopyA = 1;
 constexpr uint8_t kCopyB = 2;
 
-Error lost(uint64_t sequence, uint64_t chunk) {
+Error lost(const LogChunk& chunk) {
   return {Code::kDamaged,
-          fmt::format("both copies of chunk {} of the index are damaged; `verbena salvage` builds "
-                      "a new store from what can be read",
-                      sequence),
-          log_damage("checkpoint", chunk, sequence)};
+          fmt::format("both copies of chunk {} of a table of the index are damaged; `verbena "
+                      "salvage` builds a new store from what can be read",
+                      chunk.number()),
+          chunk.differ ? copies_damage(chunk) : copy_damage(chunk, false)};
 }
 
 Error no_tables(const char* actual) {
@@ -52,27 +52,28 @@ Result<void> StoredTable::open() {
   return {};
 }
 
-const Extent& StoredTable::extent_of(uint64_t sequence) const {
-  return *std::prev(std::ranges::upper_bound(extents_, sequence, {}, &Extent::sequence));
+const Extent& StoredTable::extent_of(uint64_t number) const {
+  return *std::prev(std::ranges::upper_bound(
+      extents_, number, {}, [](const Extent& extent) { return number_in_table(extent.sequence); }));
 }
 
-Result<std::span<const uint8_t>> StoredTable::chunk(uint64_t sequence) const {
-  const Extent& extent = extent_of(sequence);
-  const auto i = static_cast<uint32_t>(sequence - extent.sequence);
-  const auto number = [&](uint32_t block) {
+Result<std::span<const uint8_t>> StoredTable::chunk(uint64_t number) const {
+  const Extent& extent = extent_of(number);
+  const auto i = static_cast<uint32_t>(number - number_in_table(extent.sequence));
+  const auto place = [&](uint32_t block) {
     return uint64_t{block} * chunks_per_block_ + extent.first + i;
   };
   // Relaxed: what it says was true of the medium before, and is after.
-  uint8_t good = good_[sequence].load(std::memory_order_relaxed);
+  uint8_t good = good_[number].load(std::memory_order_relaxed);
   if (good == 0) {
     const LogChunk found = read_chunk(store_, chunks_per_block_, extent, i, kFlagCheckpoint,
-                                      memory_, seen_ ? Copies::kBoth : Copies::kRecords);
+                                      memory_, seen_ ? Copies::kBoth : Copies::kFirstGood);
     if (seen_ && (!found.a || !found.b || found.differ)) seen_(found);
-    if (found.good == nullptr || found.differ) return fail(lost(sequence, found.chunk_a));
+    if (found.good == nullptr || found.differ) return fail(lost(found));
     good = found.a ? kCopyA : kCopyB;
-    good_[sequence].store(good, std::memory_order_relaxed);
+    good_[number].store(good, std::memory_order_relaxed);
   }
-  const uint8_t* const memory = memory_(number(good == kCopyA ? extent.block_a : extent.block_b));
+  const uint8_t* const memory = memory_(place(good == kCopyA ? extent.block_a : extent.block_b));
   return std::span<const uint8_t>(memory, std::min<size_t>(head_of(memory).length, kDataBytes));
 }
 
@@ -81,15 +82,16 @@ Result<std::span<const uint8_t>> StoredTable::records(uint64_t sequence) const {
 }
 
 Error StoredTable::disorder(uint64_t sequence) const {
-  const Extent& extent = extent_of(sequence + 1);
+  const uint64_t number = sequence + 1;
+  const Extent& extent = extent_of(number);
   return {Code::kDamaged,
-          fmt::format("chunk {} of the index is not in order; `verbena salvage` builds a new store "
-                      "from what can be read",
-                      sequence + 1),
+          fmt::format("chunk {} of a table of the index is not in order; `verbena salvage` builds "
+                      "a new store from what can be read",
+                      number),
           {{},
-           (sequence + 1) * kChunkBytes,
-           uint64_t{extent.block_a} * chunks_per_block_ + extent.first + (sequence + 1) -
-               extent.sequence,
+           number * kChunkBytes,
+           uint64_t{extent.block_a} * chunks_per_block_ + extent.first + number -
+               number_in_table(extent.sequence),
            "checkpoint",
            "records in order",
            "out of order"}};
@@ -99,9 +101,11 @@ Result<void> Tables::open(const Superblock& root, const StoredTable::Seen& seen)
   std::vector<std::unique_ptr<StoredTable>> stored;
   std::vector<Table> tables;
   for (size_t i = 0; i < root.checkpoint.size();) {
-    if (root.checkpoint[i].sequence != 0) return fail(no_tables("out of order"));
+    uint64_t next = root.checkpoint[i].sequence;
+    if (number_in_table(next) != 0 || table_serial(next) == 0) {
+      return fail(no_tables("out of order"));
+    }
     std::vector<Extent> extents;
-    uint64_t next = 0;
     for (; i < root.checkpoint.size() && root.checkpoint[i].sequence == next; ++i) {
       extents.push_back(root.checkpoint[i]);
       next += root.checkpoint[i].count;

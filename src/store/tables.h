@@ -2,9 +2,8 @@
 // The tables of a store as they are on its medium: found through the superblock, each chunk in two
 // copies that are verified when they are first read.
 //
-//   superblock's extents   | 0 1 2 ... | ... | 0 1 ... | 0 ...      a table begins where chunks
-//   count
-//                            newest            next      oldest     from 0; chunk 0 has TABLE alone
+//   superblock's extents   | 0 1 2 ... | ... | 0 1 ... | 0 ...      a table begins with number 0,
+//                            newest            next      oldest     which has TABLE alone
 #pragma once
 
 #include <atomic>
@@ -37,8 +36,9 @@ class StoredTable final : public TableChunks {
   [[nodiscard]] Error disorder(uint64_t sequence) const override;
 
  private:
-  [[nodiscard]] Result<std::span<const uint8_t>> chunk(uint64_t sequence) const;
-  [[nodiscard]] const Extent& extent_of(uint64_t sequence) const;
+  // By its number in the table, the first too.
+  [[nodiscard]] Result<std::span<const uint8_t>> chunk(uint64_t number) const;
+  [[nodiscard]] const Extent& extent_of(uint64_t number) const;
 
   const uint32_t store_;
   const uint32_t chunks_per_block_;

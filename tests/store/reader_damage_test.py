@@ -193,9 +193,10 @@ class Histories(DamageTest):
 
 
 def earlier(old):
-    """A chunk of objects in which the first was modified earlier."""
+    """A chunk of objects, of another table of the same opening, in which the first was modified earlier."""
     data = bytearray(old)
     data[33:41] = bytes(8)
+    data[4064:4069] = (int.from_bytes(data[4064:4069], "big") + 1).to_bytes(5, "big")
     data_crc = chunks.crc(bytes(data[:chunks.DATA]))
     data[4084:4088] = data_crc.to_bytes(4, "big")
     data[4092:] = chunks.crc(bytes(data[chunks.DATA:4092]), data_crc).to_bytes(4, "big")
@@ -226,14 +227,16 @@ class DamagedTables(DamageTest):
                 first += count
 
     def test_a_write_that_was_lost(self):
-        """Copy a is that of another table which the same opening wrote there before: valid, and not the same as b."""
+        """A copy, or both, are of another table that the same opening wrote there: they are not valid."""
         self.put_batch(self.objects("n" * 900, 300, sizes=(10, 700)))
         store = self.open()
         names = {one.name for one in store.objects.shown()}
         places = extents.table_places(store.medium, store.superblock)[0]
         objects = tables.Table(places, 2048).head["sections"][0]
-        number = places[self.random.randrange(1, 1 + objects)].places[0]
-        self.while_damaged([number], earlier, lambda: self.compare_lost(names))
+        place = places[self.random.randrange(1, 1 + objects)]
+        for number in place.places:
+            self.check([number], earlier)
+        self.while_damaged(place.places, earlier, lambda: self.compare_lost(names))
 
     def compare_lost(self, names):
         """The command fails on the objects that are lost, and reads the others."""

@@ -4,18 +4,22 @@ import chunks
 from superblocks import epoch
 
 
+NUMBER_BITS = 24  # of the index of a table chunk: its number in the table; the rest is the serial of the table
+
+
 class Place:
-    """Chunk i of an extent. `chunk` is the valid copy that is used, or None; `wrong` says of each copy why it is not
+    """Chunk i of an extent. `index` is as in the chunk, `number` that in the log or table. `chunk` is the valid copy that is used, or None; `wrong` says of each copy why it is not
     valid (None if it is); `foreign` are the names of copies from another history of the store."""
 
     def __init__(self, medium, superblock, extent, i, flags):
-        self.number, self.txn = extent.sequence + i, extent.txn
+        self.index, self.txn = extent.sequence + i, extent.txn
+        self.number = self.index % (1 << NUMBER_BITS) if flags == chunks.TABLE else self.index
         self.places = extent.places(i)
         self.wrong, self.foreign, valid = [], [], []
         for name, place in zip("ab", self.places):
             raw = medium.raw(place, superblock.chunks_per_block)
             chunk = chunks.Chunk(raw) if raw else None
-            self.wrong.append(chunk.why_not(id=place, index=self.number, txn=extent.txn, store=superblock.store, owner=0,
+            self.wrong.append(chunk.why_not(id=place, index=self.index, txn=extent.txn, store=superblock.store, owner=0,
                                             flags=flags) if chunk else "missing")
             if not self.wrong[-1]:
                 valid.append(chunk)
@@ -45,7 +49,7 @@ def table_places(medium, superblock):
     """The places of each table, newest table first."""
     tables = []
     for extent in superblock.tables:
-        if extent.sequence == 0 or not tables:
+        if extent.sequence % (1 << NUMBER_BITS) == 0 or not tables:
             tables.append([])
         tables[-1] += [Place(medium, superblock, extent, i, chunks.TABLE) for i in range(extent.count)]
     return tables

@@ -130,7 +130,8 @@ def load(medium, superblock, report):
     """The objects that the tables have, by number."""
     found, newer = {}, []
     for position, places in enumerate(extents.table_places(medium, superblock)):
-        if [place.number for place in places] != list(range(len(places))):
+        first = places[0].index
+        if first < 1 << extents.NUMBER_BITS or [place.index for place in places] != list(range(first, first + len(places))):
             raise Unusable("table", "extents out of order")
         table = Table(places, superblock.chunks_per_block)
         newer.append(table)
