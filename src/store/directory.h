@@ -55,6 +55,8 @@ class DirectoryStore {
 // What salvage copied, and what it had to guess.
 struct SalvageReport {
   bool by_log = false;  // the log was readable: names, sizes and ownership are exact
+  // Otherwise, index and log were readable in part: that is so of objects that no guess names.
+  bool by_part = false;
   uint64_t objects = 0;
   uint64_t chunks = 0;               // copied
   uint64_t bad_chunks = 0;           // not copied

@@ -8,6 +8,7 @@
 #include "store/chunk_check.h"
 #include "store/log_reader.h"
 #include "store/mark.h"
+#include "store/partial_replay.h"
 #include "store/replay.h"
 #include "store/roots.h"
 #include "store/store_impl.h"
@@ -35,7 +36,7 @@ class StoreImpl::Recovery {
   Result<void> run() {
     if (const auto done = read_root(); !done) return done;
     if (const auto done = claim_log(); !done) return done;
-    if (const auto done = store_.on_demand() ? open_tables() : read_tables(); !done) return done;
+    if (const auto done = read_index(); !done) return done;
     if (const auto done = read_log(); !done) return done;
     if (const auto done = take_over(); !done) return done;
     return store_.options_.read_only ? Result<void>{} : start();
@@ -43,6 +44,12 @@ class StoreImpl::Recovery {
 
  private:
   [[nodiscard]] Space& space() { return store_.space_; }
+  [[nodiscard]] bool partial() const { return store_.options_.partial; }
+
+  Result<void> read_index() {
+    if (partial()) return read_partial();
+    return store_.on_demand() ? open_tables() : read_tables();
+  }
 
   // Threads that write at once may have gone a little beyond the bound. And a transaction is
   // replayed piece by piece: what replaces an object is there twice before it goes.
@@ -203,6 +210,10 @@ class StoreImpl::Recovery {
   }
 
   Result<void> apply(const Record& record, const LogChunk& chunk) {
+    if (partial()) {
+      PartialReplay(replay_, report_.lost).apply(record);
+      return {};
+    }
     const auto applied = replay_.apply(record);
     if (replay_.load_error()) return fail(*replay_.load_error());
     return applied ? Result<void>{}
@@ -302,6 +313,43 @@ class StoreImpl::Recovery {
     return {};
   }
 
+  // What can be read of the tables: what is certain first.
+  Result<void> read_partial() {
+    const auto seen = [&](const LogChunk& chunk) {
+      if (chunk.good != nullptr && !chunk.differ) {
+        report_.damage.push_back(copy_damage(chunk, chunk.a));
+      } else {
+        note_lost(chunk);
+      }
+    };
+    if (const auto done = store_.tables_.open_partial(root_, seen); !done) return done;
+    std::vector<PartialTable> tables;
+    for (size_t i = 0; i < store_.tables_.count(); ++i) {
+      tables.emplace_back(store_.tables_.stored(i));
+      replay_.number_from(store_.tables_.stored(i).head().next_number);
+    }
+    for (const PartialTable& table : tables) {
+      for (const Record& record : table.records(Section::kRuns)) {
+        for (const Run& run : std::get<MapRecord>(record).runs) {
+          last_txn_ = std::max(last_txn_, run.birth.txn);
+        }
+      }
+    }
+    const auto added = PartialReplay(replay_, report_.lost).add(PartialIndex(tables));
+    return added ? Result<void>{} : fail(refused("the index", 0, 0, added.error()));
+  }
+
+  // A chunk may be seen to be lost more than once.
+  void note_lost(const LogChunk& chunk) {
+    for (const bool copy_b : {false, true}) {
+      const uint64_t place = copy_b ? chunk.chunk_b : chunk.chunk_a;
+      const auto is_it = [&](const Damage& damage) { return damage.chunk == place; };
+      if (std::ranges::none_of(report_.lost.chunks, is_it)) {
+        report_.lost.chunks.push_back(copy_damage(chunk, copy_b));
+      }
+    }
+  }
+
   [[nodiscard]] static Error bad_record(const LogChunk& chunk, RecordFault fault) {
     return damaged_log(fmt::format("record in chunk {} of the log is not valid: {}", chunk.sequence,
                                    name_of(fault)),
@@ -320,8 +368,15 @@ class StoreImpl::Recovery {
     for (const LogChunk& chunk : log_) {
       if (chunk.sequence < root_.replay_from) continue;
       if (chunk.sequence <= watermark_) {
-        if (chunk.sequence != next_) return fail(missing(next_));
-        if (const auto there = check_copies(chunk); !there) return there;
+        if (chunk.sequence != next_ && !partial()) return fail(missing(next_));
+        if (chunk.sequence != next_) lose_log(chunk.sequence);
+        const auto there = check_copies(chunk);
+        if (!there && !partial()) return there;
+        if (!there) {
+          note_lost(chunk);
+          lose_log(chunk.sequence + 1);
+          continue;
+        }
       } else if (const auto done = check_tail(chunk); !done) {
         return done;
       }
@@ -337,7 +392,8 @@ class StoreImpl::Recovery {
       next_ = chunk.sequence + 1;
       ++report_.log_chunks;
     }
-    if (next_ <= watermark_) return fail(missing(next_));
+    if (next_ <= watermark_ && !partial()) return fail(missing(next_));
+    if (next_ <= watermark_) lose_log(watermark_ + 1);
     // A transaction that reaches into a chunk that is not there.
     if (!pending_.empty()) {
       irregular_ = true;
@@ -347,6 +403,16 @@ class StoreImpl::Recovery {
     next_ = std::max(next_, seen_ + 1);
     report_.clean = roots_.closed;
     return {};
+  }
+
+  // For salvage: goes on with this chunk. What began before it cannot be finished.
+  void lose_log(uint64_t sequence) {
+    IndexLoss& lost = report_.lost;
+    if (lost.log.empty()) lost.from_txn = std::max(last_txn_, root_.log.front().txn);
+    for (; next_ < sequence; ++next_) lost.log.push_back(next_);
+    lost.unknown.push_back({replay_.next_number(), kEveryNumber});
+    for (const Record& record : pending_) PartialReplay(replay_, lost).drop(record);
+    pending_.clear();
   }
 
   [[nodiscard]] static Error missing(uint64_t sequence) {
@@ -391,6 +457,7 @@ class StoreImpl::Recovery {
       }
       pending_.clear();
       replay_.touched_at(commit->time_ns);
+      last_txn_ = std::max(last_txn_, commit->txn);
     }
     // Their data would be looked at again by the next opening: what they have freed since cannot be
     // used before a checkpoint.
@@ -434,7 +501,14 @@ class StoreImpl::Recovery {
   Result<void> take_over() {
     const auto catalog = store_.catalog_.lock();
     for (auto& [number, object] : replay_.objects()) {
-      if (const auto done = store_.hold_chunks(*object); !done) return done;
+      if (const auto done = store_.hold_chunks(*object); !done) {
+        if (!partial()) return done;
+        // What an older state refers to may be in use by others.
+        object->table.clear([](const Run&) {});
+        ObjectDoubt doubt;
+        doubt.runs.push_back({0, (object->size + kDataBytes - 1) / kDataBytes});
+        report_.lost.objects.add(number, std::move(doubt));
+      }
       store_.mappings_ += object->table.runs();
       store_.object_bytes_ += table_bytes(object->name) + object->content.size();
       store_.catalog_.insert(object);
@@ -542,6 +616,7 @@ class StoreImpl::Recovery {
   uint64_t watermark_ = 0;
   uint64_t next_ = 0;
   uint64_t seen_ = 0;
+  uint64_t last_txn_ = 0;    // that is known so far; for salvage
   bool bad_tables_ = false;  // a copy of a chunk of theirs is not good
   bool lacking_ = false;     // blocks that there could be
   bool irregular_ = false;   // the log does not end where a chunk does, or a copy is not good

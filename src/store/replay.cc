@@ -94,6 +94,16 @@ Replay::Outcome Replay::check(const IdRecord& record) const {
                           record.id.low, record.number));
 }
 
+std::optional<uint64_t> Replay::holder(std::string_view name) const {
+  const auto found = name.empty() ? names_.end() : names_.find(name);
+  return found == names_.end() ? std::nullopt : std::optional(found->second);
+}
+
+std::optional<uint64_t> Replay::holder(ObjectId id) const {
+  const auto found = ids_.find(id);
+  return found == ids_.end() ? std::nullopt : std::optional(found->second);
+}
+
 void Replay::touched_at(uint64_t time_ns) {
   for (const uint64_t number : touched_) {
     const auto found = objects_.find(number);
@@ -138,14 +148,15 @@ Replay::Outcome Replay::on(const CreateRecord& record) {
     return fail(fmt::format("CREATE record has object number {}, which is in use or out of range",
                             record.number));
   }
+  if (holder(record.name)) {
+    return fail(
+        fmt::format("CREATE record has the name '{}', which another object has", record.name));
+  }
   if (!ids_.try_emplace(record.id, record.number).second) {
     return fail(fmt::format("CREATE record has the id {}:{}, which another object has",
                             record.id.high, record.id.low));
   }
-  if (!record.name.empty() && !names_.try_emplace(std::string(record.name), record.number).second) {
-    return fail(
-        fmt::format("CREATE record has the name '{}', which another object has", record.name));
-  }
+  if (!record.name.empty()) names_.try_emplace(std::string(record.name), record.number);
   ObjectRef object(new Object(record.number, record.id, record.time_ns));
   object->name = record.name;
   objects_.emplace(record.number, std::move(object));

@@ -33,6 +33,9 @@ class Replay {
   // And that its names and ids are those of the objects; all of them, if so many were added.
   [[nodiscard]] verbena::Result<void, std::string> check(const NameRecord& record) const;
   [[nodiscard]] verbena::Result<void, std::string> check(const IdRecord& record) const;
+  // Which object has this name, or this id.
+  [[nodiscard]] std::optional<uint64_t> holder(std::string_view name) const;
+  [[nodiscard]] std::optional<uint64_t> holder(ObjectId id) const;
   void number_from(uint64_t next) { next_number_ = std::max(next_number_, next); }
 
   // How to get objects that were not added; none: there are no others.

@@ -22,6 +22,7 @@
 #include "medium/backend.h"
 #include "store/chunk.h"
 #include "store/error.h"
+#include "store/index_loss.h"
 #include "store/mark.h"
 #include "store/ranges.h"
 
@@ -38,6 +39,8 @@ struct Options {
   // If it is only read: objects are read from the index when they are asked for, so that opening
   // costs the same however many there are. Scrubbing, and whether chunks are shared, need all.
   bool on_demand = false;
+  // For salvage, if it is only read: what is lost of index and log is left out, and reported.
+  bool partial = false;
   // Dirty data beyond this is flushed by whoever writes. It bounds what opening after a crash has
   // to verify.
   uint64_t flush_bytes = uint64_t{32} << 20;
@@ -183,6 +186,7 @@ struct OpenReport {
   // Copies that a crash may have left incomplete: no damage. Opening for writing completes them.
   std::vector<Damage> incomplete;
   std::vector<Damage> files;  // that are missing or cut off: see is_file()
+  IndexLoss lost;             // with Options::partial
 };
 
 struct ScrubReport {

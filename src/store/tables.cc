@@ -49,6 +49,7 @@ Result<void> StoredTable::open() {
   if (head == nullptr || !reader.done()) return fail(no_tables("another record"));
   if (TableShape{head->chunks}.all() + 1 != count_) return fail(no_tables("another size"));
   head_ = *head;
+  shape_ = TableShape{head->chunks};
   return {};
 }
 
@@ -97,9 +98,10 @@ Error StoredTable::disorder(uint64_t sequence) const {
            "out of order"}};
 }
 
-Result<void> Tables::open(const Superblock& root, const StoredTable::Seen& seen) {
-  std::vector<std::unique_ptr<StoredTable>> stored;
-  std::vector<Table> tables;
+// As the superblock lists them.
+Result<Tables::Stored> Tables::find_stored(const Superblock& root,
+                                           const StoredTable::Seen& seen) const {
+  Stored stored;
   for (size_t i = 0; i < root.checkpoint.size();) {
     uint64_t next = root.checkpoint[i].sequence;
     if (number_in_table(next) != 0 || table_serial(next) == 0) {
@@ -111,11 +113,28 @@ Result<void> Tables::open(const Superblock& root, const StoredTable::Seen& seen)
       next += root.checkpoint[i].count;
     }
     stored.push_back(std::make_unique<StoredTable>(root, std::move(extents), memory_, seen));
-    if (const auto done = stored.back()->open(); !done) return done;
-    tables.emplace_back(TableShape{stored.back()->head().chunks}, *stored.back());
   }
-  stored_ = std::move(stored);
+  return stored;
+}
+
+Result<void> Tables::open(const Superblock& root, const StoredTable::Seen& seen) {
+  auto stored = find_stored(root, seen);
+  if (!stored) return fail(stored.error());
+  std::vector<Table> tables;
+  for (const auto& table : *stored) {
+    if (const auto done = table->open(); !done) return done;
+    tables.emplace_back(*table->shape(), *table);
+  }
+  stored_ = std::move(*stored);
   tables_ = std::move(tables);
+  return {};
+}
+
+Result<void> Tables::open_partial(const Superblock& root, const StoredTable::Seen& seen) {
+  auto stored = find_stored(root, seen);
+  if (!stored) return fail(stored.error());
+  for (const auto& table : *stored) static_cast<void>(table->open());
+  stored_ = std::move(*stored);
   return {};
 }
 

@@ -25,8 +25,9 @@ class StoredTable final : public TableChunks {
   using Seen = std::function<void(const LogChunk& chunk)>;
   StoredTable(const Superblock& root, std::vector<Extent> extents, ChunkMemory memory, Seen seen);
 
-  // Reads its first chunk; nothing else works before.
+  // Reads its first chunk. If that fails, only chunks can be read, without head() and shape().
   [[nodiscard]] Result<void> open();
+  [[nodiscard]] const std::optional<TableShape>& shape() const { return shape_; }
   [[nodiscard]] const TableRecord& head() const { return head_; }
   [[nodiscard]] const std::vector<Extent>& extents() const { return extents_; }
   // All its chunks, the first too.
@@ -47,6 +48,7 @@ class StoredTable final : public TableChunks {
   Seen seen_;
   uint64_t count_ = 0;
   TableRecord head_;
+  std::optional<TableShape> shape_;
   // Which copy was found good; 0: not looked at yet. Any thread may find it out.
   mutable std::unique_ptr<std::atomic<uint8_t>[]> good_;
 };
@@ -57,6 +59,9 @@ class Tables {
   [[nodiscard]] const ChunkMemory& memory() const { return memory_; }
   // kDamaged where the superblock's extents are not those of tables, or a first chunk is lost.
   [[nodiscard]] Result<void> open(const Superblock& root, const StoredTable::Seen& seen = {});
+  // For salvage: tables of which any chunk may be lost. There is nothing but stored() then.
+  [[nodiscard]] Result<void> open_partial(const Superblock& root, const StoredTable::Seen& seen);
+  [[nodiscard]] size_t count() const { return stored_.size(); }
   // The newest first.
   [[nodiscard]] std::span<const Table> all() const { return tables_; }
   [[nodiscard]] const StoredTable& stored(size_t i) const { return *stored_[i]; }
@@ -85,8 +90,12 @@ class Tables {
   }
 
  private:
+  using Stored = std::vector<std::unique_ptr<StoredTable>>;
+  [[nodiscard]] Result<Stored> find_stored(const Superblock& root,
+                                           const StoredTable::Seen& seen) const;
+
   ChunkMemory memory_;
-  std::vector<std::unique_ptr<StoredTable>> stored_;
+  Stored stored_;
   std::vector<Table> tables_;
 };
 

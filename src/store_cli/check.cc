@@ -34,7 +34,8 @@ something is damaged.
 
 constexpr const char* kAboutSalvage =
     R"text(The old store is not changed. If its log can be read, objects are copied with their names, sizes and
-contents; if not, objects are rebuilt from the data chunks, and salvage reports all guesses it made.
+contents. If parts of its index or log are lost, only what they were about is rebuilt from older records
+and from the data chunks; if all of it is lost, all objects are. Salvage reports all guesses it made.
 Damaged chunks are not copied; the exit status is then 4.
 
   verbena salvage /srv/store /srv/new
@@ -152,6 +153,7 @@ class NewFolder {
 
 void show(const store::SalvageReport& found, Report& report) {
   report.fields["by_log"] = found.by_log;
+  report.fields["by_part"] = found.by_part;
   report.fields["objects"] = found.objects;
   report.fields["chunks"] = found.chunks;
   report.fields["bad_chunks"] = found.bad_chunks;
@@ -161,7 +163,9 @@ void show(const store::SalvageReport& found, Report& report) {
     for (const std::string& guess : found.guesses) print("guessed: {}\n", printable(guess));
     if (!report.speech().quiet) {
       print("copied {} in {}, {}\n", plural(found.objects, "object"), plural(found.chunks, "chunk"),
-            !found.by_log           ? "rebuilt without the log: see the guesses above"
+            found.by_part           ? "from what is left of the index: objects that no guess above "
+                                      "names are exact"
+            : !found.by_log         ? "rebuilt without the log: see the guesses above"
             : found.bad_chunks == 0 ? "from the log: names, sizes and contents are exact"
                                     : "from the log: names, sizes and undamaged contents "
                                       "are exact");
