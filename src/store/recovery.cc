@@ -215,7 +215,6 @@ class StoreImpl::Recovery {
       return {};
     }
     const auto applied = replay_.apply(record);
-    if (replay_.load_error()) return fail(*replay_.load_error());
     return applied ? Result<void>{}
                    : fail(refused("the log", chunk.sequence, chunk.chunk_a, applied.error()));
   }
@@ -245,7 +244,12 @@ class StoreImpl::Recovery {
       const auto found = store_.tables_.find(number);
       if (!found) return fail(found.error());
       if (!*found) return fail(Error{Code::kNotFound, {}, {}});
-      return store_.load(**found);
+      auto object = store_.load(**found);
+      if (!object) {
+        const ObjectRecord& record = (*found)->object;
+        unloaded_[number] = {record.id, std::string(record.name)};
+      }
+      return object;
     });
     return {};
   }
@@ -516,6 +520,7 @@ class StoreImpl::Recovery {
     if (store_.on_demand()) {
       store_.hidden_.insert(replay_.changed().begin(), replay_.changed().end());
       for (const ObjectRef& object : replay_.removed()) store_.hidden_.insert(object->number);
+      note_damaged();
     }
     if (!store_.options_.read_only) {
       for (const uint64_t number : replay_.changed()) {
@@ -531,6 +536,23 @@ class StoreImpl::Recovery {
     store_.root_copies_ = {roots_.a, roots_.b};
     store_.durable_when_opened_ = watermark_;
     return {};
+  }
+
+  // Objects that the log changed, and whose state is lost, under the names and ids they have now.
+  void note_damaged() {
+    for (const auto& [number, damaged] : replay_.damaged()) {
+      const auto stored = unloaded_.find(number);
+      const bool has_state = stored != unloaded_.end();
+      if (damaged.removed || has_state || damaged.id) store_.hidden_.insert(number);
+      if (damaged.removed) continue;
+      if (damaged.id || has_state) {
+        store_.damaged_ids_.emplace(damaged.id ? *damaged.id : stored->second.first, damaged.error);
+      }
+      if (damaged.name || has_state) {
+        const std::string& name = damaged.name ? *damaged.name : stored->second.second;
+        if (!name.empty()) store_.damaged_names_.emplace(name, damaged.error);
+      }
+    }
   }
 
   // For writing: what a killed process left in memory is made durable, then a new epoch.
@@ -612,7 +634,9 @@ class StoreImpl::Recovery {
   Superblock root_;
   std::vector<LogChunk> log_;
   std::vector<Record> pending_;  // of the transaction that is being read
-  std::vector<Piece> tail_;      // data past the watermark
+  // On demand: objects whose OBJECT is there, but not all their runs.
+  std::map<uint64_t, std::pair<ObjectId, std::string>> unloaded_;
+  std::vector<Piece> tail_;  // data past the watermark
   uint64_t watermark_ = 0;
   uint64_t next_ = 0;
   uint64_t seen_ = 0;

@@ -13,6 +13,21 @@ namespace {
 // Numbers of objects are below this: no store makes so many, and there is always a next one.
 constexpr uint64_t kMaxNumber = uint64_t{1} << 63;
 
+// The number of the object that a record changes; 0: none.
+uint64_t changed_by(const Record& record) {
+  return std::visit(
+      [](const auto& one) -> uint64_t {
+        if constexpr (requires { one.number; }) {
+          return one.number;
+        } else if constexpr (requires { one.to; }) {
+          return one.to;
+        } else {
+          return 0;
+        }
+      },
+      record);
+}
+
 std::unexpected<std::string> unknown(const char* what, uint64_t number) {
   return fail(
       fmt::format("{} record refers to object number {}, which does not exist", what, number));
@@ -21,7 +36,42 @@ std::unexpected<std::string> unknown(const char* what, uint64_t number) {
 }  // namespace
 
 verbena::Result<void, std::string> Replay::apply(const Record& record) {
+  if (load_) return apply_on_demand(record);
   return std::visit([this](const auto& one) { return on(one); }, record);
+}
+
+// An object whose state is lost is damaged, and so is what is cloned from it. Others are not.
+Replay::Outcome Replay::apply_on_demand(const Record& record) {
+  const uint64_t number = changed_by(record);
+  auto known = damaged_.find(number);
+  if (known == damaged_.end()) {
+    load_error_.reset();
+    auto done = std::visit([this](const auto& one) { return on(one); }, record);
+    if (done || !load_error_) return done;
+    const Error error = *load_error_;
+    static_cast<void>(look_up(number));  // for its name and id, if what is lost is another's
+    damage(number, error);
+    known = damaged_.find(number);
+  }
+  if (const auto* const rename = std::get_if<RenameRecord>(&record)) {
+    known->second.name = rename->name;
+  }
+  if (std::holds_alternative<DeleteRecord>(record)) known->second.removed = true;
+  return {};
+}
+
+void Replay::damage(uint64_t number, const Error& error) {
+  Damaged& damaged = damaged_[number];
+  damaged.error = error;
+  const auto found = objects_.find(number);
+  if (found == objects_.end()) return;
+  const Object& object = *found->second;
+  damaged.id = object.id;
+  damaged.name = object.name;
+  runs_ -= object.table.runs();
+  ids_.erase(object.id);
+  if (!object.name.empty()) names_.erase(object.name);
+  objects_.erase(found);
 }
 
 Object* Replay::look_up(uint64_t number) {

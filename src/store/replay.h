@@ -41,8 +41,14 @@ class Replay {
   // How to get objects that were not added; none: there are no others.
   using Load = std::function<Result<ObjectRef>(uint64_t number)>;
   void load_by(Load load) { load_ = std::move(load); }
-  // What a load failed with, if a record was refused for that.
-  [[nodiscard]] const std::optional<Error>& load_error() const { return load_error_; }
+  // Objects that could not be loaded, or have chunks of such, and what the log says of them.
+  struct Damaged {
+    Error error;
+    std::optional<ObjectId> id;       // none: not known
+    std::optional<std::string> name;  // none: as it was
+    bool removed = false;
+  };
+  [[nodiscard]] const std::map<uint64_t, Damaged>& damaged() const { return damaged_; }
 
   // Objects that the log changed; and those of tables that it removed.
   [[nodiscard]] const std::vector<uint64_t>& changed() const { return changed_; }
@@ -69,6 +75,8 @@ class Replay {
   Outcome on(const Other& /*record*/) {
     return fail(std::string("record of a table in the log"));
   }
+  [[nodiscard]] Outcome apply_on_demand(const Record& record);
+  void damage(uint64_t number, const Error& error);
   [[nodiscard]] Object* look_up(uint64_t number);
   [[nodiscard]] Object* find(uint64_t number);
   [[nodiscard]] Outcome grow(Object& object, const char* what, uint64_t end, uint64_t size);
@@ -87,7 +95,8 @@ class Replay {
   std::vector<uint64_t> changed_;
   std::vector<ObjectRef> removed_;
   Load load_;
-  std::optional<Error> load_error_;
+  std::optional<Error> load_error_;  // of the record that is being applied
+  std::map<uint64_t, Damaged> damaged_;
   uint64_t next_number_ = 1;
   SegmentTable::Change change_;
 };

@@ -262,9 +262,9 @@ Result<void> Store::truncate(ObjectId id, uint64_t size, ClientId client) {
 Result<ObjectInfo> Store::stat(ObjectId id) const {
   return guarded([&] { return impl_->stat(id); });
 }
-Result<std::vector<ObjectInfo>> Store::list(const std::optional<Cursor>& after,
-                                            size_t limit) const {
-  return guarded([&] { return impl_->list(after, limit); });
+Result<std::vector<ObjectInfo>> Store::list(const std::optional<Cursor>& after, size_t limit,
+                                            std::vector<ListLoss>* lost) const {
+  return guarded([&] { return impl_->list(after, limit, lost); });
 }
 Result<std::vector<SegmentInfo>> Store::segments(ObjectId id, uint64_t offset, size_t limit) const {
   return guarded([&] { return impl_->segments(id, offset, limit); });

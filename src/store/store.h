@@ -109,6 +109,14 @@ struct Cursor {
   ObjectId id;
 };
 
+// What a list may lack, because a part of the index is lost: one name, or several.
+struct ListLoss {
+  std::optional<std::string> name;    // this one; otherwise:
+  std::string after;                  // those behind this one (empty: those without a name, too),
+  std::optional<std::string> before;  // and before this one; none: to the end
+  Error error;
+};
+
 struct CloneRequest {
   ObjectId from;
   ObjectId to;
@@ -238,8 +246,12 @@ class Store {
   [[nodiscard]] Result<void> truncate(ObjectId id, uint64_t size, ClientId client = 0);
   [[nodiscard]] Result<ObjectInfo> stat(ObjectId id) const;
   // In order of name, then id; the nameless first. Up to `limit` behind `after`.
+  // Where parts of the index are lost, the others are listed if there is `lost`, to which these
+  // losses are added; otherwise it fails. What begins behind the last of the page may be among
+  // them, and again on the next one.
   [[nodiscard]] Result<std::vector<ObjectInfo>> list(const std::optional<Cursor>& after,
-                                                     size_t limit) const;
+                                                     size_t limit,
+                                                     std::vector<ListLoss>* lost = nullptr) const;
   // Up to `limit` from the one that holds `offset` or the next.
   [[nodiscard]] Result<std::vector<SegmentInfo>> segments(ObjectId id, uint64_t offset,
                                                           size_t limit) const;

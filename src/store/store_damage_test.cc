@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A medium that is spoilt or cannot be read, one case at a time. Ten thousand:
 // tests/store/corruption.
+#include <algorithm>
 #include <map>
 #include <set>
 
@@ -109,6 +110,36 @@ TEST_F(StoreTest, OneCopyOfTheLogIsEnoughToRead) {
   }
 }
 
+// All names are listed, page by page, or said to be missing: those that are lost.
+void check_list(const Store& store, const std::map<std::string, uint64_t>& numbers,
+                const std::set<uint64_t>& lost) {
+  std::set<std::string> listed;
+  std::vector<ListLoss> losses;
+  std::optional<Cursor> after;
+  for (;;) {
+    const auto page = store.list(after, 7, &losses);
+    ASSERT_TRUE(page) << page.error().what;
+    for (const ObjectInfo& object : *page) {
+      EXPECT_TRUE(listed.insert(object.name).second) << object.name;
+      EXPECT_FALSE(after && object.name <= after->name) << object.name;
+      after = Cursor{object.name, object.id};
+    }
+    if (page->size() < 7) break;
+  }
+  EXPECT_EQ(losses.empty(), lost.empty());
+  for (const auto& [name, number] : numbers) {
+    EXPECT_EQ(listed.contains(name), !lost.contains(number)) << name;
+    const bool said = std::ranges::any_of(losses, [&](const ListLoss& loss) {
+      return loss.name ? *loss.name == name
+                       : loss.after < name && (!loss.before || name < *loss.before);
+    });
+    if (lost.contains(number)) {
+      EXPECT_TRUE(said) << name;
+    }
+  }
+  EXPECT_EQ(store.list(std::nullopt, 1000).has_value(), lost.empty());
+}
+
 // Both copies of one chunk of the index: only the objects that are in it are lost. Without names
 // and ids the store can be read as a whole.
 TEST(LostIndex, TakesOnlyWhatIsInIt) {
@@ -162,6 +193,8 @@ TEST(LostIndex, TakesOnlyWhatIsInIt) {
       const bool got = id && (*store)->read(*id, 0, bytes);
       EXPECT_EQ(got, !lost.contains(number)) << name << " without chunk " << i;
     }
+    const bool listed = section == Section::kRuns || section == Section::kIds;
+    check_list(**store, numbers, listed ? std::set<uint64_t>{} : lost);
     options.on_demand = false;
     OpenReport report;
     auto all = Store::open(medium.open(), options, &report);
@@ -177,6 +210,82 @@ TEST(LostIndex, TakesOnlyWhatIsInIt) {
     b[100] ^= 1;
   }
   EXPECT_EQ(seen.size(), kSections);
+}
+
+// The log changes objects whose state in a table is lost: only these are damaged.
+TEST(LostIndex, AndTheLogAfterIt) {
+  constexpr uint32_t kPer = 64;
+  MemoryMedium medium(kPer, 12);
+  const auto id_of = [](uint64_t i) { return ObjectId{1, i}; };
+  {
+    auto store = Store::create(medium.open(), {});
+    ASSERT_TRUE(store);
+    for (uint64_t i = 1; i <= 90; ++i) {
+      ASSERT_TRUE((*store)->create_object(id_of(i), "object " + std::to_string(i)));
+      ASSERT_TRUE((*store)->write(id_of(i), 0, pattern(i < 80 ? 400 : 900, i)));
+    }
+    ASSERT_TRUE((*store)->checkpoint());
+    // Of the first chunk of objects 1 to 4, of the first one of runs 80 to 83.
+    ASSERT_TRUE((*store)->rename(id_of(1), "renamed"));
+    ASSERT_TRUE((*store)->write(id_of(2), 0, pattern(400, 1002)));
+    ASSERT_TRUE((*store)->remove(id_of(3)));
+    ASSERT_TRUE((*store)->rename(id_of(80), "renamed too"));
+    ASSERT_TRUE((*store)->clone({.from = id_of(81), .to = {2, 1}, .to_name = "clone"}));
+    ASSERT_TRUE((*store)->clone({.from = id_of(82), .to = id_of(50), .allow_existing = true}));
+    ASSERT_TRUE((*store)->remove(id_of(83)));
+    ASSERT_TRUE((*store)->write(id_of(60), 0, pattern(400, 1060)));
+    ASSERT_TRUE((*store)->close());
+  }
+  const auto root = decode_superblock(medium.chunk(0));
+  ASSERT_TRUE(root);
+  ASSERT_EQ(root->checkpoint.size(), 1u);
+  const Extent& extent = root->checkpoint.front();
+  const uint64_t first = uint64_t{extent.block_a} * kPer + extent.first;
+  const auto head = RecordReader({medium.chunk(first).data(), kDataBytes}).next();
+  ASSERT_TRUE(head && std::holds_alternative<TableRecord>(*head));
+  const uint32_t runs = 1 + std::get<TableRecord>(*head).chunks[0];
+  for (const uint32_t lost : {1u, runs}) {
+    SCOPED_TRACE(lost);
+    const bool of_runs = lost == runs;
+    const auto flip = [&] {
+      medium.chunk(first + lost)[100] ^= 1;
+      medium.chunk(uint64_t{extent.block_b} * kPer + extent.first + lost)[100] ^= 1;
+    };
+    flip();
+    Options options;
+    options.read_only = options.on_demand = true;
+    auto store = Store::open(medium.open(), options);
+    ASSERT_TRUE(store) << store.error().what;
+    const auto read = [&](const std::string& name) -> std::pair<Code, Bytes> {
+      const auto id = (*store)->find(name);
+      if (!id) return {id.error().code, {}};
+      Bytes bytes(900);
+      const auto got = (*store)->read(*id, 0, bytes);
+      if (!got) return {got.error().code, {}};
+      bytes.resize(*got);
+      return {Code{}, bytes};
+    };
+    const auto good = [](Bytes bytes) { return std::pair(Code{}, std::move(bytes)); };
+    const std::pair<Code, Bytes> damaged{Code::kDamaged, {}};
+    const std::pair<Code, Bytes> none{Code::kNotFound, {}};
+    EXPECT_EQ(read("renamed"), of_runs ? good(pattern(400, 1)) : damaged);
+    EXPECT_EQ(read("object 2"), of_runs ? good(pattern(400, 1002)) : damaged);
+    EXPECT_EQ(read("object 3"), none);
+    EXPECT_EQ(read("object 80"), none);
+    EXPECT_EQ(read("renamed too"), of_runs ? damaged : good(pattern(900, 80)));
+    EXPECT_EQ(read("clone"), of_runs ? damaged : good(pattern(900, 81)));
+    EXPECT_EQ(read("object 50"), of_runs ? damaged : good(pattern(900, 82)));
+    EXPECT_EQ(read("object 83"), none);
+    EXPECT_EQ(read("object 60"), good(pattern(400, 1060)));
+    EXPECT_EQ(read("object 70"), good(pattern(400, 70)));
+    EXPECT_EQ((*store)->stat({2, 1}).has_value(), !of_runs);
+    std::vector<ListLoss> losses;
+    const auto listed = (*store)->list(std::nullopt, 1000, &losses);
+    ASSERT_TRUE(listed);
+    EXPECT_LT(listed->size(), 89u);
+    EXPECT_FALSE(losses.empty());
+    flip();
+  }
 }
 
 // The medium has lost the writes of both copies: what a table that the same opening wrote there

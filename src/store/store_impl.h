@@ -8,6 +8,7 @@
 #include <array>
 #include <atomic>
 #include <functional>
+#include <map>
 #include <memory>
 #include <new>
 #include <shared_mutex>
@@ -101,7 +102,8 @@ class StoreImpl {
   Result<void> replace(ObjectId id, ObjectId by, ClientId client);
   Result<void> truncate(ObjectId id, uint64_t size, ClientId client);
   Result<ObjectInfo> stat(ObjectId id) const;
-  Result<std::vector<ObjectInfo>> list(const std::optional<Cursor>& after, size_t limit) const;
+  Result<std::vector<ObjectInfo>> list(const std::optional<Cursor>& after, size_t limit,
+                                       std::vector<ListLoss>* lost = nullptr) const;
   Result<ObjectId> find(std::string_view name) const;
   Result<std::vector<SegmentInfo>> segments(ObjectId id, uint64_t offset, size_t limit) const;
   Result<void> write(ObjectId id, uint64_t offset, std::span<const uint8_t> bytes, ClientId client);
@@ -263,8 +265,11 @@ class StoreImpl {
   // Its blocks are held and its chunks counted.
   [[nodiscard]] Result<void> hold_chunks(const Object& object) const;
   [[nodiscard]] Result<ObjectRef> fetch(ObjectId id) const;
+  [[nodiscard]] std::vector<ObjectInfo> list_changed(const std::optional<Cursor>& after,
+                                                     size_t limit) const;
   [[nodiscard]] Result<std::vector<ObjectInfo>> list_on_demand(const std::optional<Cursor>& after,
-                                                               size_t limit) const;
+                                                               size_t limit,
+                                                               std::vector<ListLoss>* lost) const;
 
   std::unique_ptr<medium::Backend> backend_;
   Options options_;
@@ -275,6 +280,9 @@ class StoreImpl {
   std::unique_ptr<Log> log_;  // none where nothing persists
   mutable Catalog catalog_;   // where objects are read on demand: those that were, and the changed
   std::unordered_set<uint64_t> hidden_;  // there: objects of tables that the log changed or removed
+  // And those that are lost, by what the log calls them; in lists, too.
+  std::map<ObjectId, Error> damaged_ids_;
+  std::map<std::string, Error, std::less<>> damaged_names_;
   RangeRegistry ranges_;
   uint32_t tag_ = 0;
   uint64_t mark_ = 0;

@@ -299,9 +299,9 @@ Result<ObjectInfo> StoreImpl::stat(ObjectId id) const {
   return *info;
 }
 
-Result<std::vector<ObjectInfo>> StoreImpl::list(const std::optional<Cursor>& after,
-                                                size_t limit) const {
-  if (on_demand()) return list_on_demand(after, limit);
+Result<std::vector<ObjectInfo>> StoreImpl::list(const std::optional<Cursor>& after, size_t limit,
+                                                std::vector<ListLoss>* lost) const {
+  if (on_demand()) return list_on_demand(after, limit, lost);
   std::vector<ObjectInfo> infos;
   // Those that were removed meanwhile make room for the next: an empty page is the end.
   std::optional<Cursor> last = after;

@@ -77,9 +77,12 @@ Result<void> StoreImpl::hold_chunks(const Object& object) const {
 }
 
 Result<ObjectRef> StoreImpl::fetch(ObjectId id) const {
-  const auto found = tables_.find_by(id);
+  if (const auto lost = damaged_ids_.find(id); lost != damaged_ids_.end()) {
+    return fail(lost->second);
+  }
+  const auto found = tables_.find_by(id, hidden_);
   if (!found) return fail(found.error());
-  if (!*found || hidden_.contains((*found)->object.number)) return fail(no_such(id));
+  if (!*found) return fail(no_such(id));
   auto object = load(**found);
   if (!object) return object;
   const auto lock = catalog_.lock();
@@ -94,72 +97,13 @@ Result<ObjectId> StoreImpl::find(std::string_view name) const {
   if (const auto id = catalog_.named(name)) return *id;
   const Error none{Code::kNotFound, fmt::format("no object named '{}'", name), {}};
   if (!on_demand() || name.empty()) return fail(none);
-  const auto found = tables_.find_by(name);
+  if (const auto lost = damaged_names_.find(name); lost != damaged_names_.end()) {
+    return fail(lost->second);
+  }
+  const auto found = tables_.find_by(name, hidden_);
   if (!found) return fail(found.error());
-  if (!*found || hidden_.contains((*found)->object.number)) return fail(none);
+  if (!*found) return fail(none);
   return (*found)->object.id;
-}
-
-namespace {
-
-// In the order of lists: by name, those without one by id.
-std::pair<std::string_view, ObjectId> order_of(std::string_view name, ObjectId id) {
-  return {name, name.empty() ? id : ObjectId{}};
-}
-
-ObjectInfo info_of(const ObjectRecord& record) {
-  return {.id = record.id,
-          .name = std::string(record.name),
-          .number = record.number,
-          .size = record.size,
-          .chunks = record.chunks,
-          .segments = record.runs,
-          .content = record.content.size(),
-          .created_ns = record.created_ns,
-          .modified_ns = record.modified_ns};
-}
-
-}  // namespace
-
-Result<std::vector<ObjectInfo>> StoreImpl::list_on_demand(const std::optional<Cursor>& after,
-                                                          size_t limit) const {
-  std::vector<ObjectInfo> infos;
-  // Those that the log changed; others of the catalog are in tables.
-  std::optional<Cursor> last = after;
-  while (infos.size() < limit) {
-    const auto page = catalog_.page(last, 256, &last);
-    for (const ObjectRef& object : page) {
-      if (infos.size() == limit || !hidden_.contains(object->number)) continue;
-      if (auto info = info_of(*object)) infos.push_back(std::move(*info));
-    }
-    if (page.size() < 256) break;
-  }
-  const auto from =
-      after ? order_of(after->name, after->id) : std::pair<std::string_view, ObjectId>();
-  for (size_t i = 0; i < tables_.all().size(); ++i) {
-    TableCursor cursor(tables_.all()[i], Section::kNames);
-    if (const auto done = cursor.seek({.name = from.first, .id = from.second}); !done) {
-      return fail(done.error());
-    }
-    for (size_t taken = 0; !cursor.done() && taken < limit;) {
-      const TableKey key = cursor.key();
-      if (!hidden_.contains(key.number)) {
-        const auto found = tables_.find(key.number);
-        if (!found) return fail(found.error());
-        const bool behind =
-            !after || key.name != after->name || (*found && after->id < (*found)->object.id);
-        if (behind && *found && (*found)->source == i) {
-          infos.push_back(store::info_of((*found)->object));
-          ++taken;
-        }
-      }
-      if (const auto done = cursor.next(); !done) return fail(done.error());
-    }
-  }
-  const auto in_order = [](const ObjectInfo& info) { return order_of(info.name, info.id); };
-  std::ranges::sort(infos, {}, in_order);
-  if (infos.size() > limit) infos.resize(limit);
-  return infos;
 }
 
 }  // namespace verbena::store

@@ -12,6 +12,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <unordered_set>
 #include <vector>
 
 #include "store/log_reader.h"
@@ -74,13 +75,14 @@ class Tables {
   };
   // What the newest table that has the object says; none if that is a DELETE.
   [[nodiscard]] Result<std::optional<Found>> find(uint64_t number) const;
-  // Of a name that is not empty, or an id.
+  // Of a name that is not empty, or an id. Objects that are hidden are not looked at.
   template <typename Key>
-  [[nodiscard]] Result<std::optional<Found>> find_by(const Key& key) const {
+  [[nodiscard]] Result<std::optional<Found>> find_by(
+      const Key& key, const std::unordered_set<uint64_t>& hidden) const {
     for (size_t i = 0; i < tables_.size(); ++i) {
       const auto number = tables_[i].find(key);
       if (!number) return fail(number.error());
-      if (!number->has_value()) continue;
+      if (!number->has_value() || hidden.contains(**number)) continue;
       const auto found = find(**number);
       if (!found) return fail(found.error());
       // Otherwise a newer one says otherwise.

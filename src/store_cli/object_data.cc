@@ -2,11 +2,70 @@
 #include "store_cli/object_data.h"
 
 #include <algorithm>
+#include <set>
+
+#include <fmt/format.h>
 
 #include "store/crc_parts.h"
 #include "store_cli/object_name.h"
 
 namespace verbena::store_cli {
+
+namespace {
+
+// What a list of names with a prefix may lack, each loss once.
+class ListLosses {
+ public:
+  explicit ListLosses(std::string prefix) : prefix_(std::move(prefix)) {}
+  void add(const std::vector<store::ListLoss>& losses) {
+    for (const store::ListLoss& loss : losses) {
+      const bool is_new = loss.name ? names_.insert(*loss.name).second
+                                    : chunks_.insert(loss.error.damage.chunk).second;
+      if (is_new && concerns(loss)) losses_.push_back(loss);
+    }
+  }
+  // Of a list that went to the end, or up to this name.
+  [[nodiscard]] store::Result<void> outcome(const std::optional<std::string>& end = {}) const {
+    std::string what;
+    const store::Error* first = nullptr;
+    size_t count = 0;
+    for (const store::ListLoss& loss : losses_) {
+      if (end && loss.name.value_or(loss.after) > *end) continue;
+      if (first == nullptr) first = &loss.error;
+      if (++count <= kShown) what += (what.empty() ? "" : "; ") + sentence(loss);
+    }
+    if (first == nullptr) return {};
+    if (count > kShown) what += fmt::format("; and {} more losses", count - kShown);
+    return fail(store::Error{first->code, what + ": " + first->what, first->damage});
+  }
+
+ private:
+  static constexpr size_t kShown = 20;
+
+  [[nodiscard]] bool concerns(const store::ListLoss& loss) const {
+    if (loss.name) return loss.name->starts_with(prefix_);
+    if (loss.before && *loss.before <= prefix_ && !prefix_.empty()) return false;
+    return loss.after <= prefix_ || loss.after.starts_with(prefix_);
+  }
+  static std::string sentence(const store::ListLoss& loss) {
+    if (loss.name) {
+      return loss.name->empty() ? "an object without a name may be missing"
+                                : fmt::format("'{}' may be missing", *loss.name);
+    }
+    if (loss.after.empty() && !loss.before) return "any names may be missing";
+    if (loss.after.empty() && loss.before->empty()) return "objects without a name may be missing";
+    if (loss.after.empty()) return fmt::format("names before '{}' may be missing", *loss.before);
+    if (!loss.before) return fmt::format("names after '{}' may be missing", loss.after);
+    return fmt::format("names between '{}' and '{}' may be missing", loss.after, *loss.before);
+  }
+
+  std::string prefix_;
+  std::vector<store::ListLoss> losses_;
+  std::set<uint64_t> chunks_;
+  std::set<std::string> names_;
+};
+
+}  // namespace
 
 store::Result<void> each_object(const store::Store& store, const std::string& prefix,
                                 const std::function<bool(const store::ObjectInfo&)>& take) {
@@ -17,20 +76,23 @@ store::Result<void> each_object(const store::Store& store, const std::string& pr
                                 std::optional<store::Cursor> after,
                                 const std::function<bool(const store::ObjectInfo&)>& take) {
   constexpr size_t kAtOnce = 1000;
+  ListLosses losses(prefix);
   // Nobody has the id 0:0.
   if (!prefix.empty() && (!after || after->name < prefix)) after = store::Cursor{prefix, {}};
   for (bool more = true; more;) {
-    const auto listed = store.list(after, kAtOnce);
+    std::vector<store::ListLoss> lost;
+    const auto listed = store.list(after, kAtOnce, &lost);
     if (!listed) return fail(listed.error());
     const auto& page = *listed;
     more = page.size() == kAtOnce;
+    losses.add(lost);
     for (const store::ObjectInfo& object : page) {
-      if (!object.name.starts_with(prefix)) return {};
-      if (object.id.high != kDraftHigh && !take(object)) return {};
+      if (!object.name.starts_with(prefix)) return losses.outcome();
+      if (object.id.high != kDraftHigh && !take(object)) return losses.outcome(object.name);
     }
     if (!page.empty()) after = store::Cursor{page.back().name, page.back().id};
   }
-  return {};
+  return losses.outcome();
 }
 
 store::Result<DataRange> next_data(const store::Store& store, const store::ObjectInfo& object,

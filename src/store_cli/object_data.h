@@ -12,7 +12,8 @@
 namespace verbena::store_cli {
 
 // Calls take(object) for all objects whose names have this prefix, in order of their names; with ""
-// also those without a name, first. Unfinished puts are left out. Ends when it answers false.
+// also those without a name, first. Unfinished puts are left out. Ends when it answers false. Where
+// parts of the index are lost, the others are taken, and then it fails with what may be missing.
 [[nodiscard]] store::Result<void> each_object(
     const store::Store& store, const std::string& prefix,
     const std::function<bool(const store::ObjectInfo&)>& take);

@@ -50,17 +50,18 @@ class Object:
 class Objects:
     """All objects by number; apply() changes them as the records of one transaction say."""
 
-    def __init__(self, by_number, chunks_per_block):
-        self.by_number, self._chunks_per_block = by_number, chunks_per_block
+    def __init__(self, by_number, chunks_per_block, may_be_lost=lambda number: False):
+        self.by_number, self._chunks_per_block, self._may_be_lost = by_number, chunks_per_block, may_be_lost
 
     def _get(self, number):
-        """An object that the log names. It is found there, and not by the names and ids of tables."""
+        """An object that the log names; None if nothing is known of it. It is found there, and not by the names and ids
+        of tables."""
         if number not in self.by_number:
+            if self._may_be_lost(number):
+                return None
             raise Inapplicable(f"object {number} does not exist")
         one = self.by_number[number]
         one.lost -= {"name", "id"}
-        if one.lost:
-            raise Inapplicable(f"object {number} is lost")
         return one
 
     def apply(self, transaction, time):
@@ -80,6 +81,15 @@ class Objects:
             self.by_number[number] = Object(number, fields["id"], fields["name"], fields["time"])
             return
         target = self._get(number)
+        if record.type == records.DELETE:
+            self.by_number.pop(number, None)
+        elif target is not None and record.type == records.RENAME:
+            target.name = fields["name"]
+        elif target is not None and not target.lost:
+            self._change(target, record)
+
+    def _change(self, target, record):
+        fields = record.fields
         if record.type == records.MAP:
             for run in fields["runs"]:
                 if not within_block(run, self._chunks_per_block):
@@ -93,13 +103,12 @@ class Objects:
             target.set_content(fields["content"])
         elif record.type == records.CLONE:
             self._clone(target, fields)
-        elif record.type == records.RENAME:
-            target.name = fields["name"]
-        elif record.type == records.DELETE:
-            del self.by_number[number]
 
     def _clone(self, target, fields):
         source = self._get(fields["source"])
+        if source is None or source.lost:
+            target.lost.add("runs")
+            return
         if source.content or target.content:
             raise Inapplicable("CLONE of an object with content")
         target.grow(fields["to"] + fields["count"] if fields["count"] else 0, fields["size"])

@@ -42,8 +42,8 @@ class Store:
     def _open(self):
         self.root = roots.Root(self.medium, self.report)
         self.superblock = self.root.superblock
-        self.objects = objects.Objects(tables.load(self.medium, self.superblock, self.report),
-                                       self.superblock.chunks_per_block)
+        by_number, may_be_lost = tables.load(self.medium, self.superblock, self.report)
+        self.objects = objects.Objects(by_number, self.superblock.chunks_per_block, may_be_lost)
         self.log = log.Log(self.medium, self.root, self.objects, self.report)
 
     def close(self):

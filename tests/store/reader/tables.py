@@ -127,7 +127,7 @@ def _head(places):
 
 
 def load(medium, superblock, report):
-    """The objects that the tables have, by number."""
+    """The objects that the tables have, by number; and whether others may be in chunks that are lost, by number."""
     found, newer = {}, []
     for position, places in enumerate(extents.table_places(medium, superblock)):
         first = places[0].index
@@ -147,4 +147,5 @@ def load(medium, superblock, report):
             if one is not None:
                 one.lost = one.lost.union(*(other.hides(one) for other in newer))
             found[number] = one
-    return {number: one for number, one in found.items() if one is not None}
+    return ({number: one for number, one in found.items() if one is not None},
+            lambda number: any(table.sections["objects"].may_have_lost(number) for table in newer))
