@@ -77,15 +77,16 @@ int run_seeds(const Arguments& arguments) {
 }
 
 // Where to look first: seeds that are known to show it when histories are drawn as they are now.
-// Others are looked at if they do not any more.
+// Others are looked at if they do not any more, which takes a minute instead of seconds: then the
+// output names the seed to put here.
 uint64_t known_seed(PersistPoint point) {
   switch (point) {
     case PersistPoint::kSuperSecondFence: return 2;
+    case PersistPoint::kTailLogA:
+    case PersistPoint::kTailLogB:
     case PersistPoint::kCloseSecondFence: return 6;
     case PersistPoint::kTailSuperA:
     case PersistPoint::kTailSuperFence:   return 3;
-    case PersistPoint::kTailLogA:
-    case PersistPoint::kTailLogB:         return 40;
     case PersistPoint::kTailData:         return 28;
     default:                              return 1;
   }
@@ -114,6 +115,11 @@ int run_each_point(const Arguments& arguments) {
       std::printf("point %2u left out, seed %llu, %llu images: %s\n", point,
                   static_cast<unsigned long long>(seed), static_cast<unsigned long long>(images),
                   result.violation.c_str());
+      if (seed != seeds.front()) {
+        std::printf("  seed %llu does not show it any more: let known_seed() give %llu\n",
+                    static_cast<unsigned long long>(seeds.front()),
+                    static_cast<unsigned long long>(seed));
+      }
       break;
     }
     if (result.violation.empty()) {
