@@ -71,6 +71,10 @@ class CreditLedger {
     pair(slot, self_).sent.store(out.sent, std::memory_order_release);
     if (!out.touched) touch(slot);
   }
+  // Whether the receiver has not read all of it: it did not look, or some of it was lost.
+  [[nodiscard]] bool is_unread(uint8_t slot) const {
+    return pair(slot, self_).consumed.load(std::memory_order_acquire) < outgoing_[slot].sent;
+  }
   // Gives back what was reserved and not used. Before sleeping, and best after every flush. Until
   // then a no stays a no: one question instead of one by every queue pair.
   void settle() {

@@ -82,6 +82,13 @@ void Membership::spend(const wire::Gid& destination, Qpn qpn, uint32_t cost) {
   if (s.local_receiver(destination, slot)) s.ledger->spend(slot, cost);
 }
 
+bool Membership::is_unread(const wire::Gid& destination, Qpn qpn) {
+  State& s = *state_;
+  s.look();
+  const auto slot = static_cast<uint8_t>(qpn.value >> 16);
+  return s.local_receiver(destination, slot) && s.ledger->is_unread(slot);
+}
+
 bool Membership::room_again() {
   state_->look();
   if (state_->held_since != 0 && !state_->holds_back()) return true;

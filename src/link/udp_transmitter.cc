@@ -60,6 +60,10 @@ bool UdpTransmitter::paces(const transport::Path& path, Qpn qpn) const {
   return credits_ != nullptr && credits_->known(path.destination, qpn);
 }
 
+bool UdpTransmitter::is_unread(const transport::Path& path, Qpn qpn) const {
+  return credits_ != nullptr && credits_->is_unread(path.destination, qpn);
+}
+
 std::span<uint8_t> UdpTransmitter::staging() {
   return {staging_.data() + staging_slot_ * wire::kMaxMtu, wire::kMaxMtu};
 }

@@ -36,6 +36,10 @@ class Credits {
   [[nodiscard]] virtual bool known(const wire::Gid& destination, Qpn qpn) = 0;
   // `cost` is about to lie in that process's receive buffer.
   virtual void spend(const wire::Gid& destination, Qpn qpn, uint32_t cost) = 0;
+  // Whether that process, which is alive, has not read all of it.
+  [[nodiscard]] virtual bool is_unread(const wire::Gid& /*destination*/, Qpn /*qpn*/) {
+    return false;
+  }
 
   // Whether that process takes nothing (stopped) and did not for long: data for it is lost here, so
   // that who sends to others as well is not held up. The first is a cheap look, true if anybody is.
@@ -88,6 +92,7 @@ class UdpTransmitter final : public transport::PacketSink {
   void send_run(const transport::OutRun& run) override;
   void cut() override { flush(); }
   [[nodiscard]] bool paces(const transport::Path& path, Qpn qpn) const override;
+  [[nodiscard]] bool is_unread(const transport::Path& path, Qpn qpn) const override;
   [[nodiscard]] std::span<uint8_t> staging() override;
   void flush();
 

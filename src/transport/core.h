@@ -36,6 +36,8 @@ struct Tuning {
   Duration first_probe = 5 * kMillisecond;
   // The same while no acknowledgement of what is out was asked for.
   Duration unasked_probe = kMillisecond;
+  // So long a receiver of this host that lives and reads nothing costs no retries.
+  Duration unread_patience = 10 * kSecond;
   // UD payload limit: the port's MTU.
   uint32_t port_mtu = wire::kMaxMtu;
 };

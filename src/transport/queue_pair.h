@@ -111,6 +111,7 @@ struct SendSide {
   wire::Psn probed_until;    // and was sent after all before this one
   uint8_t probes = 0;        // since the last round trip was measured: doubles the wait
   uint8_t retries_left = 0;
+  Time unread_since = kNever;  // timeouts find the receiver alive and what was sent unread
   uint8_t rnr_left = 0;
   Time rnr_until = 0;    // no sending before; 0: not waiting
   bool refused = false;  // it waits for room at the receiver, not for an answer

@@ -221,6 +221,40 @@ TEST_F(RcRecovery, RetriesRunOutAfterTheFirstAndEachRetry) {
             "SEND_ONLY 0 (10) A, SEND_ONLY 1 (10) A");
 }
 
+TEST_F(RcRecovery, AReceiverThatDidNotReadYetCostsNoRetries) {
+  without_probes();
+  connect(with(14, 2));
+  send(SendOp::kSend, 1, 10);
+  link_.unread = true;
+  for (int i = 0; i < 10; ++i) wait(kTimeout);
+  EXPECT_EQ(sends(), "");
+  EXPECT_EQ(count(Counter::kTimeout), 10u);
+  // It has read, and says nothing: that is silence.
+  link_.unread = false;
+  for (int i = 0; i < 2; ++i) wait(kTimeout);
+  EXPECT_EQ(sends(), "");
+  wait(kTimeout);
+  EXPECT_EQ(sends(), "1 transport retries exceeded");
+}
+
+TEST_F(RcRecovery, AReceiverThatNeverReadsIsGivenUp) {
+  without_probes();
+  connect(with(14, 2));
+  send(SendOp::kSend, 1, 10);
+  ack(0);
+  EXPECT_EQ(sends(), "1 success");
+  wait(Tuning{}.unread_patience);  // idle: that does not count
+  send(SendOp::kSend, 2, 10);
+  link_.unread = true;
+  wait(kTimeout);
+  wait(Tuning{}.unread_patience - 1);
+  EXPECT_EQ(sends(), "");
+  for (int i = 0; i < 2; ++i) wait(kTimeout);
+  EXPECT_EQ(sends(), "");
+  wait(kTimeout);
+  EXPECT_EQ(sends(), "2 transport retries exceeded");
+}
+
 TEST_F(RcRecovery, WithoutRetriesTheFirstTimeoutFails) {
   without_probes();
   connect(with(1, 0));

@@ -177,14 +177,29 @@ void ask_again_for_oldest(Core& core, QueuePair& qp, Time now) {
   requester::resend(core, qp, requester::Resend::kResponses, send.una, missing);
 }
 
+// A process that waits for its core is not gone: a NIC would have answered for it. As long as it
+// lives and has not read what it was sent, a timeout costs no retry; but who is stopped is not
+// waited for for ever.
+[[nodiscard]] bool waits_for_reader(const Core& core, QueuePair& qp, Time now) {
+  SendSide& send = qp.send;
+  if (!core.link.is_unread(qp.attr.path, qp.attr.dest_qpn)) {
+    send.unread_since = kNever;
+    return false;
+  }
+  send.unread_since = std::min(send.unread_since, now);
+  return now - send.unread_since < core.tuning.unread_patience;
+}
+
 void on_timeout(Core& core, QueuePair& qp, Time now) {
   core.count(Counter::kTimeout);
-  if (qp.send.retries_left == 0) {
-    core.count(Counter::kRetryExceeded);
-    completer::fail_head(core, qp, WcStatus::kRetryExceeded);
-    return;
+  if (!waits_for_reader(core, qp, now)) {
+    if (qp.send.retries_left == 0) {
+      core.count(Counter::kRetryExceeded);
+      completer::fail_head(core, qp, WcStatus::kRetryExceeded);
+      return;
+    }
+    --qp.send.retries_left;
   }
-  --qp.send.retries_left;
   qp.send.peer_holds = false;
   shrink_window(qp);
   go_back(core, qp);
@@ -277,6 +292,7 @@ void on_progress(Core& core, QueuePair& qp, uint64_t acked_cost, Time now) {
   SendSide& send = qp.send;
   sample_round_trip(qp, now);
   send.retries_left = qp.attr.retry_count;
+  send.unread_since = kNever;
   send.rnr_left = qp.attr.rnr_retry;
   if (send.probing && !send.una.is_before(send.probed_until)) send.probing = false;
   if (send.recovering) send.probes = 0;  // the silence was loss, not slowness

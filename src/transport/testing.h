@@ -76,12 +76,14 @@ class RecordingLink final : public PacketSink {
     return static_cast<uint32_t>(std::min<size_t>(room, wanted));
   }
   void cut() override { cuts.push_back(sent.size()); }
+  [[nodiscard]] bool is_unread(const Path&, Qpn) const override { return unread; }
   [[nodiscard]] std::span<uint8_t> staging() override { return staging_; }
 
   std::vector<Packet> sent;
   std::vector<size_t> cuts;  // after so many of what is in `sent`
   size_t room = kUnlimited;
   bool discard = false;
+  bool unread = false;  // the receiver lives, and has not read everything
 
  private:
   std::array<uint8_t, wire::kMaxMtu> staging_{};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Members that are stopped (SIGSTOP): the rest keep their rate, with one another and with another
-// host; a stopped one that goes on, goes on. Who waits for a stopped one waits no longer than its
+// host; a stopped one that goes on, goes on, and its connections with it: it was off its core, no
+// more. Who waits for one that stays stopped waits no longer than the device's patience and its
 // queue pair's timeouts, also when not one packet was sent for want of room.
 #include <algorithm>
 #include <memory>
@@ -129,6 +130,7 @@ class StoppedPeer : public ::testing::Test {
 };
 
 TEST_F(StoppedPeer, EndsQueuePairsThatNeverGotAPacketOut) {
+  options_.engine.tuning.unread_patience = kSecond;
   // Together they want far more than a receiver's buffer: most are refused from the start.
   options_.qps = 32;
   options_.timeout = 12;
@@ -156,6 +158,36 @@ TEST_F(StoppedPeer, EndsQueuePairsThatNeverGotAPacketOut) {
   ASSERT_TRUE(reached(0, 2)) << stage_->words.data();
   stopped->signal(SIGSTOP);
   stage_->steps[2] = 1;
+  EXPECT_EQ(sender.join(), 0) << stage_->words.data();
+}
+
+TEST_F(StoppedPeer, ThatGoesOnHasItsConnections) {
+  options_.timeout = 12;  // with its retries 67 ms, of which a process off its core knows nothing
+  options_.retries = 3;
+  const auto stopped = target(1);
+  Actor sender(*stage_, [this](Stage& stage) {
+    Party party(options_);
+    stage.cards[0] = party.card();
+    stage.steps[0] = 1;
+    if (!reached(1, 2)) return;
+    party.connect(stage.cards[1], options_.address);
+    if (!party.echo(0, 1000, 7)) throw std::runtime_error("the connection does not work");
+    stage.steps[0] = 2;
+    if (!reached(2, 1)) return;  // the test says: it is stopped
+    party.post(0, SendOp::kWrite, 0, 1000);
+    if (party.next(kSecond)) throw std::runtime_error("who is stopped has answered");
+    stage.steps[0] = 3;
+    const auto completion = party.next();
+    if (!completion) throw std::runtime_error("the queue pair hangs");
+    if (completion->status != WcStatus::kSuccess) {
+      throw std::runtime_error(to_string(completion->status));
+    }
+  });
+  ASSERT_TRUE(reached(0, 2)) << stage_->words.data();
+  stopped->signal(SIGSTOP);
+  stage_->steps[2] = 1;
+  EXPECT_TRUE(reached(0, 3)) << stage_->words.data();
+  stopped->signal(SIGCONT);
   EXPECT_EQ(sender.join(), 0) << stage_->words.data();
 }
 
