@@ -54,7 +54,7 @@ class Server:
             except subprocess.TimeoutExpired:
                 places = pairs.where([done.pid]) + self._where()
                 done.kill()
-                return f"client: not done after {pairs.SECONDS} s:\n{done.communicate()[0]}{places}"
+                return f"client: not done after {pairs.SECONDS} s:\n{done.communicate()[0]}{self._said()}{places}"
             refused = REFUSED.search(text)
             if done.returncode == 0 and wanted in text and not refused:
                 return None
@@ -78,13 +78,19 @@ class Server:
                 text = "".join(said) + client.communicate(timeout=pairs.SECONDS)[0]
             except subprocess.TimeoutExpired:
                 client.kill()
-                return f"client: not done after {pairs.SECONDS} s:\n{client.communicate()[0]}{self._where()}"
+                places = self._where()
+                return f"client: not done after {pairs.SECONDS} s:\n{client.communicate()[0]}{self._said()}{places}"
             return None if client.returncode == 0 and wanted in text else f"client: exit status {client.returncode}:\n{text}"
 
         return finish
 
     def _where(self):
         return pairs.where([self.process.pid]) if self.process.poll() is None else ""
+
+    def _said(self):
+        """Ends it; gives what it said until then."""
+        self.process.kill()
+        return f"server said:\n{self.process.communicate()[0]}"
 
     def problem(self, wanted=""):
         """Waits for its end; None if that was well, and it said what is wanted."""
@@ -93,7 +99,8 @@ class Server:
         try:
             text, _ = self.process.communicate(timeout=max(1, self.until - time.monotonic()))
         except subprocess.TimeoutExpired:
-            return f"server: not done after {pairs.SECONDS} s:\n{self._where()}"
+            places = self._where()
+            return f"server: not done after {pairs.SECONDS} s:\n{places}{self._said()}"
         if self.process.returncode != 0 or wanted not in text:
             return f"server: exit status {self.process.returncode}:\n{text}"
         return None
