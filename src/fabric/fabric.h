@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+// The fabric between a server and its clients: connections that carry messages, and over which the
+// server reads and writes the client's memory. Owned by one thread, which calls poll() when fd() is
+// readable; nothing here waits.
+//
+//   connect(), or a stranger's -> on_connected -> messages, operations -> on_failed -> end() ->
+//                                                                  `------------------> on_ended
+//
+// After on_ended() nothing of the connection touches memory any more, on either side.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+
+namespace verbena::fabric {
+
+using ConnectionId = uint64_t;  // none is used twice; never 0
+using OperationId = uint64_t;   // the caller's
+
+template <typename T>
+using Result = verbena::Result<T, std::string>;  // for people: what happened, to what
+
+struct Endpoint {
+  std::string host;  // numeric, or a name; empty: any
+  uint16_t port = 0;
+};
+
+// The peer's memory, as it said.
+struct Remote {
+  uint64_t address = 0;
+  uint32_t rkey = 0;
+  uint32_t length = 0;
+};
+// Our own: `count` parts of `bytes` each, `stride` apart, all of it in memory that was added.
+struct Local {
+  uint8_t* memory = nullptr;
+  uint32_t bytes = 0;
+  uint32_t stride = 0;
+  uint32_t count = 1;
+};
+
+// A piece of memory that the fabric may use.
+struct Key {
+  uint32_t local = 0;
+  uint32_t remote = 0;  // 0: peers may not
+};
+
+class Handler {
+ public:
+  virtual ~Handler() = default;
+  virtual void on_connected(ConnectionId connection) = 0;
+  // The bytes are the handler's until it returns.
+  virtual void on_message(ConnectionId connection, std::span<const uint8_t> message) = 0;
+  // There may be room for messages where there was none.
+  virtual void on_sendable(ConnectionId connection) = 0;
+  virtual void on_done(ConnectionId connection, OperationId operation, bool good) = 0;
+  // No more messages: end() it. Operations are still on their way.
+  virtual void on_failed(ConnectionId connection, std::string_view why) = 0;
+  virtual void on_ended(ConnectionId connection) = 0;
+};
+
+class Fabric {
+ public:
+  Fabric() = default;
+  Fabric(const Fabric&) = delete;
+  Fabric& operator=(const Fabric&) = delete;
+  virtual ~Fabric() = default;
+
+  // For people: "verbs, verbena0".
+  [[nodiscard]] virtual std::string name() const = 0;
+  [[nodiscard]] virtual size_t message_bytes() const = 0;
+
+  // Where it listens: with a port if none was asked for.
+  [[nodiscard]] virtual Result<Endpoint> listen(const Endpoint& at) = 0;
+  // on_connected() or on_failed() follows.
+  [[nodiscard]] virtual ConnectionId connect(const Endpoint& to) = 0;
+
+  // Memory that operations use; peers may as well if `remote`. Until it is removed, which nobody
+  // does while an operation uses it.
+  [[nodiscard]] virtual Result<Key> add_memory(uint8_t* memory, size_t bytes, bool remote) = 0;
+  virtual void remove_memory(uint8_t* memory) = 0;
+
+  // Where to put the next message; empty: on_sendable() comes. Then send() so many of its bytes, or
+  // ask again.
+  [[nodiscard]] virtual std::span<uint8_t> message_room(ConnectionId connection) = 0;
+  virtual void send(ConnectionId connection, size_t bytes) = 0;
+
+  // From the peer's memory into ours, and back; both of the same length in all. on_done() follows,
+  // once for each.
+  virtual void read(ConnectionId connection, std::span<const Remote> from,
+                    std::span<const Local> to, OperationId operation) = 0;
+  virtual void write(ConnectionId connection, std::span<const Local> from,
+                     std::span<const Remote> to, OperationId operation) = 0;
+
+  // Nothing arrives any more; what is on its way fails. on_ended() follows.
+  virtual void end(ConnectionId connection) = 0;
+
+  // Calls the handler for what has happened; how much. After arm() fd() becomes readable when there
+  // is more; what happened before must be polled once again.
+  virtual size_t poll(Handler& handler) = 0;
+  virtual void arm() = 0;
+  [[nodiscard]] virtual int fd() const = 0;
+};
+
+}  // namespace verbena::fabric

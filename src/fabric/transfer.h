@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// An operation as a sequence of work requests: each has one range of the peer's memory, and as many
+// parts of ours as a work request can have.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include <infiniband/verbs.h>
+
+#include "fabric/fabric.h"
+
+namespace verbena::fabric {
+
+class Transfer {
+ public:
+  // keys: of each of ours.
+  Transfer(bool is_read, OperationId operation, std::span<const Local> ours,
+           std::vector<uint32_t> keys, std::span<const Remote> theirs);
+
+  [[nodiscard]] bool is_read() const { return is_read_; }
+  [[nodiscard]] OperationId operation() const { return operation_; }
+  // Both sides have as many bytes, at least one.
+  [[nodiscard]] bool sound() const;
+  [[nodiscard]] bool done() const { return their_ == theirs_.size(); }
+
+  struct Step {
+    uint64_t address = 0;
+    uint32_t rkey = 0;
+    uint32_t parts = 0;  // of those that were given
+  };
+  // The next one; only if it is sound and not done().
+  [[nodiscard]] Step next(std::span<ibv_sge> parts);
+
+ private:
+  [[nodiscard]] ibv_sge take(uint64_t most);
+
+  bool is_read_;
+  OperationId operation_;
+  std::vector<Local> ours_;
+  std::vector<uint32_t> keys_;
+  std::vector<Remote> theirs_;
+  size_t our_ = 0;     // in ours_
+  uint32_t part_ = 0;  // of it
+  uint32_t used_ = 0;  // bytes of that
+  size_t their_ = 0;
+  uint32_t their_used_ = 0;
+};
+
+}  // namespace verbena::fabric

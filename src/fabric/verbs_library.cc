@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fabric/verbs_library.h"
+
+#include <mutex>
+#include <optional>
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+namespace verbena::fabric {
+namespace {
+
+// What is loaded stays: the libraries have threads of their own.
+class Loading {
+ public:
+  explicit Loading(const std::string& folder) : folder_(folder) {}
+
+  void* open(const char* name) {
+    if (!error_.empty()) return nullptr;
+    const std::string path = folder_.empty() ? name : folder_ + "/" + name;
+    void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+    if (library == nullptr) error_ = dlerror();
+    return library;
+  }
+  template <typename Function>
+  void find(void* library, const char* name, Function& function) {
+    if (!error_.empty()) return;
+    void* const found = dlsym(library, name);
+    if (found == nullptr) error_ = fmt::format("{} is missing: {}", name, dlerror());
+    function = reinterpret_cast<Function>(found);
+  }
+  [[nodiscard]] const std::string& error() const { return error_; }
+
+ private:
+  const std::string& folder_;
+  std::string error_;
+};
+
+Result<VerbsLibrary> load_from(const std::string& folder) {
+  VerbsLibrary all{};
+  Loading loading(folder);
+  void* const verbs = loading.open("libibverbs.so.1");
+  void* const cm = loading.open("librdmacm.so.1");
+#define VERBENA_VERBS(member, name) loading.find(verbs, "ibv_" #name, all.member)
+#define VERBENA_CM(name) loading.find(cm, "rdma_" #name, all.name)
+  VERBENA_VERBS(alloc_pd, alloc_pd);
+  VERBENA_VERBS(dealloc_pd, dealloc_pd);
+  VERBENA_VERBS(reg_mr, reg_mr);
+  VERBENA_VERBS(dereg_mr, dereg_mr);
+  VERBENA_VERBS(create_comp_channel, create_comp_channel);
+  VERBENA_VERBS(destroy_comp_channel, destroy_comp_channel);
+  VERBENA_VERBS(create_cq, create_cq);
+  VERBENA_VERBS(destroy_cq, destroy_cq);
+  VERBENA_VERBS(get_cq_event, get_cq_event);
+  VERBENA_VERBS(ack_cq_events, ack_cq_events);
+  VERBENA_VERBS(create_srq, create_srq);
+  VERBENA_VERBS(destroy_srq, destroy_srq);
+  VERBENA_VERBS(modify_qp, modify_qp);
+  VERBENA_VERBS(query_device, query_device);
+  VERBENA_VERBS(get_device_name, get_device_name);
+  VERBENA_VERBS(wc_status_str, wc_status_str);
+  VERBENA_CM(get_devices);
+  VERBENA_CM(free_devices);
+  VERBENA_CM(create_event_channel);
+  VERBENA_CM(destroy_event_channel);
+  VERBENA_CM(create_id);
+  VERBENA_CM(destroy_id);
+  VERBENA_CM(bind_addr);
+  VERBENA_CM(listen);
+  VERBENA_CM(resolve_addr);
+  VERBENA_CM(resolve_route);
+  VERBENA_CM(create_qp);
+  VERBENA_CM(destroy_qp);
+  VERBENA_CM(connect);
+  VERBENA_CM(accept);
+  VERBENA_CM(reject);
+  VERBENA_CM(disconnect);
+  VERBENA_CM(get_cm_event);
+  VERBENA_CM(ack_cm_event);
+  VERBENA_CM(get_src_port);
+#undef VERBENA_VERBS
+#undef VERBENA_CM
+  if (!loading.error().empty()) {
+    return fail(fmt::format("the RDMA libraries cannot be loaded: {}", loading.error()));
+  }
+  return all;
+}
+
+}  // namespace
+
+Result<const VerbsLibrary*> VerbsLibrary::load(const std::string& folder) {
+  static std::mutex mutex;
+  static std::optional<VerbsLibrary> loaded;
+  static std::string from;
+  const std::scoped_lock lock(mutex);
+  if (!loaded) {
+    auto library = load_from(folder);
+    if (!library) return fail(library.error());
+    loaded = *library;
+    from = folder;
+  }
+  if (from != folder) {
+    return fail(std::string("this process uses RDMA libraries from another directory already"));
+  }
+  return &*loaded;
+}
+
+}  // namespace verbena::fabric
