@@ -3,7 +3,7 @@
 // server reads and writes the client's memory. Owned by one thread, which calls poll() when fd() is
 // readable; nothing here waits.
 //
-//   connect(), or a stranger's -> on_connected -> messages, operations -> on_failed -> end() ->
+//   connect(), or a peer's     -> on_connected -> messages, operations -> on_failed -> end() ->
 //                                                                  `------------------> on_ended
 //
 // After on_ended() nothing of the connection touches memory any more, on either side.

@@ -6,14 +6,13 @@
 namespace verbena::fabric {
 
 Transfer::Transfer(bool is_read, OperationId operation, std::span<const Local> ours,
-                   std::vector<uint32_t> keys, std::span<const Remote> theirs)
+                   std::span<const Remote> theirs)
     : is_read_(is_read),
       operation_(operation),
       ours_(ours.begin(), ours.end()),
-      keys_(std::move(keys)),
       theirs_(theirs.begin(), theirs.end()) {}
 
-bool Transfer::sound() const {
+bool Transfer::is_valid() const {
   uint64_t ours = 0;
   for (const Local& one : ours_) {
     if (one.bytes == 0 || one.count == 0) return false;
@@ -24,7 +23,7 @@ bool Transfer::sound() const {
     if (one.length == 0) return false;
     theirs += one.length;
   }
-  return ours == theirs && ours > 0 && keys_.size() == ours_.size();
+  return ours == theirs && ours > 0;
 }
 
 ibv_sge Transfer::take(uint64_t most) {

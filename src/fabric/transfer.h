@@ -15,14 +15,21 @@ namespace verbena::fabric {
 
 class Transfer {
  public:
-  // keys: of each of ours.
   Transfer(bool is_read, OperationId operation, std::span<const Local> ours,
-           std::vector<uint32_t> keys, std::span<const Remote> theirs);
+           std::span<const Remote> theirs);
 
   [[nodiscard]] bool is_read() const { return is_read_; }
   [[nodiscard]] OperationId operation() const { return operation_; }
   // Both sides have as many bytes, at least one.
-  [[nodiscard]] bool sound() const;
+  [[nodiscard]] bool is_valid() const;
+  // Once, if it is valid: its number, unique, and the key of each piece of our memory.
+  template <typename KeyOf>
+  void set_keys(uint64_t number, KeyOf&& key_of) {
+    number_ = number;
+    keys_.reserve(ours_.size());
+    for (const Local& local : ours_) keys_.push_back(key_of(local));
+  }
+  [[nodiscard]] uint64_t number() const { return number_; }
   [[nodiscard]] bool done() const { return their_ == theirs_.size(); }
 
   struct Step {
@@ -30,7 +37,7 @@ class Transfer {
     uint32_t rkey = 0;
     uint32_t parts = 0;  // of those that were given
   };
-  // The next one; only if it is sound and not done().
+  // The next one; only after set_keys(), and if it is not done().
   [[nodiscard]] Step next(std::span<ibv_sge> parts);
 
  private:
@@ -38,6 +45,7 @@ class Transfer {
 
   bool is_read_;
   OperationId operation_;
+  uint64_t number_ = 0;
   std::vector<Local> ours_;
   std::vector<uint32_t> keys_;
   std::vector<Remote> theirs_;

@@ -1,130 +1,39 @@
 // SPDX-License-Identifier: Apache-2.0
-// Two fabrics of one process, on the built-in device.
 #include "fabric/verbs_fabric.h"
 
-#include <algorithm>
-#include <chrono>
-#include <functional>
-#include <map>
-#include <numeric>
-#include <string>
-#include <vector>
-
-#include <gtest/gtest.h>
-#include <poll.h>
+#include "fabric/fabric_fixture.h"
 
 namespace verbena::fabric {
 namespace {
 
-using Bytes = std::vector<uint8_t>;
+class VerbsFabricTest : public FabricTest, public ::testing::WithParamInterface<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Ip, VerbsFabricTest, ::testing::Values("127.0.0.1", "::1"),
+                         [](const auto& host) { return host.index == 0 ? "V4" : "V6"; });
 
-struct Side final : Handler {
-  explicit Side(VerbsOptions options = {}) {
-    options.libraries = VERBENA_LIBRARIES;
-    auto opened = open_verbs_fabric(options);
-    EXPECT_TRUE(opened) << opened.error();
-    if (opened) fabric = std::move(*opened);
-  }
-  void on_connected(ConnectionId connection) override { connected.push_back(connection); }
-  void on_message(ConnectionId connection, std::span<const uint8_t> message) override {
-    messages[connection].emplace_back(message.begin(), message.end());
-  }
-  void on_sendable(ConnectionId connection) override { sendable.push_back(connection); }
-  void on_done(ConnectionId, OperationId operation, bool good) override {
-    EXPECT_TRUE(done.emplace(operation, good).second) << "told twice";
-  }
-  void on_failed(ConnectionId connection, std::string_view why) override {
-    failed[connection] = why;
-  }
-  void on_ended(ConnectionId connection) override {
-    EXPECT_EQ(std::ranges::count(ended, connection), 0);
-    ended.push_back(connection);
-  }
-
-  void send(ConnectionId connection, const Bytes& message) const {
-    const auto room = fabric->message_room(connection);
-    ASSERT_GE(room.size(), message.size());
-    std::ranges::copy(message, room.begin());
-    fabric->send(connection, message.size());
-  }
-
-  std::unique_ptr<Fabric> fabric;
-  std::vector<ConnectionId> connected;
-  std::vector<ConnectionId> sendable;
-  std::map<ConnectionId, std::vector<Bytes>> messages;
-  std::map<OperationId, bool> done;
-  std::map<ConnectionId, std::string> failed;
-  std::vector<ConnectionId> ended;
-};
-
-class VerbsFabricTest : public ::testing::Test {
- protected:
-  // Until it is so; sleeps in between, so that a lost wake-up is seen.
-  void until(const std::function<bool()>& so) {
-    const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(60);
-    while (!so()) {
-      ASSERT_LT(std::chrono::steady_clock::now(), give_up);
-      size_t happened = 0;
-      std::vector<pollfd> fds;
-      for (Side* const side : sides_) happened += side->fabric->poll(*side);
-      if (happened > 0) continue;
-      for (Side* const side : sides_) {
-        side->fabric->arm();
-        happened += side->fabric->poll(*side);
-        fds.push_back({side->fabric->fd(), POLLIN, 0});
-      }
-      if (happened == 0 && !so()) ::poll(fds.data(), fds.size(), 30'000);
-    }
-  }
-  void connect(const char* host = "127.0.0.1") {
-    const auto at = server_.fabric->listen({host, 0});
-    ASSERT_TRUE(at) << at.error();
-    ASSERT_NE(at->port, 0);
-    ours_ = client_.fabric->connect({host, at->port});
-    until([&] { return !client_.connected.empty() && !server_.connected.empty(); });
-    ASSERT_FALSE(server_.connected.empty());
-    theirs_ = server_.connected.back();
-  }
-
-  Side server_;
-  Side client_;
-  std::vector<Side*> sides_{&server_, &client_};
-  ConnectionId ours_ = 0;    // as the client has it
-  ConnectionId theirs_ = 0;  // as the server does
-};
-
-Bytes numbered(size_t size, uint8_t from) {
-  Bytes bytes(size);
-  std::iota(bytes.begin(), bytes.end(), from);
-  return bytes;
-}
-
-TEST_F(VerbsFabricTest, Messages) {
-  for (const char* const host : {"127.0.0.1", "::1"}) {
-    SCOPED_TRACE(host);
-    Side server;
-    Side client;
-    sides_ = {&server, &client};
-    const auto at = server.fabric->listen({host, 0});
-    ASSERT_TRUE(at) << at.error();
-    const ConnectionId ours = client.fabric->connect({host, at->port});
-    until([&] { return !client.connected.empty() && !server.connected.empty(); });
-    ASSERT_EQ(client.connected, std::vector{ours});
-    const ConnectionId theirs = server.connected.at(0);
-    for (const size_t size : {size_t{0}, size_t{1}, size_t{4096}, client.fabric->message_bytes()}) {
-      client.send(ours, numbered(size, 3));
-      server.send(theirs, numbered(size, 5));
-      until([&] { return !server.messages[theirs].empty() && !client.messages[ours].empty(); });
-      EXPECT_EQ(server.messages[theirs].at(0), numbered(size, 3));
-      EXPECT_EQ(client.messages[ours].at(0), numbered(size, 5));
-      server.messages.clear();
-      client.messages.clear();
-    }
+TEST_P(VerbsFabricTest, Messages) {
+  ASSERT_NO_FATAL_FAILURE(connect(GetParam()));
+  EXPECT_EQ(client_.connected, std::vector{ours_});
+  for (const size_t size : {size_t{0}, size_t{1}, size_t{4096}, client_.fabric->message_bytes()}) {
+    client_.send(ours_, numbered(size, 3));
+    server_.send(theirs_, numbered(size, 5));
+    until([&] { return !server_.messages[theirs_].empty() && !client_.messages[ours_].empty(); });
+    EXPECT_EQ(server_.messages[theirs_].at(0), numbered(size, 3));
+    EXPECT_EQ(client_.messages[ours_].at(0), numbered(size, 5));
+    server_.messages.clear();
+    client_.messages.clear();
   }
 }
 
-TEST_F(VerbsFabricTest, MoreMessagesThanThereIsRoomFor) {
-  ASSERT_NO_FATAL_FAILURE(connect());
+TEST_P(VerbsFabricTest, ListensOnAnyAddress) {
+  ASSERT_NO_FATAL_FAILURE(listen(""));
+  ASSERT_NO_FATAL_FAILURE(connect(GetParam()));
+  client_.send(ours_, {1, 2, 3});
+  until([&] { return !server_.messages[theirs_].empty(); });
+  EXPECT_EQ(server_.messages[theirs_].at(0), (Bytes{1, 2, 3}));
+}
+
+TEST_P(VerbsFabricTest, MoreMessagesThanThereIsRoomFor) {
+  ASSERT_NO_FATAL_FAILURE(connect(GetParam()));
   constexpr uint32_t kCount = 5000;
   uint32_t sent = 0;
   const auto fill = [&] {
@@ -152,8 +61,8 @@ TEST_F(VerbsFabricTest, MoreMessagesThanThereIsRoomFor) {
 }
 
 // Data of chunks with a gap behind each, from and to several places of the client.
-TEST_F(VerbsFabricTest, ReadsAndWrites) {
-  ASSERT_NO_FATAL_FAILURE(connect());
+TEST_P(VerbsFabricTest, ReadsAndWrites) {
+  ASSERT_NO_FATAL_FAILURE(connect(GetParam()));
   constexpr uint32_t kParts = 300;
   constexpr uint32_t kBytes = 4048;
   constexpr uint32_t kStride = 4096;
@@ -191,8 +100,8 @@ TEST_F(VerbsFabricTest, ReadsAndWrites) {
   }
 }
 
-TEST_F(VerbsFabricTest, ManyOperationsAtOnce) {
-  ASSERT_NO_FATAL_FAILURE(connect());
+TEST_P(VerbsFabricTest, ManyOperationsAtOnce) {
+  ASSERT_NO_FATAL_FAILURE(connect(GetParam()));
   Bytes chunks(size_t{64} * 4096);
   Bytes memory(size_t{64} * 4096, 7);
   ASSERT_TRUE(server_.fabric->add_memory(chunks.data(), chunks.size(), false));
@@ -209,8 +118,8 @@ TEST_F(VerbsFabricTest, ManyOperationsAtOnce) {
 }
 
 // A wrong key ends the connection, and nothing else.
-TEST_F(VerbsFabricTest, AWrongKey) {
-  ASSERT_NO_FATAL_FAILURE(connect());
+TEST_P(VerbsFabricTest, AWrongKey) {
+  ASSERT_NO_FATAL_FAILURE(connect(GetParam()));
   Bytes chunk(4096);
   ASSERT_TRUE(server_.fabric->add_memory(chunk.data(), chunk.size(), false));
   for (OperationId i = 0; i < 3; ++i) {
@@ -228,10 +137,10 @@ TEST_F(VerbsFabricTest, AWrongKey) {
   server_.fabric->end(theirs_);
 }
 
-TEST_F(VerbsFabricTest, EndsWithWorkOnItsWay) {
-  ASSERT_NO_FATAL_FAILURE(connect());
+TEST_P(VerbsFabricTest, EndsWithWorkOnItsWay) {
+  ASSERT_NO_FATAL_FAILURE(connect(GetParam()));
   Bytes chunks(1 << 20);
-  Bytes memory(1 << 20);
+  Bytes memory(1 << 20, 0x55);
   ASSERT_TRUE(server_.fabric->add_memory(chunks.data(), chunks.size(), false));
   const auto key = client_.fabric->add_memory(memory.data(), memory.size(), true);
   const auto address = reinterpret_cast<uint64_t>(memory.data());
@@ -242,11 +151,17 @@ TEST_F(VerbsFabricTest, EndsWithWorkOnItsWay) {
   server_.fabric->end(theirs_);
   until([&] { return server_.ended.size() == 1; });
   EXPECT_EQ(server_.done.size(), 100u);
+  // The memory is free: what was on its way when the connection ended does not arrive in it.
+  std::ranges::fill(chunks, 0xaa);
   until([&] { return client_.failed.contains(ours_); });
+  ASSERT_NO_FATAL_FAILURE(connect(GetParam()));
+  client_.send(ours_, {1});
+  until([&] { return !server_.messages[theirs_].empty(); });
+  EXPECT_EQ(std::ranges::count(chunks, 0xaa), std::ssize(chunks));
 }
 
-TEST_F(VerbsFabricTest, NobodyListens) {
-  const ConnectionId nobody = client_.fabric->connect({"127.0.0.1", 9});
+TEST_P(VerbsFabricTest, NobodyListens) {
+  const ConnectionId nobody = client_.fabric->connect({GetParam(), 9});
   const ConnectionId nowhere = client_.fabric->connect({"no such host.invalid", 9});
   until([&] { return client_.failed.size() == 2; });
   EXPECT_FALSE(client_.failed[nobody].empty());
@@ -256,8 +171,8 @@ TEST_F(VerbsFabricTest, NobodyListens) {
   until([&] { return client_.ended.size() == 2; });
 }
 
-TEST_F(VerbsFabricTest, AClientThatGoesAway) {
-  ASSERT_NO_FATAL_FAILURE(connect());
+TEST_P(VerbsFabricTest, AClientThatGoesAway) {
+  ASSERT_NO_FATAL_FAILURE(connect(GetParam()));
   client_.fabric.reset();
   sides_ = {&server_};
   until([&] { return server_.failed.contains(theirs_); });
@@ -265,12 +180,12 @@ TEST_F(VerbsFabricTest, AClientThatGoesAway) {
   until([&] { return server_.ended.size() == 1; });
 }
 
-TEST_F(VerbsFabricTest, OnlySoManyConnections) {
+TEST_P(VerbsFabricTest, OnlySoManyConnections) {
   Side few({.max_connections = 3});
   sides_ = {&few, &client_};
-  const auto at = few.fabric->listen({"127.0.0.1", 0});
+  const auto at = few.fabric->listen({GetParam(), 0});
   ASSERT_TRUE(at);
-  for (int i = 0; i < 5; ++i) static_cast<void>(client_.fabric->connect({"127.0.0.1", at->port}));
+  for (int i = 0; i < 5; ++i) static_cast<void>(client_.fabric->connect({GetParam(), at->port}));
   until([&] { return client_.connected.size() + client_.failed.size() == 5; });
   EXPECT_EQ(client_.connected.size(), 3u);
 }

@@ -17,8 +17,10 @@ class Loading {
 
   void* open(const char* name) {
     if (!error_.empty()) return nullptr;
+    const bool program = folder_ == VerbsLibrary::kProgram;
     const std::string path = folder_.empty() ? name : folder_ + "/" + name;
-    void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+    void* const library =
+        dlopen(program ? nullptr : path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     if (library == nullptr) error_ = dlerror();
     return library;
   }
@@ -55,6 +57,8 @@ Result<VerbsLibrary> load_from(const std::string& folder) {
   VERBENA_VERBS(ack_cq_events, ack_cq_events);
   VERBENA_VERBS(create_srq, create_srq);
   VERBENA_VERBS(destroy_srq, destroy_srq);
+  VERBENA_VERBS(create_qp, create_qp);
+  VERBENA_VERBS(destroy_qp, destroy_qp);
   VERBENA_VERBS(modify_qp, modify_qp);
   VERBENA_VERBS(query_device, query_device);
   VERBENA_VERBS(get_device_name, get_device_name);
@@ -69,9 +73,9 @@ Result<VerbsLibrary> load_from(const std::string& folder) {
   VERBENA_CM(listen);
   VERBENA_CM(resolve_addr);
   VERBENA_CM(resolve_route);
-  VERBENA_CM(create_qp);
-  VERBENA_CM(destroy_qp);
+  VERBENA_CM(init_qp_attr);
   VERBENA_CM(connect);
+  VERBENA_CM(establish);
   VERBENA_CM(accept);
   VERBENA_CM(reject);
   VERBENA_CM(disconnect);

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include <infiniband/verbs.h>
 #include <rdma/rdma_cma.h>
@@ -28,6 +29,8 @@ struct VerbsLibrary {
   decltype(&::ibv_ack_cq_events) ack_cq_events;
   decltype(&::ibv_create_srq) create_srq;
   decltype(&::ibv_destroy_srq) destroy_srq;
+  decltype(&::ibv_create_qp) create_qp;
+  decltype(&::ibv_destroy_qp) destroy_qp;
   decltype(&::ibv_modify_qp) modify_qp;
   decltype(&::ibv_query_device) query_device;
   decltype(&::ibv_get_device_name) get_device_name;
@@ -43,9 +46,9 @@ struct VerbsLibrary {
   decltype(&::rdma_listen) listen;
   decltype(&::rdma_resolve_addr) resolve_addr;
   decltype(&::rdma_resolve_route) resolve_route;
-  decltype(&::rdma_create_qp) create_qp;
-  decltype(&::rdma_destroy_qp) destroy_qp;
+  decltype(&::rdma_init_qp_attr) init_qp_attr;
   decltype(&::rdma_connect) connect;
+  decltype(&::rdma_establish) establish;
   decltype(&::rdma_accept) accept;
   decltype(&::rdma_reject) reject;
   decltype(&::rdma_disconnect) disconnect;
@@ -55,6 +58,9 @@ struct VerbsLibrary {
 
   // From this folder; empty: wherever the system has them. Once; a process that asks again gets the
   // same ones, or an error if it asks for others.
+  // kProgram: the program itself has them, linked statically and exported (for sanitizers, which
+  // the libraries cannot be built with).
+  static constexpr std::string_view kProgram = "(program)";
   [[nodiscard]] static Result<const VerbsLibrary*> load(const std::string& folder);
 };
 

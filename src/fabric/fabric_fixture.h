@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+// For tests: fabrics of one process on the built-in device, which note what they are told.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <functional>
+#include <map>
+#include <memory>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+#include <poll.h>
+
+#include "fabric/verbs_fabric.h"
+
+namespace verbena::fabric {
+
+using Bytes = std::vector<uint8_t>;
+
+inline Bytes numbered(size_t size, uint8_t from) {
+  Bytes bytes(size);
+  std::iota(bytes.begin(), bytes.end(), from);
+  return bytes;
+}
+
+struct Side final : Handler {
+  explicit Side(VerbsOptions options = {}) {
+    options.libraries = VERBENA_LIBRARIES;
+    auto opened = open_verbs_fabric(options);
+    EXPECT_TRUE(opened) << opened.error();
+    if (opened) fabric = std::move(*opened);
+  }
+  void on_connected(ConnectionId connection) override { connected.push_back(connection); }
+  void on_message(ConnectionId connection, std::span<const uint8_t> message) override {
+    messages[connection].emplace_back(message.begin(), message.end());
+  }
+  void on_sendable(ConnectionId connection) override { sendable.push_back(connection); }
+  void on_done(ConnectionId, OperationId operation, bool good) override {
+    EXPECT_TRUE(done.emplace(operation, good).second) << "told twice";
+  }
+  void on_failed(ConnectionId connection, std::string_view why) override {
+    failed[connection] = why;
+  }
+  void on_ended(ConnectionId connection) override {
+    EXPECT_EQ(std::ranges::count(ended, connection), 0);
+    ended.push_back(connection);
+  }
+
+  void send(ConnectionId connection, const Bytes& message) const {
+    const auto room = fabric->message_room(connection);
+    ASSERT_GE(room.size(), message.size());
+    std::ranges::copy(message, room.begin());
+    fabric->send(connection, message.size());
+  }
+
+  std::unique_ptr<Fabric> fabric;
+  std::vector<ConnectionId> connected;
+  std::vector<ConnectionId> sendable;
+  std::map<ConnectionId, std::vector<Bytes>> messages;
+  std::map<OperationId, bool> done;
+  std::map<ConnectionId, std::string> failed;
+  std::vector<ConnectionId> ended;
+};
+
+class FabricTest : public ::testing::Test {
+ protected:
+  // Until it is so; sleeps in between, so that a lost wake-up is seen.
+  void until(const std::function<bool()>& so) {
+    const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    while (!so()) {
+      ASSERT_LT(std::chrono::steady_clock::now(), give_up);
+      size_t happened = 0;
+      std::vector<pollfd> fds;
+      for (Side* const side : sides_) happened += side->fabric->poll(*side);
+      if (happened > 0) continue;
+      for (Side* const side : sides_) {
+        side->fabric->arm();
+        happened += side->fabric->poll(*side);
+        fds.push_back({side->fabric->fd(), POLLIN, 0});
+      }
+      if (happened == 0 && !so()) ::poll(fds.data(), fds.size(), 30'000);
+    }
+  }
+  void listen(const char* host = "127.0.0.1") {
+    const auto at = server_.fabric->listen({host, 0});
+    ASSERT_TRUE(at) << at.error();
+    ASSERT_NE(at->port, 0);
+    port_ = at->port;
+  }
+  // One more; ours_ and theirs_ are the last one.
+  void connect(Side& client, const char* host = "127.0.0.1") {
+    if (port_ == 0) listen(host);
+    ASSERT_NE(port_, 0);
+    const size_t before = server_.connected.size();
+    ours_ = client.fabric->connect({host, port_});
+    until([&] {
+      return std::ranges::count(client.connected, ours_) > 0 && server_.connected.size() > before;
+    });
+    ASSERT_GT(server_.connected.size(), before);
+    theirs_ = server_.connected.back();
+  }
+  void connect(const char* host = "127.0.0.1") { connect(client_, host); }
+
+  explicit FabricTest(const VerbsOptions& server = {}, const VerbsOptions& client = {})
+      : server_(server), client_(client) {}
+
+  Side server_;
+  Side client_;
+  std::vector<Side*> sides_{&server_, &client_};
+  uint16_t port_ = 0;
+  ConnectionId ours_ = 0;    // as the client has it
+  ConnectionId theirs_ = 0;  // as the server does
+};
+
+}  // namespace verbena::fabric

@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+// What goes over connections of the verbs fabric: messages and operations, and their completions.
+#include <algorithm>
+#include <array>
+#include <cerrno>
+
+#include <fmt/format.h>
+
+#include "base/check.h"
+#include "fabric/verbs_fabric_impl.h"
+
+namespace verbena::fabric {
+
+// --- memory
+
+Result<Key> VerbsFabric::add_memory(uint8_t* memory, size_t bytes, bool remote) {
+  VERBENA_CHECK(!memory_.contains(memory));
+  const int access =
+      IBV_ACCESS_LOCAL_WRITE | (remote ? IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE : 0);
+  ibv_mr* const key = library_.reg_mr(domain_, memory, bytes, access);
+  if (key == nullptr) {
+    return fail(describe_error(
+        fmt::format("cannot register {} bytes of memory (see ulimit -l)", bytes), errno));
+  }
+  memory_[memory] = key;
+  return Key{key->lkey, remote ? key->rkey : 0};
+}
+
+void VerbsFabric::remove_memory(uint8_t* memory) {
+  const auto found = memory_.find(memory);
+  VERBENA_CHECK(found != memory_.end());
+  library_.dereg_mr(found->second);
+  memory_.erase(found);
+}
+
+uint32_t VerbsFabric::key_of(const Local& local) const {
+  const auto behind = memory_.upper_bound(local.memory);
+  VERBENA_CHECK(behind != memory_.begin());
+  const ibv_mr& key = *std::prev(behind)->second;
+  const auto begin = static_cast<size_t>(local.memory - static_cast<const uint8_t*>(key.addr));
+  const size_t used = size_t{local.stride} * (local.count - 1) + local.bytes;
+  VERBENA_CHECK(begin <= key.length && used <= key.length - begin);
+  return key.lkey;
+}
+
+// --- waiting for others
+
+// A connection has as many buffers as are free at most: however many connections have peers that
+// do not take their messages, the next one finds some.
+bool VerbsFabric::has_room_for(const Connection& connection) const {
+  return connection.messages < sent_.free() && may_post();
+}
+
+void VerbsFabric::wait_for_others(Connection& connection) {
+  if (std::exchange(connection.waiting, true)) return;
+  waiting_.push_back(connection.id);
+}
+
+// Each once, unless there is nothing to be had any more: then completions are on their way, after
+// which it is called again.
+void VerbsFabric::serve_waiting(Handler& handler) {
+  for (size_t left = waiting_.size(); left > 0 && may_post(); --left) {
+    Connection* const connection = find(waiting_.front());
+    waiting_.pop_front();
+    if (connection == nullptr) continue;
+    connection->waiting = false;
+    if (connection->state != Connection::State::kConnected) continue;
+    post_backlog(*connection);
+    offer_room(*connection, handler);
+  }
+}
+
+void VerbsFabric::offer_room(Connection& connection, Handler& handler) {
+  if (!connection.wants_room) return;
+  if (!has_room_for(connection)) return wait_for_others(connection);
+  connection.wants_room = false;
+  handler.on_sendable(connection.id);
+}
+
+// --- posting
+
+bool VerbsFabric::post(Connection& connection, ibv_send_wr& request) {
+  ibv_send_wr* bad = nullptr;
+  if (ibv_post_send(connection.qp, &request, &bad) != 0) return false;
+  ++connection.outstanding;
+  ++outstanding_;
+  return true;
+}
+
+void VerbsFabric::post_receive(uint32_t index) {
+  const auto buffer = received_.buffer(index);
+  ibv_sge part{.addr = reinterpret_cast<uint64_t>(buffer.data()),
+               .length = static_cast<uint32_t>(buffer.size()),
+               .lkey = received_key_->lkey};
+  ibv_recv_wr request{};
+  request.wr_id = work_id(Work::kReceive, index);
+  request.sg_list = &part;
+  request.num_sge = 1;
+  ibv_recv_wr* bad = nullptr;
+  VERBENA_CHECK(ibv_post_srq_recv(receives_, &request, &bad) == 0);
+}
+
+std::span<uint8_t> VerbsFabric::message_room(ConnectionId id) {
+  Connection* const connection = find(id);
+  if (connection == nullptr || connection->state != Connection::State::kConnected) return {};
+  if (room_ && room_->first == id) return sent_.buffer(room_->second);
+  if (room_) {
+    sent_.give(room_->second);
+    room_.reset();
+  }
+  // One request is left for kLast.
+  const bool full = connection->messages >= options_.sends_per_connection ||
+                    connection->outstanding + 1 >= options_.work_requests;
+  if (full || !has_room_for(*connection)) {
+    connection->wants_room = true;
+    if (!full) wait_for_others(*connection);
+    return {};
+  }
+  room_ = {id, *sent_.take()};
+  return sent_.buffer(room_->second);
+}
+
+void VerbsFabric::send(ConnectionId id, size_t bytes) {
+  VERBENA_CHECK(room_ && room_->first == id && bytes <= options_.message_bytes);
+  const uint32_t index = std::exchange(room_, std::nullopt)->second;
+  Connection* const connection = find(id);
+  VERBENA_CHECK(connection != nullptr);  // end() takes the room away
+  ibv_sge part{.addr = reinterpret_cast<uint64_t>(sent_.buffer(index).data()),
+               .length = static_cast<uint32_t>(bytes),
+               .lkey = sent_key_->lkey};
+  ibv_send_wr request{};
+  request.wr_id = work_id(Work::kMessage, index);
+  request.sg_list = &part;
+  request.num_sge = 1;
+  request.opcode = IBV_WR_SEND;
+  if (!post(*connection, request)) {
+    sent_.give(index);
+    fail_connection(*connection, "a message cannot be sent");
+    return;
+  }
+  ++connection->messages;
+}
+
+void VerbsFabric::start(bool is_read, ConnectionId id, std::span<const Local> ours,
+                        std::span<const Remote> theirs, OperationId operation) {
+  Connection* const connection = find(id);
+  Transfer transfer(is_read, operation, ours, theirs);
+  if (connection == nullptr || connection->state != Connection::State::kConnected ||
+      !transfer.is_valid()) {
+    add_notice({Notice::What::kNotDone, id, operation, {}});
+    return;
+  }
+  transfer.set_keys(next_transfer_++, [this](const Local& local) { return key_of(local); });
+  connection->backlog.push_back(std::move(transfer));
+  post_backlog(*connection);
+}
+
+void VerbsFabric::post_backlog(Connection& connection) {
+  std::array<ibv_sge, kMaxParts> parts;
+  // One request is left for kLast, and one for messages.
+  while (!connection.backlog.empty() && connection.outstanding + 2 < options_.work_requests) {
+    if (!may_post()) return wait_for_others(connection);
+    Transfer& transfer = connection.backlog.front();
+    const uint64_t number = transfer.number();
+    const auto step = transfer.next(std::span(parts).first(max_parts_));
+    ibv_send_wr request{};
+    request.wr_id = work_id(transfer.done() ? Work::kOperation : Work::kPart, number);
+    request.sg_list = parts.data();
+    request.num_sge = static_cast<int>(step.parts);
+    request.opcode = transfer.is_read() ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE;
+    request.wr.rdma = {.remote_addr = step.address, .rkey = step.rkey};
+    if (!post(connection, request)) {
+      // It stays in the backlog, and is not done when the connection ends.
+      return fail_connection(connection, "an RDMA request cannot be posted");
+    }
+    connection.posted.try_emplace(number, transfer.operation(), true);
+    if (transfer.done()) connection.backlog.pop_front();
+  }
+}
+
+// --- completions
+
+void VerbsFabric::on_completion(const ibv_wc& wc, Handler& handler) {
+  const auto found = by_number_.find(wc.qp_num);
+  Connection* const connection = found == by_number_.end() ? nullptr : found->second;
+  if (work_of(wc.wr_id) == Work::kReceive) return on_received(connection, wc, handler);
+  VERBENA_CHECK(connection != nullptr);  // it lives until all it posted has completed
+  on_work_done(*connection, wc, handler);
+}
+
+void VerbsFabric::on_received(Connection* connection, const ibv_wc& wc, Handler& handler) {
+  const auto index = static_cast<uint32_t>(what_of(wc.wr_id));
+  if (connection != nullptr && wc.status != IBV_WC_SUCCESS) {
+    // A message that is too long, for one.
+    fail_connection(*connection,
+                    fmt::format("cannot receive: {}", library_.wc_status_str(wc.status)));
+  } else if (connection != nullptr) {
+    // A message may be quicker than the event that says that the connection is there.
+    on_established(*connection, handler);
+    if (connection->state == Connection::State::kConnected) {
+      handler.on_message(connection->id, received_.buffer(index).first(wc.byte_len));
+    }
+  }
+  post_receive(index);
+}
+
+void VerbsFabric::on_work_done(Connection& connection, const ibv_wc& wc, Handler& handler) {
+  const bool good = wc.status == IBV_WC_SUCCESS;
+  --connection.outstanding;
+  --outstanding_;
+  if (!good) fail_connection(connection, library_.wc_status_str(wc.status));
+  switch (work_of(wc.wr_id)) {
+    case Work::kMessage:
+      sent_.give(static_cast<uint32_t>(what_of(wc.wr_id)));
+      --connection.messages;
+      break;
+    case Work::kPart:
+      if (!good) connection.posted[what_of(wc.wr_id)].good = false;
+      break;
+    case Work::kOperation: {
+      const auto found = connection.posted.find(what_of(wc.wr_id));
+      const Connection::Posted posted = found->second;
+      connection.posted.erase(found);
+      handler.on_done(connection.id, posted.operation, good && posted.good);
+      break;
+    }
+    default: break;
+  }
+  // Connections are destroyed by deliver_notices() alone: it is still there.
+  if (connection.state == Connection::State::kConnected) {
+    post_backlog(connection);
+    offer_room(connection, handler);
+  }
+  end_if_drained(connection);
+}
+
+}  // namespace verbena::fabric
