@@ -46,8 +46,8 @@ struct Local {
 
 // A piece of memory that the fabric may use.
 struct Key {
-  uint32_t local = 0;
-  uint32_t remote = 0;  // 0: peers may not
+  uint64_t number = 0;  // none is used twice
+  uint32_t remote = 0;  // the rkey; 0: peers may not
 };
 
 class Handler {
@@ -80,10 +80,10 @@ class Fabric {
   // on_connected() or on_failed() follows.
   [[nodiscard]] virtual ConnectionId connect(const Endpoint& to) = 0;
 
-  // Memory that operations use; peers may as well if `remote`. Until it is removed, which nobody
-  // does while an operation uses it.
+  // Memory that operations use, which is added once at a time; or, if `remote`, memory that peers
+  // use, where pieces may overlap. Until it is removed, which nobody does while it is used.
   [[nodiscard]] virtual Result<Key> add_memory(uint8_t* memory, size_t bytes, bool remote) = 0;
-  virtual void remove_memory(uint8_t* memory) = 0;
+  virtual void remove_memory(const Key& key) = 0;
 
   // Where to put the next message; empty: on_sendable() comes. Then send() so many of its bytes, or
   // ask again.

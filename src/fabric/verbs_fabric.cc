@@ -115,7 +115,7 @@ Result<void> VerbsFabric::open() {
 VerbsFabric::~VerbsFabric() {
   for (const auto& [id, connection] : connections_) release(*connection);
   if (listener_ != nullptr) library_.destroy_id(listener_);
-  for (const auto& [memory, key] : memory_) library_.dereg_mr(key);
+  for (const auto& [number, key] : keys_) library_.dereg_mr(key);
   for (ibv_mr* const key : {received_key_, sent_key_}) {
     if (key != nullptr) library_.dereg_mr(key);
   }

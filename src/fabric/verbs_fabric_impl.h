@@ -48,7 +48,7 @@ class VerbsFabric final : public Fabric {
   [[nodiscard]] Result<Endpoint> listen(const Endpoint& at) override;
   [[nodiscard]] ConnectionId connect(const Endpoint& to) override;
   [[nodiscard]] Result<Key> add_memory(uint8_t* memory, size_t bytes, bool remote) override;
-  void remove_memory(uint8_t* memory) override;
+  void remove_memory(const Key& key) override;
   [[nodiscard]] std::span<uint8_t> message_room(ConnectionId connection) override;
   void send(ConnectionId connection, size_t bytes) override;
   void read(ConnectionId connection, std::span<const Remote> from, std::span<const Local> to,
@@ -138,7 +138,9 @@ class VerbsFabric final : public Fabric {
   size_t max_parts_ = 1;
   uint8_t max_reads_ = 1;  // at once, of a queue pair
 
-  std::map<const uint8_t*, ibv_mr*> memory_;  // by its beginning
+  std::unordered_map<uint64_t, ibv_mr*> keys_;  // by number
+  uint64_t next_key_ = 1;
+  std::map<const uint8_t*, ibv_mr*> memory_;  // our own, by its beginning
   std::unordered_map<ConnectionId, std::unique_ptr<Connection>> connections_;
   std::unordered_map<uint32_t, Connection*> by_number_;  // of the queue pair
   // Those that wait for what others have: buffers, or entries of the completion queue.

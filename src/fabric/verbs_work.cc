@@ -14,7 +14,7 @@ namespace verbena::fabric {
 // --- memory
 
 Result<Key> VerbsFabric::add_memory(uint8_t* memory, size_t bytes, bool remote) {
-  VERBENA_CHECK(!memory_.contains(memory));
+  VERBENA_CHECK(remote || !memory_.contains(memory));
   const int access =
       IBV_ACCESS_LOCAL_WRITE | (remote ? IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE : 0);
   ibv_mr* const key = library_.reg_mr(domain_, memory, bytes, access);
@@ -22,15 +22,18 @@ Result<Key> VerbsFabric::add_memory(uint8_t* memory, size_t bytes, bool remote) 
     return fail(describe_error(
         fmt::format("cannot register {} bytes of memory (see ulimit -l)", bytes), errno));
   }
-  memory_[memory] = key;
-  return Key{key->lkey, remote ? key->rkey : 0};
+  if (!remote) memory_[memory] = key;
+  keys_.emplace(next_key_, key);
+  return Key{next_key_++, remote ? key->rkey : 0};
 }
 
-void VerbsFabric::remove_memory(uint8_t* memory) {
-  const auto found = memory_.find(memory);
-  VERBENA_CHECK(found != memory_.end());
-  library_.dereg_mr(found->second);
-  memory_.erase(found);
+void VerbsFabric::remove_memory(const Key& key) {
+  const auto found = keys_.find(key.number);
+  VERBENA_CHECK(found != keys_.end());
+  ibv_mr* const region = found->second;
+  keys_.erase(found);
+  if (key.remote == 0) memory_.erase(static_cast<const uint8_t*>(region->addr));
+  library_.dereg_mr(region);
 }
 
 uint32_t VerbsFabric::key_of(const Local& local) const {

@@ -74,13 +74,29 @@ Result<void> StoreImpl::make_room(Code why) {
 Result<void> StoreImpl::settle(uint64_t dirty_bytes) {
   if (!log_) return {};
   const uint64_t dirty = dirty_.fetch_add(dirty_bytes, std::memory_order_relaxed) + dirty_bytes;
-  if (options_.durability == Durability::kEach || dirty >= options_.flush_bytes) {
+  if (options_.durability == Durability::kEach) {
+    if (const auto done = flush(); !done) return done;
+  }
+  if (dirty < options_.flush_bytes && !log_->wants_checkpoint()) return {};
+  if (!options_.on_due) return tend();
+  options_.on_due();
+  return would_wait() ? tend() : Result<void>{};
+}
+
+Result<void> StoreImpl::tend() {
+  if (!log_) return {};
+  if (dirty_.load(std::memory_order_relaxed) >= options_.flush_bytes) {
     if (const auto done = flush(); !done) return done;
   }
   if (!log_->wants_checkpoint()) return {};
   const auto done = checkpoint();
   // Without room for it the log goes on as long as it can.
   return !done && done.error().code == Code::kFull ? Result<void>{} : done;
+}
+
+bool StoreImpl::would_wait() const {
+  return log_ && (options_.durability == Durability::kEach ||
+                  dirty_.load(std::memory_order_relaxed) >= kMaxDirty * options_.flush_bytes);
 }
 
 Result<void> StoreImpl::format() {
@@ -270,8 +286,8 @@ Result<std::vector<SegmentInfo>> Store::segments(ObjectId id, uint64_t offset, s
   return guarded([&] { return impl_->segments(id, offset, limit); });
 }
 Result<void> Store::write(ObjectId id, uint64_t offset, std::span<const uint8_t> bytes,
-                          ClientId client) {
-  return guarded([&] { return impl_->write(id, offset, bytes, client); });
+                          ClientId client, std::optional<uint32_t> crc) {
+  return guarded([&] { return impl_->write(id, offset, bytes, client, crc); });
 }
 Result<size_t> Store::read(ObjectId id, uint64_t offset, std::span<uint8_t> bytes,
                            uint32_t* crc) const {
@@ -294,6 +310,10 @@ Result<void> Store::flush() {
 Result<void> Store::checkpoint() {
   return guarded([&] { return impl_->checkpoint(); });
 }
+Result<void> Store::tend() {
+  return guarded([&] { return impl_->tend(); });
+}
+bool Store::would_wait() const { return impl_->would_wait(); }
 SpaceInfo Store::space() const { return impl_->space_info(); }
 medium::Properties Store::medium_properties() const { return impl_->backend().properties(); }
 StoreInfo Store::info() const { return impl_->info(); }

@@ -52,6 +52,9 @@ struct Options {
   bool enforce_ranges = false;
   // Off for benchmarks alone, to see what checksums cost; such a store cannot be opened again.
   bool checksums = true;
+  // For a program with a thread for it: called, by any thread, when tend() has something to do. An
+  // operation then waits for the medium only when it must: see would_wait().
+  std::function<void()> on_due{};
   // Wall clock; tests pass their own.
   std::function<uint64_t()> now_ns{};
   // The kernel's random numbers; tests pass their own. Drawn from when a store is created or opened
@@ -256,8 +259,9 @@ class Store {
   [[nodiscard]] Result<std::vector<SegmentInfo>> segments(ObjectId id, uint64_t offset,
                                                           size_t limit) const;
 
+  // `crc`: of the bytes, as the sender has it; other bytes are refused (kDamaged), with no effect.
   [[nodiscard]] Result<void> write(ObjectId id, uint64_t offset, std::span<const uint8_t> bytes,
-                                   ClientId client = 0);
+                                   ClientId client = 0, std::optional<uint32_t> crc = {});
   // How many bytes: fewer than asked for at the object's end. Holes are zeros. On an error nothing
   // in `bytes` means anything. *crc, if not null: of the bytes read, derived from the stored ones.
   [[nodiscard]] Result<size_t> read(ObjectId id, uint64_t offset, std::span<uint8_t> bytes,
@@ -273,6 +277,11 @@ class Store {
   [[nodiscard]] Result<void> flush();
   // Writes the whole index anew and forgets the log before it; happens by itself, too.
   [[nodiscard]] Result<void> checkpoint();
+  // Flushes and checkpoints what is due. With Options::on_due.
+  [[nodiscard]] Result<void> tend();
+  // Whether an operation that changes something may have to wait for the medium: so much is dirty
+  // that tend() cannot keep up.
+  [[nodiscard]] bool would_wait() const;
   [[nodiscard]] SpaceInfo space() const;
   [[nodiscard]] medium::Properties medium_properties() const;
   [[nodiscard]] StoreInfo info() const;

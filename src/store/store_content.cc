@@ -79,6 +79,7 @@ Result<bool> StoreImpl::write_content(Object& object, const Extents& range, Byte
   auto* const bytes = reinterpret_cast<uint8_t*>(content.data());
   const auto part = source.fetch(bytes + range.offset, 0, range.length);
   if (!part) return fail(part.error());
+  if (const auto done = source.verify(object.id); !done) return fail(done.error());
   const uint32_t head = crc_of({bytes, range.offset});
   const uint32_t tail = crc_of({bytes + end, content.size() - end});
   const uint32_t crc = crc_join(crc_join(head, *part, range.length), tail, content.size() - end);

@@ -29,6 +29,9 @@ namespace verbena::store {
 
 inline constexpr size_t kRunBytes = 48;  // that a run takes in the log at most
 
+// Where somebody else flushes: so many times flush_bytes, and who writes does it, too.
+inline constexpr uint64_t kMaxDirty = 4;
+
 inline constexpr uint64_t kRunInTable = 43;
 // What an object takes in a table, without its runs: OBJECT, NAME, ID, the beginning of a MAP, and
 // once it is removed a DELETE.
@@ -43,6 +46,12 @@ class ByteSource {
   virtual ~ByteSource() = default;
   // Puts n bytes there, and says what their CRC is. At most a chunk's.
   [[nodiscard]] virtual Result<uint32_t> fetch(uint8_t* to, uint64_t at, size_t n) = 0;
+  // After all were fetched, each once: whether they are what was sent, by their CRC; if not, that
+  // of what came.
+  [[nodiscard]] virtual Result<void> verify(ObjectId object) const {
+    static_cast<void>(object);
+    return {};
+  }
 };
 
 // Fresh chunks for the range of an object that a write touches, given back if it does not happen.
@@ -67,6 +76,7 @@ struct Scratch {
   std::vector<Piece> pieces;
   std::vector<Run> runs;
   SegmentTable::Change change;
+  std::vector<uint32_t> crcs;  // of the parts of a write
   [[nodiscard]] static Scratch& mine();
 };
 
@@ -106,7 +116,8 @@ class StoreImpl {
                                        std::vector<ListLoss>* lost = nullptr) const;
   Result<ObjectId> find(std::string_view name) const;
   Result<std::vector<SegmentInfo>> segments(ObjectId id, uint64_t offset, size_t limit) const;
-  Result<void> write(ObjectId id, uint64_t offset, std::span<const uint8_t> bytes, ClientId client);
+  Result<void> write(ObjectId id, uint64_t offset, std::span<const uint8_t> bytes, ClientId client,
+                     std::optional<uint32_t> crc);
   Result<size_t> read(ObjectId id, uint64_t offset, std::span<uint8_t> bytes, uint32_t* crc) const;
   Result<void> clone(const CloneRequest& request, ClientId client);
   Result<PreparedWrite> prepare_write(ObjectId id, uint64_t offset, uint64_t length,
@@ -114,6 +125,8 @@ class StoreImpl {
   Result<PreparedRead> prepare_read(ObjectId id, uint64_t offset, uint64_t length) const;
   Result<void> commit(PreparedWrite::State& state, const PreparedWrite::Crcs& crcs);
   Result<void> flush();
+  Result<void> tend();
+  bool would_wait() const;
   Result<void> checkpoint(bool all = false);
   Result<void> close();
   void abandon() { closed_ = true; }  // it was never opened
@@ -122,6 +135,9 @@ class StoreImpl {
   Result<ScrubReport> scrub(const Progress& progress);
   Result<CompactReport> compact(const Progress& progress);
   [[nodiscard]] uint32_t blocks_there() const;
+  // What came is not what was sent.
+  [[nodiscard]] static Error mismatch(ObjectId id, const Extents& range, uint32_t expected,
+                                      uint32_t actual);
 
   // One of these first.
   Result<void> format();
@@ -152,8 +168,6 @@ class StoreImpl {
   [[nodiscard]] static Error no_such(ObjectId id);
   [[nodiscard]] static Error bad_name();
   [[nodiscard]] static Result<void> check_range(uint64_t offset, uint64_t length);
-  [[nodiscard]] static Error mismatch(ObjectId id, const Extents& range, uint32_t expected,
-                                      uint32_t actual);
   [[nodiscard]] Result<void> may_write(ObjectId id, uint64_t offset, uint64_t length,
                                        ClientId client) const;
   [[nodiscard]] uint64_t now() const { return options_.now_ns(); }

@@ -30,6 +30,35 @@ uint64_t dirty_bytes(const Extents& range) {
   return range.length == 0 ? 0 : (range.end() - range.first()) * kDataBytes;
 }
 
+// The same, from a sender who says what their CRC is: those of the parts are kept until all are
+// there, so that the bytes are passed over once.
+class SentSource final : public ByteSource {
+ public:
+  SentSource(std::span<const uint8_t> bytes, const Extents& range, uint32_t crc)
+      : bytes_(bytes), range_(range), crc_(crc), parts_(Scratch::mine().crcs) {
+    parts_.resize(range.end() - range.first());
+  }
+  Result<uint32_t> fetch(uint8_t* to, uint64_t at, size_t n) override {
+    const uint32_t crc = crc_copy(to, bytes_.subspan(at, n));
+    parts_[(range_.offset + at) / kDataBytes - range_.first()] = crc;
+    return crc;
+  }
+  Result<void> verify(ObjectId object) const override {
+    uint32_t crc = crc_of_zeros(0);
+    for (uint64_t index = range_.first(); index < range_.end(); ++index) {
+      crc = crc_join(crc, parts_[index - range_.first()], range_.to(index) - range_.from(index));
+    }
+    if (crc == crc_) return {};
+    return fail(StoreImpl::mismatch(object, range_, crc_, crc));
+  }
+
+ private:
+  std::span<const uint8_t> bytes_;
+  Extents range_;
+  uint32_t crc_;
+  std::vector<uint32_t>& parts_;
+};
+
 }  // namespace
 
 Scratch& Scratch::mine() {
@@ -144,25 +173,38 @@ Result<void> StoreImpl::write_range(Object& object, const Extents& range, ByteSo
   if (const auto may = may_write(object.id, range.offset, range.length, client); !may) return may;
   if (const auto done = spill(object); !done) return done;
   if (const auto done = fill_edges(object, range, pieces, source, txn); !done) return done;
+  if (const auto done = source.verify(object.id); !done) return done;
   if (const auto done = install(object, range, pieces, txn); !done) return done;
   fresh.keep();
   return {};
 }
 
 Result<void> StoreImpl::write(ObjectId id, uint64_t offset, std::span<const uint8_t> bytes,
-                              ClientId client) {
+                              ClientId client, std::optional<uint32_t> crc) {
   if (const auto fine = check_range(offset, bytes.size()); !fine) return fine;
-  return attempt(dirty_bytes({offset, bytes.size()}), [&]() -> Result<void> {
-    const auto object = find(id);
-    if (!object) return fail(object.error());
-    if (bytes.empty()) return {};
-    SpanSource source(bytes, options_.checksums);
+  const Extents range{offset, bytes.size()};
+  const auto write_from = [&](Object& object, ByteSource& source) -> Result<void> {
     if (offset + bytes.size() <= kMaxContentBytes) {
-      const auto done = write_content(**object, {offset, bytes.size()}, source, client);
+      const auto done = write_content(object, range, source, client);
       if (!done) return fail(done.error());
       if (*done) return {};
     }
-    return write_range(**object, {offset, bytes.size()}, source, client);
+    return write_range(object, range, source, client);
+  };
+  return attempt(dirty_bytes(range), [&]() -> Result<void> {
+    const auto object = find(id);
+    if (!object) return fail(object.error());
+    if (bytes.empty()) {
+      const uint32_t none = crc_of_zeros(0);
+      if (crc && *crc != none) return fail(mismatch(id, range, *crc, none));
+      return {};
+    }
+    if (crc && options_.checksums) {
+      SentSource source(bytes, range, *crc);
+      return write_from(**object, source);
+    }
+    SpanSource source(bytes, options_.checksums);
+    return write_from(**object, source);
   });
 }
 

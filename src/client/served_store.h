@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// For tests: a store and its server, in this process on a thread of its own.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <thread>
+
+#include <gtest/gtest.h>
+
+#include "client/client.h"
+#include "fabric/verbs_fabric.h"
+#include "medium/malloc_backend.h"
+#include "server/server.h"
+#include "server/upkeep.h"
+#include "store/directory.h"
+
+namespace verbena::client {
+
+inline std::unique_ptr<fabric::Fabric> test_fabric() {
+  auto fabric = fabric::open_verbs_fabric({.libraries = VERBENA_LIBRARIES});
+  EXPECT_TRUE(fabric) << fabric.error();
+  return fabric ? std::move(*fabric) : nullptr;
+}
+
+class ServedStore {
+ public:
+  // Without a folder, in memory.
+  explicit ServedStore(server::Options options = {}, const std::string& folder = {},
+                       store::Options store_options = {}) {
+    store_options.on_due = upkeep_.on_due();
+    if (folder.empty()) {
+      medium::MallocOptions memory{.block_bytes = size_t{1} << 20, .capacity = 512};
+      memory.memory.registrar = &memory_;
+      auto medium = medium::make_malloc_backend(memory);
+      EXPECT_TRUE(medium);
+      auto made = store::Store::create(std::move(*medium), store_options);
+      EXPECT_TRUE(made) << made.error().what;
+      in_memory_ = std::move(*made);
+      store_ = in_memory_.get();
+    } else {
+      store::DirectoryOptions directory;
+      directory.registrar = &memory_;
+      directory.capacity_bytes = uint64_t{512} << 20;
+      directory.store = store_options;
+      auto opened = store::DirectoryStore::open({folder}, directory);
+      if (!opened) opened = store::DirectoryStore::create({folder}, directory);
+      EXPECT_TRUE(opened) << opened.error().what;
+      in_folder_.emplace(std::move(*opened));
+      store_ = &in_folder_->store();
+    }
+    upkeep_.start(*store_, [](const store::Error& error) { ADD_FAILURE() << error.what; });
+    if (options.listen.host.empty()) options.listen.host = "127.0.0.1";
+    server_ = std::make_unique<server::Server>(options, *store_, memory_, test_fabric());
+    const auto at = server_->start();
+    EXPECT_TRUE(at) << at.error();
+    if (!at) return;
+    at_ = *at;
+    thread_ = std::thread([this] { server_->run(); });
+  }
+  ServedStore(const ServedStore&) = delete;
+  ServedStore& operator=(const ServedStore&) = delete;
+  ~ServedStore() { stop(); }
+
+  void stop() {
+    if (!thread_.joinable()) return;
+    server_->stop();
+    thread_.join();
+    server_.reset();
+    upkeep_.stop();
+    EXPECT_TRUE(store_->close());
+  }
+
+  [[nodiscard]] std::unique_ptr<Client> connect(Options options = {}) const {
+    options.host = at_.host;
+    options.port = at_.port;
+    auto client = Client::connect(options, test_fabric());
+    EXPECT_TRUE(client) << client.error().what;
+    return client ? std::move(*client) : nullptr;
+  }
+  [[nodiscard]] store::Store& store() { return *store_; }
+  [[nodiscard]] server::Server& server() { return *server_; }
+  [[nodiscard]] const fabric::Endpoint& at() const { return at_; }
+
+ private:
+  server::ChunkMemory memory_;
+  server::Upkeep upkeep_;
+  std::unique_ptr<store::Store> in_memory_;
+  std::optional<store::DirectoryStore> in_folder_;
+  store::Store* store_ = nullptr;
+  std::unique_ptr<server::Server> server_;
+  fabric::Endpoint at_;
+  std::thread thread_;
+};
+
+}  // namespace verbena::client

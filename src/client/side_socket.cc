@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/side_socket.h"
+
+#include <array>
+#include <cerrno>
+#include <cstdio>
+
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
+namespace verbena::client {
+
+bool SideSocket::connect(const std::string& host, uint16_t port) {
+  close();
+  addrinfo hints{};
+  hints.ai_flags = AI_NUMERICSERV;
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  if (getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found) != 0) return false;
+  std::array<char, NI_MAXHOST> numeric{};
+  getnameinfo(found->ai_addr, found->ai_addrlen, numeric.data(), numeric.size(), nullptr, 0,
+              NI_NUMERICHOST);
+  peer_ = numeric.data();
+  fd_.reset(socket(found->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  const int yes = 1;
+  bool begun = false;
+  if (fd_.valid()) {
+    setsockopt(fd_.get(), IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
+    begun = ::connect(fd_.get(), found->ai_addr, found->ai_addrlen) == 0 || errno == EINPROGRESS;
+  }
+  freeaddrinfo(found);
+  if (!begun) close();
+  connecting_ = begun;
+  return begun;
+}
+
+void SideSocket::close() {
+  fd_.reset();
+  connecting_ = closing_ = false;
+  unsent_.clear();
+}
+
+void SideSocket::send(std::span<const uint8_t> bytes) {
+  if (!fd_.valid()) return;
+  unsent_.insert(unsent_.end(), bytes.begin(), bytes.end());
+  static_cast<void>(flush());
+}
+
+void SideSocket::close_after_sending() {
+  if (unsent_.empty()) return close();
+  closing_ = true;
+}
+
+// False: it is broken.
+bool SideSocket::flush() {
+  while (!connecting_ && !unsent_.empty()) {
+    const ssize_t sent = ::send(fd_.get(), unsent_.data(), unsent_.size(), MSG_NOSIGNAL);
+    if (sent < 0) return errno == EAGAIN || errno == EINTR;
+    unsent_.erase(unsent_.begin(), unsent_.begin() + sent);
+  }
+  if (closing_ && unsent_.empty()) close();
+  return true;
+}
+
+SideSocket::Event SideSocket::next() {
+  if (!fd_.valid()) return Event::kNothing;
+  const auto broken = [this] {
+    const bool wanted = closing_;
+    close();
+    return wanted ? Event::kNothing : Event::kClosed;
+  };
+  if (connecting_) {
+    int error = 0;
+    socklen_t length = sizeof error;
+    getsockopt(fd_.get(), SOL_SOCKET, SO_ERROR, &error, &length);
+    if (error != 0) return broken();
+    sockaddr_storage peer{};
+    socklen_t bytes = sizeof peer;
+    if (getpeername(fd_.get(), reinterpret_cast<sockaddr*>(&peer), &bytes) != 0) {
+      return Event::kNothing;  // not yet
+    }
+    connecting_ = false;
+    return Event::kConnected;
+  }
+  if (!flush()) return broken();
+  if (!fd_.valid() || closing_) return Event::kNothing;
+  const ssize_t got = recv(fd_.get(), received_.data(), received_.size(), 0);
+  if (got < 0 && (errno == EAGAIN || errno == EINTR)) return Event::kNothing;
+  if (got <= 0) return broken();
+  bytes_ = std::span(received_).first(static_cast<size_t>(got));
+  return Event::kBytes;
+}
+
+}  // namespace verbena::client

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// The store's memory, as the fabric knows it: registered for the server's own use alone, so that no
+// client ever has a key to it. Mappings come and go by any thread; the loop registers them before
+// it next needs them.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "fabric/fabric.h"
+#include "medium/backend.h"
+#include "store/store.h"
+
+namespace verbena::server {
+
+class ChunkMemory final : public medium::Registrar {
+ public:
+  medium::Result<void> add(uint8_t* memory, size_t bytes) override;
+  void remove(uint8_t* memory, size_t bytes) override;
+
+  // --- the loop
+  // Before the first list(), and again after memory came: an error if the fabric does not take it.
+  [[nodiscard]] fabric::Result<void> refresh(fabric::Fabric& fabric);
+  // As the fabric wants it; valid until the next call.
+  [[nodiscard]] std::span<const fabric::Local> list(std::span<const store::Scatter> pieces);
+
+ private:
+  struct Change {
+    uint8_t* memory;
+    size_t bytes;  // 0: it is gone
+  };
+  static constexpr uint32_t kZeros = 64 * 1024;
+
+  std::mutex mutex_;
+  std::vector<Change> changes_;
+  std::atomic<bool> changed_{true};
+  std::map<const uint8_t*, fabric::Key> keys_;
+  std::vector<uint8_t> zeros_;  // what holes are read from
+  std::vector<fabric::Local> locals_;
+};
+
+}  // namespace verbena::server

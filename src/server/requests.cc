@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+// Requests, from the message to the response.
+#include <algorithm>
+
+#include "base/check.h"
+#include "server/server.h"
+
+namespace verbena::server {
+
+void Server::on_connected(fabric::ConnectionId id) {
+  connections_.try_emplace(id);
+  sessions_->on_queue_pair(id, now_);
+}
+
+void Server::on_message(fabric::ConnectionId id, std::span<const uint8_t> message) {
+  const auto admitted = sessions_->on_message(id, message, now_);
+  if (!admitted) return carry_out_actions();
+  const auto connection = connections_.find(id);
+  VERBENA_CHECK(connection != connections_.end());
+  Call& call = calls_.take();
+  call.session = admitted->session;
+  call.connection = id;
+  call.default_object = connection->second.default_object;
+  call.request = admitted->request;
+  call.room = {};
+  begin(call, message);
+}
+
+void Server::begin(Call& call, std::span<const uint8_t> message) {
+  call.hook = hooks_[call.request.index()].get();
+  if (stopping_ != Stopping::kNo) {
+    call.fail(protocol::Status::kBusy, "the server is shutting down");
+    return answer(call);
+  }
+  if (!may_run_here(*call.hook)) {
+    call.keep(message);
+    return run_elsewhere(call, false);
+  }
+  call.room = room_for(call);
+  const Next next = call.hook->run(call, store_);
+  // It is needed for longer than the message is there.
+  if (next != Next::kAnswer) call.keep(message);
+  go_on(call, next);
+}
+
+bool Server::may_run_here(const Hook& hook) const {
+  switch (hook.where()) {
+    case Where::kLoop:   return true;
+    case Where::kEither: return !store_.would_wait();
+    case Where::kWorker: return false;
+  }
+  return false;
+}
+
+void Server::run_elsewhere(Call& call, bool moved) {
+  counters_.add(Counter::kToWorkers);
+  call.reply.resize(fabric_->message_bytes());
+  call.room = call.reply;
+  auto next = std::make_shared<Next>();
+  workers_.run(
+      [this, &call, moved, next] {
+        *next = moved ? call.hook->run_moved(call, store_) : call.hook->run(call, store_);
+      },
+      [this, &call, next] { go_on(call, *next); });
+}
+
+void Server::go_on(Call& call, Next next) {
+  switch (next) {
+    case Next::kAnswer:  return answer(call);
+    case Next::kReceive: return transfer(call, true);
+    case Next::kSend:    return transfer(call, false);
+  }
+}
+
+void Server::transfer(Call& call, bool receive) {
+  if (const auto done = memory_.refresh(*fabric_); !done) {
+    call.fail(protocol::Status::kNoMemory, done.error());
+    return answer(call);
+  }
+  const auto& request = call.as<protocol::IoRequest>();
+  std::array<fabric::Remote, protocol::kMaxSegments> remotes;
+  size_t count = 0;
+  // Of a read, there may be more memory than data.
+  uint64_t left = receive ? request.length : call.read.length();
+  for (const protocol::Segment& segment : request.segments.all()) {
+    const auto length = static_cast<uint32_t>(std::min<uint64_t>(segment.length, left));
+    if (length == 0) break;
+    remotes[count++] = {segment.address, segment.rkey, length};
+    left -= length;
+  }
+  const auto theirs = std::span(remotes).first(count);
+  if (receive) {
+    fabric_->read(call.connection, theirs, memory_.list(call.write.pieces()), call.number);
+  } else {
+    fabric_->write(call.connection, memory_.list(call.read.pieces()), theirs, call.number);
+  }
+}
+
+void Server::on_done(fabric::ConnectionId id, fabric::OperationId operation, bool good) {
+  Call& call = calls_[operation];
+  if (!good) {
+    // The connection is broken: the session ends, and the request has no effect.
+    sessions_->on_queue_pair_failed(id, now_);
+    sessions_->abandon(call.session, call.request, now_);
+    calls_.give(call);
+    return carry_out_actions();
+  }
+  if (!may_run_here(*call.hook)) return run_elsewhere(call, true);
+  call.room = room_for(call);
+  go_on(call, call.hook->run_moved(call, store_));
+}
+
+void Server::answer(Call& call) {
+  count(call);
+  // Which may be another place than the one in which inline data was put.
+  if (call.room.data() != call.reply.data() || call.room.empty()) call.room = room_for(call);
+  const size_t bytes =
+      sessions_->respond(call.session, call.request, call.response, call.room, now_);
+  const auto found = connections_.find(call.connection);
+  if (bytes > 0 && found != connections_.end()) {
+    const auto* const stat = std::get_if<protocol::StatRequest>(&call.request);
+    const auto* const entry = std::get_if<protocol::StatResponse>(&call.response);
+    if (stat != nullptr && stat->make_default && entry->status == protocol::Status::kOk) {
+      found->second.default_object = entry->entry.object;
+    }
+    if (call.room.data() == call.reply.data()) {
+      send(call.connection,
+           {call.reply.begin(), call.reply.begin() + static_cast<ptrdiff_t>(bytes)});
+    } else {
+      fabric_->send(call.connection, bytes);
+    }
+  }
+  calls_.give(call);
+  carry_out_actions();
+}
+
+void Server::count(const Call& call) {
+  const auto status = protocol::status_of(call.response);
+  if (status != protocol::Status::kOk) counters_.add(Counter::kFailed);
+  const auto* const io = std::get_if<protocol::IoResponse>(&call.response);
+  if (io == nullptr) return counters_.add(Counter::kOthers);
+  const bool read = io->kind == protocol::IoKind::kRead;
+  counters_.add(read ? Counter::kReads : Counter::kWrites);
+  counters_.add(read ? Counter::kReadBytes : Counter::kWrittenBytes, io->length);
+}
+
+// --- messages
+
+// Where the response goes: the fabric's memory, or if it has none now the call's.
+std::span<uint8_t> Server::room_for(Call& call) {
+  const auto found = connections_.find(call.connection);
+  if (found != connections_.end() && found->second.unsent.empty()) {
+    const auto room = fabric_->message_room(call.connection);
+    if (!room.empty()) return room;
+  }
+  call.reply.resize(fabric_->message_bytes());
+  return call.reply;
+}
+
+void Server::send(fabric::ConnectionId id, std::vector<uint8_t> bytes) {
+  const auto found = connections_.find(id);
+  if (found == connections_.end()) return;
+  Connection& connection = found->second;
+  if (connection.unsent.empty()) {
+    const auto room = fabric_->message_room(id);
+    if (!room.empty()) {
+      std::ranges::copy(bytes, room.begin());
+      fabric_->send(id, bytes.size());
+      return;
+    }
+    connection.progress = now_;
+  }
+  // A client has so many requests under way at most, unless it does not heed the limits.
+  if (connection.unsent.size() > options_.sessions.limits.window ||
+      unsent_bytes_ + bytes.size() > options_.max_unsent_bytes) {
+    counters_.add(Counter::kStalled);
+    drop_unsent(connection);
+    sessions_->on_queue_pair_failed(id, now_);
+    return fabric_->end(id);
+  }
+  counters_.add(Counter::kUnsent);
+  unsent_bytes_ += bytes.size();
+  connection.unsent.push_back(std::move(bytes));
+}
+
+void Server::on_sendable(fabric::ConnectionId id) {
+  const auto found = connections_.find(id);
+  if (found != connections_.end()) send_unsent(id, found->second);
+}
+
+void Server::send_unsent(fabric::ConnectionId id, Connection& connection) {
+  while (!connection.unsent.empty()) {
+    const auto room = fabric_->message_room(id);
+    if (room.empty()) return;
+    const std::vector<uint8_t> bytes = std::move(connection.unsent.front());
+    connection.unsent.pop_front();
+    unsent_bytes_ -= bytes.size();
+    connection.progress = now_;
+    std::ranges::copy(bytes, room.begin());
+    fabric_->send(id, bytes.size());
+  }
+}
+
+void Server::drop_unsent(Connection& connection) {
+  for (const auto& bytes : connection.unsent) unsent_bytes_ -= bytes.size();
+  connection.unsent.clear();
+}
+
+// --- the end of a connection
+
+void Server::on_failed(fabric::ConnectionId id, std::string_view /*why*/) {
+  sessions_->on_queue_pair_failed(id, now_);
+  fabric_->end(id);
+  carry_out_actions();
+}
+
+void Server::on_ended(fabric::ConnectionId id) {
+  const auto found = connections_.find(id);
+  if (found == connections_.end()) return;
+  drop_unsent(found->second);
+  const bool draining = found->second.draining;
+  const session::SessionId session = found->second.session;
+  connections_.erase(found);
+  if (draining) sessions_->confirm(session, session::EndStep::kDrain, now_);
+  carry_out_actions();
+}
+
+}  // namespace verbena::server

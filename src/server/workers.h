@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// Threads for what may wait or take long, so that the loop does not. What is done comes back to
+// the loop, which is woken by fd().
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "base/unique_fd.h"
+
+namespace verbena::server {
+
+class Workers {
+ public:
+  using Job = std::function<void()>;
+
+  // How many threads; an errno if there can be none.
+  [[nodiscard]] int start(size_t threads);
+  ~Workers() { stop(); }
+  // Those that wait are done first.
+  void stop();
+
+  // `work` on a thread, then `done` on the loop, by collect(). Called by any thread.
+  void run(Job work, Job done);
+
+  // On the loop: what is done; how much.
+  size_t collect();
+  [[nodiscard]] int fd() const { return wake_.get(); }
+
+ private:
+  struct Task {
+    Job work;
+    Job done;
+  };
+  void work();
+
+  std::mutex mutex_;
+  std::condition_variable more_;
+  std::deque<Task> waiting_;
+  std::vector<Job> done_;
+  std::atomic<bool> any_done_{false};
+  std::vector<Job> collected_;
+  bool stopping_ = false;
+  UniqueFd wake_;
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace verbena::server
