@@ -13,7 +13,7 @@ struct StoreCommand {
   std::string_view summary;
 };
 
-inline constexpr std::array<StoreCommand, 16> kStoreCommands{{
+inline constexpr std::array<StoreCommand, 17> kStoreCommands{{
     {"put", "Stores a file, or the data from a pipe, as an object."},
     {"get", "Writes an object, or a part of it, to a file or a pipe."},
     {"ls", "Lists objects, sorted by name."},
@@ -30,6 +30,7 @@ inline constexpr std::array<StoreCommand, 16> kStoreCommands{{
     {"scrub", "Verifies everything that a store holds."},
     {"compact", "Gives space that objects no longer use back to the file system."},
     {"salvage", "Builds a new store from a damaged one."},
+    {"serve", "Serves a store to clients on this host and others, over RDMA."},
 }};
 
 // The library's one function: as main(), with the command's name in arguments[1].

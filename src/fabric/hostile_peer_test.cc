@@ -163,7 +163,8 @@ TEST_P(KilledPeerTest, AllOperationsEnd) {
   ASSERT_NO_FATAL_FAILURE(listen(GetParam()));
   ASSERT_NO_FATAL_FAILURE(start_peer());
   auto memory = std::make_unique<Bytes>(remote_.length);
-  ASSERT_TRUE(server_.fabric->add_memory(memory->data(), memory->size(), false));
+  const auto added = server_.fabric->add_memory(memory->data(), memory->size(), false);
+  ASSERT_TRUE(added);
   const std::vector<Remote> theirs{remote_};
   const std::vector<Local> ours{{memory->data(), remote_.length, remote_.length, 1}};
   for (OperationId i = 0; i < kOperations; ++i) {
@@ -181,7 +182,7 @@ TEST_P(KilledPeerTest, AllOperationsEnd) {
   EXPECT_EQ(server_.done.size(), kOperations);
   EXPECT_TRUE(server_.done[0]);
   EXPECT_FALSE(server_.done[kOperations - 1]);
-  server_.fabric->remove_memory(memory->data());
+  server_.fabric->remove_memory(*added);
   memory.reset();
   // Others come.
   sides_ = {&server_, &client_};

@@ -24,6 +24,7 @@ namespace verbena::store_cli {
 [[nodiscard]] cli::Command scrub_command();
 [[nodiscard]] cli::Command compact_command();
 [[nodiscard]] cli::Command salvage_command();
+[[nodiscard]] cli::Command serve_command();
 
 // One of this name; `about` is what its help says behind the summary in the list of commands.
 [[nodiscard]] cli::Command describe(std::string_view name, std::string_view about);

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/service.h"
+
+#include <algorithm>
+
+#include "medium/malloc_backend.h"
+#include "store/medium_error.h"
+
+namespace verbena::server {
+namespace {
+
+constexpr size_t kBlockBytes = size_t{8} << 20;
+constexpr uint32_t kLeastBlocks = 2;
+
+}  // namespace
+
+store::Result<void> Service::open_store(const ServiceOptions& options) {
+  store::DirectoryOptions directory = options.directory;
+  directory.registrar = &memory_;
+  directory.store.on_due = upkeep_.on_due();
+  if (options.folders.empty()) {
+    medium::MallocOptions memory{.block_bytes = kBlockBytes};
+    memory.capacity = std::max<uint32_t>(
+        kLeastBlocks,
+        static_cast<uint32_t>(std::min<uint64_t>(options.memory_bytes / kBlockBytes, UINT32_MAX)));
+    memory.memory.registrar = &memory_;
+    auto medium = medium::make_malloc_backend(memory);
+    if (!medium) return fail(store::from_medium(medium.error()));
+    auto made = store::Store::create(std::move(*medium), directory.store);
+    if (!made) return fail(made.error());
+    in_memory_ = std::move(*made);
+    store_ = in_memory_.get();
+    created_ = true;
+    return {};
+  }
+  auto opened = store::DirectoryStore::open(options.folders, directory);
+  if (!opened && opened.error().code == store::Code::kNoStore) {
+    opened = store::DirectoryStore::create(options.folders, directory);
+    created_ = true;
+  }
+  if (!opened) return fail(opened.error());
+  in_folders_.emplace(std::move(*opened));
+  store_ = &in_folders_->store();
+  return {};
+}
+
+store::Result<std::unique_ptr<Service>> Service::start(
+    ServiceOptions options, std::function<void(const std::string&)> warn) {
+  std::unique_ptr<Service> service(new Service);
+  // First what fails easily.
+  auto fabric = fabric::open_verbs_fabric(options.fabric);
+  if (!fabric) return fail(store::Error{store::Code::kIo, fabric.error(), {}});
+  service->fabric_name_ = (*fabric)->name();
+  if (const auto opened = service->open_store(options); !opened) return fail(opened.error());
+  service->upkeep_.start(*service->store_, [warn](const store::Error& error) {
+    warn("the store takes no more changes: " + error.what);
+  });
+  service->server_ = std::make_unique<Server>(std::move(options.server), *service->store_,
+                                              service->memory_, std::move(*fabric));
+  auto at = service->server_->start();
+  if (!at) return fail(store::Error{store::Code::kIo, at.error(), {}});
+  service->at_ = std::move(*at);
+  return service;
+}
+
+store::Result<void> Service::close() {
+  closed_ = true;
+  server_.reset();
+  upkeep_.stop();
+  return store_->close();
+}
+
+Service::~Service() {
+  if (!closed_ && store_ != nullptr) static_cast<void>(close());
+}
+
+}  // namespace verbena::server

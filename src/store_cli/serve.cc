@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+// `verbena serve`: a store for clients on this host and others, over RDMA.
+#include <csignal>
+#include <cstdlib>
+#include <map>
+#include <memory>
+
+#include <fmt/format.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "cli/installation.h"
+#include "store_cli/commands.h"
+#include "store_cli/options.h"
+#include "store_cli/print.h"
+#include "store_cli/serve_settings.h"
+
+namespace verbena::store_cli {
+namespace {
+
+constexpr const char* kAboutServe =
+    R"text(Serves a store to clients on this host and others, over RDMA: on the built-in device, which needs no
+hardware and no rights, or on one of the system. Creates the store if there is none. `verbena put`,
+`get` and others reach it with --server. Prints "ready" when clients can come. SIGTERM and Ctrl-C
+end it in order: requests are finished, and everything is durable.
+
+  verbena serve --data /srv/store
+  verbena serve --data /srv/store --listen '*' --secret-file /etc/verbena/secret
+  verbena serve --memory 4G --listen 127.0.0.1:0
+  verbena serve --config /etc/verbena/serve.toml
+)text";
+
+constexpr const char* kServeFooter =
+    R"text(Each setting is also an environment variable, as VERBENA_SERVE_MAX_SESSIONS for --max-sessions, and a
+line of the TOML file, as max_sessions = 100. Options are stronger than variables, and these than
+the file.)text";
+
+struct ServeOptions {
+  std::map<std::string, std::string> values;
+  std::map<std::string, bool> flags;
+  std::vector<std::string> folders;
+  std::string config;
+  std::string ready_fd;
+  Speech speech;
+
+  [[nodiscard]] Given given() const {
+    Given given;
+    for (const auto& [key, value] : values) {
+      if (!value.empty()) given[key] = {value};
+    }
+    for (const auto& [key, value] : flags) {
+      if (value) given[key] = {"true"};
+    }
+    if (!folders.empty()) given["data"] = folders;
+    return given;
+  }
+};
+
+server::Service* serving = nullptr;
+void on_signal(int /*signal*/) {
+  if (serving != nullptr) serving->stop();
+}
+
+// SIGTERM and its like stop it; the second time they end it.
+class Signals {
+ public:
+  explicit Signals(server::Service& service) {
+    serving = &service;
+    struct sigaction action{};
+    action.sa_handler = on_signal;
+    action.sa_flags = static_cast<int>(SA_RESETHAND);
+    for (const int signal : {SIGTERM, SIGINT, SIGHUP}) sigaction(signal, &action, nullptr);
+    signal(SIGPIPE, SIG_IGN);
+  }
+  ~Signals() { serving = nullptr; }
+};
+
+// To the service manager, if there is one (sd_notify).
+void notify(std::string_view state) {
+  const char* const path = std::getenv("NOTIFY_SOCKET");
+  sockaddr_un address{.sun_family = AF_UNIX, .sun_path = {}};
+  if (path == nullptr) return;
+  const std::string_view name(path);
+  if (name.empty() || name.size() >= sizeof address.sun_path) return;
+  name.copy(address.sun_path, name.size());
+  if (address.sun_path[0] == '@') address.sun_path[0] = 0;
+  const UniqueFd socket(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + name.size());
+  static_cast<void>(sendto(socket.get(), state.data(), state.size(), MSG_NOSIGNAL,
+                           reinterpret_cast<const sockaddr*>(&address), length));
+}
+
+bool is_loopback(const std::string& host) {
+  return host == "localhost" || host == "::1" || host.starts_with("127.");
+}
+
+std::string text_of(const fabric::Endpoint& at) {
+  if (at.host.empty()) return fmt::format("*:{}", at.port);
+  return at.host.contains(':') ? fmt::format("[{}]:{}", at.host, at.port)
+                               : fmt::format("{}:{}", at.host, at.port);
+}
+
+void warn_of(const ServeSettings& settings, const Report& report) {
+  const auto& sessions = settings.service.server.sessions;
+  if (sessions.secret.empty() && !is_loopback(settings.service.server.listen.host)) {
+    report.note(
+        "warning: whoever reaches this address can read and change everything; --secret-file "
+        "keeps others out");
+  }
+  if (!sessions.check_identity) {
+    report.note("warning: messages are not checked for who sent them");
+  }
+}
+
+void show_start(server::Service& service, const ServeSettings& settings,
+                const ServeOptions& options, Report& report) {
+  const std::string where =
+      settings.memory.empty()
+          ? fmt::format("{}{}", settings.service.folders.front(), service.created() ? ", new" : "")
+          : settings.memory + " in memory";
+  const auto medium = service.store().medium_properties();
+  if (options.speech.json) {
+    nlohmann::ordered_json line;
+    line["ready"] = true;
+    line["listen"] = text_of(service.at());
+    line["port"] = service.at().port;
+    line["fabric"] = service.fabric_name();
+    line["medium"] = medium.name;
+    line["created"] = service.created();
+    line["secret"] = !settings.service.server.sessions.secret.empty();
+    print("{}\n", dump(line, -1));
+  } else {
+    if (!options.speech.quiet) {
+      print("store   {} ({})\n", where, medium.name);
+      print("fabric  {}\n", service.fabric_name());
+      print("listens {}{}\n", text_of(service.at()),
+            settings.service.server.sessions.secret.empty() ? "" : ", with a secret");
+    }
+    print("ready {}\n", text_of(service.at()));
+  }
+  static_cast<void>(std::fflush(stdout));
+  notify("READY=1");
+  if (!options.ready_fd.empty()) {
+    const UniqueFd fd(std::atoi(options.ready_fd.c_str()));
+    const std::string line = fmt::format("ready {}\n", text_of(service.at()));
+    if (write(fd.get(), line.data(), line.size()) < 0) {
+      report.note(fmt::format("--ready-fd {}: cannot be written to", options.ready_fd));
+    }
+  }
+}
+
+int serve(const ServeOptions& options) {
+  Report report("serve", options.speech);
+  const auto wrong = [&](const std::string& what) {
+    report.error(kUsage, "usage", what);
+    return report.finish();
+  };
+  Given file;
+  if (!options.config.empty()) {
+    auto read = read_settings_file(options.config);
+    if (!read) return wrong(read.error());
+    file = std::move(*read);
+  }
+  auto settings = combine(options.given(), settings_of_environment(), file);
+  if (!settings) return wrong(settings.error());
+  if (settings->service.fabric.device.empty()) {
+    const auto libraries = cli::library_directory();
+    if (!libraries) return wrong(libraries.error());
+    settings->service.fabric.libraries = *libraries;
+  }
+  warn_of(*settings, report);
+  auto service = server::Service::start(settings->service,
+                                        [&](const std::string& what) { report.note(what); });
+  if (!service) {
+    report.error(service.error());
+    return report.finish();
+  }
+  {
+    const Signals signals(**service);
+    show_start(**service, *settings, options, report);
+    (*service)->run();
+    notify("STOPPING=1");
+  }
+  if (const auto closed = (*service)->close(); !closed) report.error(closed.error());
+  if (!options.speech.json && !options.speech.quiet && !report.failed()) print("ended\n");
+  return report.failed() ? report.finish() : kDone;
+}
+
+}  // namespace
+
+cli::Command serve_command() {
+  const auto options = std::make_shared<ServeOptions>();
+  cli::Command command = describe("serve", kAboutServe);
+  for (const Setting& setting : serve_settings()) {
+    const std::string key(setting.key);
+    if (key == "data") {
+      command.list("-d,--data", options->folders, "DIR", std::string(setting.about));
+    } else if (setting.value.empty()) {
+      command.flag(option_of(setting), options->flags[key], std::string(setting.about));
+    } else {
+      command.option(option_of(setting), options->values[key], std::string(setting.value),
+                     std::string(setting.about));
+    }
+  }
+  command.option("--config", options->config, "FILE", "TOML file with settings")
+      .option("--ready-fd", options->ready_fd, "FD",
+              "also print the ready line there, and close it")
+      .flag("--json", options->speech.json, "print one JSON document per line")
+      .flag("-q,--quiet", options->speech.quiet, "print only the ready line and errors")
+      .footer(kServeFooter);
+  return command.action([options] { return serve(*options); });
+}
+
+}  // namespace verbena::store_cli
