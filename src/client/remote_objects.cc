@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/remote_objects.h"
+
+#include <algorithm>
+#include <condition_variable>
+#include <mutex>
+
+#include "store/crc_parts.h"
+
+namespace verbena::client {
+namespace {
+
+// What goes in one request when there is more: several of them are under way at once.
+constexpr size_t kPartBytes = size_t{1} << 20;
+
+store::Code code_of(const Error& error) {
+  using protocol::Status;
+  switch (error.code) {
+    case Code::kAnswered:    break;
+    case Code::kUnreachable:
+    case Code::kUnknown:
+    case Code::kRefused:
+    case Code::kCancelled:   return store::Code::kUnreachable;
+    case Code::kCorrupted:   return store::Code::kDamaged;
+    case Code::kInvalid:     return store::Code::kInvalid;
+  }
+  switch (error.status) {
+    case Status::kNotFound:    return store::Code::kNotFound;
+    case Status::kExists:      return store::Code::kExists;
+    case Status::kFull:        return store::Code::kFull;
+    case Status::kNoMemory:    return store::Code::kNoMemory;
+    case Status::kDamaged:
+    case Status::kCorrupted:   return store::Code::kDamaged;
+    case Status::kConflict:    return store::Code::kConflict;
+    case Status::kReadOnly:    return store::Code::kReadOnly;
+    case Status::kUnsupported: return store::Code::kUnsupported;
+    case Status::kBusy:
+    case Status::kTransfer:    return store::Code::kUnreachable;
+    case Status::kIo:
+    case Status::kInternal:    return store::Code::kIo;
+    default:                   return store::Code::kInvalid;
+  }
+}
+
+std::unexpected<store::Error> failed(const Error& error) {
+  return fail(store::Error{code_of(error), error.what, {}});
+}
+store::Result<void> done(const Result<void>& result) {
+  if (!result) return failed(result.error());
+  return {};
+}
+
+store::ObjectInfo info_of(ObjectInfo info) {
+  store::ObjectInfo object;
+  object.id = info.id;
+  object.name = std::move(info.name);
+  object.size = info.size;
+  object.chunks = info.chunks;
+  object.segments = info.segments;
+  object.created_ns = info.created_ns;
+  object.modified_ns = info.modified_ns;
+  return object;
+}
+
+// Parts of one call, all under way at once.
+class Parts {
+ public:
+  [[nodiscard]] Done next(uint64_t wanted) {
+    const std::scoped_lock lock(mutex_);
+    const size_t index = results_.size();
+    results_.emplace_back();
+    ++open_;
+    return [this, index, wanted](const Result<Transferred>& result) {
+      const std::scoped_lock part(mutex_);
+      results_[index] = result ? Part{result->bytes, wanted, {}} : Part{0, wanted, result.error()};
+      if (--open_ == 0) all_.notify_all();
+    };
+  }
+  // The bytes up to the first part that is short; the error of the first that failed before.
+  [[nodiscard]] Result<uint64_t> wait() {
+    std::unique_lock lock(mutex_);
+    all_.wait(lock, [&] { return open_ == 0; });
+    uint64_t bytes = 0;
+    for (const Part& part : results_) {
+      if (part.error) return fail(*part.error);
+      bytes += part.bytes;
+      if (part.bytes < part.wanted) break;
+    }
+    return bytes;
+  }
+
+ private:
+  struct Part {
+    uint64_t bytes = 0;
+    uint64_t wanted = 0;
+    std::optional<Error> error{};
+  };
+  std::mutex mutex_;
+  std::condition_variable all_;
+  std::vector<Part> results_;
+  size_t open_ = 0;
+};
+
+}  // namespace
+
+store::Result<void> RemoteObjects::create_object(ObjectId id, std::string_view name) {
+  const auto created = client_->create(name, id);
+  if (!created) return failed(created.error());
+  return {};
+}
+store::Result<ObjectId> RemoteObjects::find(std::string_view name) const {
+  const auto info = client_->stat(ObjectRef::by(name));
+  if (!info) return failed(info.error());
+  return info->id;
+}
+store::Result<void> RemoteObjects::remove(ObjectId id) {
+  return done(client_->remove(ObjectRef::by(id)));
+}
+store::Result<void> RemoteObjects::rename(ObjectId id, std::string_view name) {
+  return done(client_->rename(ObjectRef::by(id), name));
+}
+store::Result<void> RemoteObjects::replace(ObjectId id, ObjectId by) {
+  return done(client_->replace(ObjectRef::by(id), ObjectRef::by(by)));
+}
+store::Result<void> RemoteObjects::truncate(ObjectId id, uint64_t size) {
+  return done(client_->truncate(ObjectRef::by(id), size));
+}
+store::Result<store::ObjectInfo> RemoteObjects::stat(ObjectId id) const {
+  auto info = client_->stat(ObjectRef::by(id));
+  if (!info) return failed(info.error());
+  return info_of(std::move(*info));
+}
+
+store::Result<std::vector<store::ObjectInfo>> RemoteObjects::list(
+    const std::optional<store::Cursor>& after, size_t limit) const {
+  std::vector<store::ObjectInfo> objects;
+  ObjectInfo last;
+  if (after) {
+    last.id = after->id;
+    last.name = after->name;
+  }
+  for (bool more = true; more && objects.size() < limit;) {
+    const auto wanted = static_cast<uint16_t>(std::min<size_t>(limit - objects.size(), 512));
+    auto page = client_->list(after || !objects.empty() ? &last : nullptr, wanted);
+    if (!page) return failed(page.error());
+    more = page->more && !page->objects.empty();
+    for (ObjectInfo& object : page->objects) {
+      last = object;
+      objects.push_back(info_of(std::move(object)));
+    }
+  }
+  return objects;
+}
+
+store::Result<void> RemoteObjects::write(ObjectId id, uint64_t offset,
+                                         std::span<const uint8_t> bytes) {
+  Parts parts;
+  for (uint64_t at = 0; at == 0 || at < bytes.size(); at += kPartBytes) {
+    const auto part = bytes.subspan(at, std::min(kPartBytes, bytes.size() - at));
+    client_->write_async(ObjectRef::by(id), offset + at, Client::ConstMemory(&part, 1), {},
+                         parts.next(part.size()));
+  }
+  const auto written = parts.wait();
+  if (!written) return failed(written.error());
+  return {};
+}
+
+store::Result<size_t> RemoteObjects::read(ObjectId id, uint64_t offset, std::span<uint8_t> bytes,
+                                          uint32_t* crc) const {
+  Parts parts;
+  for (uint64_t at = 0; at == 0 || at < bytes.size(); at += kPartBytes) {
+    const auto part = bytes.subspan(at, std::min(kPartBytes, bytes.size() - at));
+    client_->read_async(ObjectRef::by(id), offset + at, Client::Memory(&part, 1),
+                        parts.next(part.size()));
+  }
+  const auto read = parts.wait();
+  if (!read) return failed(read.error());
+  if (crc != nullptr) *crc = store::crc_of(bytes.first(*read));
+  return *read;
+}
+
+store::Result<void> RemoteObjects::clone(const store::CloneRequest& request) {
+  const auto cloned = client_->clone(ObjectRef::by(request.from), ObjectRef::by(request.to),
+                                     {.from_offset = request.from_offset,
+                                      .length = request.length,
+                                      .to_offset = request.to_offset,
+                                      .allow_existing = request.allow_existing,
+                                      .to_name = request.to_name});
+  if (!cloned) return failed(cloned.error());
+  return {};
+}
+store::Result<void> RemoteObjects::flush() { return done(client_->flush()); }
+
+}  // namespace verbena::client
