@@ -132,7 +132,8 @@ store::Result<store::ObjectInfo> RemoteObjects::stat(ObjectId id) const {
 }
 
 store::Result<std::vector<store::ObjectInfo>> RemoteObjects::list(
-    const std::optional<store::Cursor>& after, size_t limit) const {
+    const std::optional<store::Cursor>& after, size_t limit,
+    std::vector<store::ListLoss>* /*lost*/) const {
   std::vector<store::ObjectInfo> objects;
   ObjectInfo last;
   if (after) {

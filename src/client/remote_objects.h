@@ -21,7 +21,8 @@ class RemoteObjects final : public store::Objects {
   [[nodiscard]] store::Result<void> truncate(ObjectId id, uint64_t size) override;
   [[nodiscard]] store::Result<store::ObjectInfo> stat(ObjectId id) const override;
   [[nodiscard]] store::Result<std::vector<store::ObjectInfo>> list(
-      const std::optional<store::Cursor>& after, size_t limit) const override;
+      const std::optional<store::Cursor>& after, size_t limit,
+      std::vector<store::ListLoss>* lost) const override;
   // Of more than one request's bytes, each part is atomic, not the whole.
   [[nodiscard]] store::Result<void> write(ObjectId id, uint64_t offset,
                                           std::span<const uint8_t> bytes) override;

@@ -11,19 +11,21 @@
 namespace verbena::store {
 
 enum class Code : uint8_t {
-  kNotFound,  // no such object
-  kExists,    // the id or name is in use
-  kInvalid,   // invalid arguments
-  kFull,      // no space; works again when space is freed
-  kNoMemory,  // of the process
-  kDamaged,   // a checksum or a birth does not match: see `damage`
-  kConflict,  // another client has registered the range
-  kReadOnly,  // opened read-only, or a sync has failed
-  kInUse,     // another process owns the store
-  kVersion,   // a format version that this program does not support
-  kNoStore,   // there is no store
-  kIo,        // the medium failed
-  kLogFull,   // only within the engine: a checkpoint is needed first
+  kNotFound,     // no such object
+  kExists,       // the id or name is in use
+  kInvalid,      // invalid arguments
+  kFull,         // no space; works again when space is freed
+  kNoMemory,     // of the process
+  kDamaged,      // a checksum or a birth does not match: see `damage`
+  kConflict,     // another client has registered the range
+  kReadOnly,     // opened read-only, or a sync has failed
+  kInUse,        // another process owns the store
+  kVersion,      // a format version that this program does not support
+  kNoStore,      // there is no store
+  kIo,           // the medium failed
+  kUnsupported,  // this kind of store does not offer it
+  kUnreachable,  // the server cannot be reached, or did not answer in time
+  kLogFull,      // only within the engine: a checkpoint is needed first
 };
 
 using verbena::ObjectId;

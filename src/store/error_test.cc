@@ -11,7 +11,7 @@ namespace {
 // Scripts look for them: one word each, none twice.
 TEST(Error, NamesOfCodes) {
   std::set<std::string> names;
-  for (int code = 0; code <= static_cast<int>(Code::kIo); ++code) {
+  for (int code = 0; code <= static_cast<int>(Code::kLogFull); ++code) {
     const std::string name = name_of(static_cast<Code>(code));
     EXPECT_EQ(name.find(' '), std::string::npos);
     EXPECT_NE(name, "unknown");

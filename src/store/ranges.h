@@ -13,7 +13,8 @@
 
 namespace verbena::store {
 
-using ClientId = uint64_t;  // 0: no client, which has no ranges
+using ClientId = uint64_t;
+inline constexpr ClientId kNoClient = 0;  // which has no ranges
 using RangeId = uint64_t;
 
 enum class Access : uint8_t { kRead, kWrite };

@@ -285,6 +285,14 @@ Result<std::vector<ObjectInfo>> Store::list(const std::optional<Cursor>& after, 
 Result<std::vector<SegmentInfo>> Store::segments(ObjectId id, uint64_t offset, size_t limit) const {
   return guarded([&] { return impl_->segments(id, offset, limit); });
 }
+Result<uint32_t> Store::stored_crc(ObjectId id, uint64_t offset, uint64_t length) const {
+  const auto range = prepare_read(id, offset, length);
+  if (!range) return fail(range.error());
+  if (range->length() != length) {
+    return fail(Error{Code::kInvalid, "the range is past the end of the object", {}});
+  }
+  return range->crc();
+}
 Result<void> Store::write(ObjectId id, uint64_t offset, std::span<const uint8_t> bytes,
                           ClientId client, std::optional<uint32_t> crc) {
   return guarded([&] { return impl_->write(id, offset, bytes, client, crc); });

@@ -24,6 +24,7 @@
 #include "store/error.h"
 #include "store/index_loss.h"
 #include "store/mark.h"
+#include "store/objects.h"
 #include "store/ranges.h"
 
 namespace verbena::store {
@@ -66,27 +67,6 @@ struct Options {
   uint32_t omit = 0;
 };
 
-struct ObjectInfo {
-  ObjectId id;
-  std::string name;       // empty: none
-  uint64_t number = 0;    // internal
-  uint64_t size = 0;      // bytes
-  uint64_t chunks = 0;    // mapped, shared ones too
-  uint64_t segments = 0;  // runs they lie in
-  uint64_t content = 0;   // bytes that are in the index rather than in chunks
-  uint64_t created_ns = 0;
-  uint64_t modified_ns = 0;
-};
-
-struct SegmentInfo {
-  uint64_t offset = 0;  // in the object, bytes
-  uint64_t size = 0;    // bytes
-  uint64_t chunk = 0;   // number of the first
-  uint32_t count = 0;   // 0: its bytes are few, and in the index
-  Birth birth;
-  bool shared = false;  // at least one of its chunks is also elsewhere
-};
-
 struct SpaceInfo {
   uint64_t capacity = 0;  // chunks for data at most, as things are
   uint64_t used = 0;      // mapped by objects, each counted once, or pinned
@@ -104,31 +84,6 @@ struct StoreInfo {
   uint32_t epoch = 0;       // how often it was opened for writing
   uint64_t generation = 0;  // of the superblock
   uint64_t created_ns = 0;
-};
-
-// Where to go on listing: behind this name and id.
-struct Cursor {
-  std::string name;
-  ObjectId id;
-};
-
-// What a list may lack, because a part of the index is lost: one name, or several.
-struct ListLoss {
-  std::optional<std::string> name;    // this one; otherwise:
-  std::string after;                  // those behind this one (empty: those without a name, too),
-  std::optional<std::string> before;  // and before this one; none: to the end
-  Error error;
-};
-
-struct CloneRequest {
-  ObjectId from;
-  ObjectId to;
-  uint64_t from_offset = 0;
-  uint64_t length = 0;  // 0: to the end of `from`
-  uint64_t to_offset = 0;
-  // `to` may exist (its range is replaced); otherwise it is made, with this name.
-  bool allow_existing = false;
-  std::string_view to_name{};
 };
 
 // Memory at equal distances, in order: `count` pieces of `bytes` each, `stride` apart. No memory:
@@ -222,7 +177,7 @@ struct CompactReport {
 // Called now and then, with how many chunks; false stops the work.
 using Progress = std::function<bool(uint64_t done, uint64_t all)>;
 
-class Store {
+class Store final : public Objects {
  public:
   // A new one; what the medium held is gone.
   [[nodiscard]] static Result<std::unique_ptr<Store>> create(
@@ -233,48 +188,55 @@ class Store {
   [[nodiscard]] static Result<std::unique_ptr<Store>> open(std::unique_ptr<medium::Backend> backend,
                                                            Options options,
                                                            OpenReport* report = nullptr);
-  ~Store();  // closes; errors of that are lost: call close()
+  ~Store() override;  // closes; errors of that are lost: call close()
   // Everything durable, and noted that it is. Nothing else may be going on. Afterwards only the
   // destructor may be called.
   [[nodiscard]] Result<void> close();
 
-  [[nodiscard]] Result<void> create_object(ObjectId id, std::string_view name = {});
-  [[nodiscard]] Result<ObjectId> find(std::string_view name) const;
-  [[nodiscard]] Result<void> remove(ObjectId id);
-  // An empty name takes it away.
-  [[nodiscard]] Result<void> rename(ObjectId id, std::string_view name);
-  // The object's bytes are those of `by` now, and `by` is gone, in one step: for replacing an
-  // object by one that was written beside it. Id and name stay.
-  [[nodiscard]] Result<void> replace(ObjectId id, ObjectId by, ClientId client = 0);
-  [[nodiscard]] Result<void> truncate(ObjectId id, uint64_t size, ClientId client = 0);
-  [[nodiscard]] Result<ObjectInfo> stat(ObjectId id) const;
-  // In order of name, then id; the nameless first. Up to `limit` behind `after`.
-  // Where parts of the index are lost, the others are listed if there is `lost`, to which these
-  // losses are added; otherwise it fails. What begins behind the last of the page may be among
-  // them, and again on the next one.
-  [[nodiscard]] Result<std::vector<ObjectInfo>> list(const std::optional<Cursor>& after,
-                                                     size_t limit,
-                                                     std::vector<ListLoss>* lost = nullptr) const;
-  // Up to `limit` from the one that holds `offset` or the next.
+  [[nodiscard]] Result<void> create_object(ObjectId id, std::string_view name = {}) override;
+  [[nodiscard]] Result<ObjectId> find(std::string_view name) const override;
+  [[nodiscard]] Result<void> remove(ObjectId id) override;
+  [[nodiscard]] Result<void> rename(ObjectId id, std::string_view name) override;
+  [[nodiscard]] Result<void> replace(ObjectId id, ObjectId by) override {
+    return replace(id, by, kNoClient);
+  }
+  [[nodiscard]] Result<void> truncate(ObjectId id, uint64_t size) override {
+    return truncate(id, size, kNoClient);
+  }
+  [[nodiscard]] Result<ObjectInfo> stat(ObjectId id) const override;
+  [[nodiscard]] Result<std::vector<ObjectInfo>> list(
+      const std::optional<Cursor>& after, size_t limit,
+      std::vector<ListLoss>* lost = nullptr) const override;
   [[nodiscard]] Result<std::vector<SegmentInfo>> segments(ObjectId id, uint64_t offset,
-                                                          size_t limit) const;
+                                                          size_t limit) const override;
+  [[nodiscard]] Result<uint32_t> stored_crc(ObjectId id, uint64_t offset,
+                                            uint64_t length) const override;
+  [[nodiscard]] Result<void> write(ObjectId id, uint64_t offset,
+                                   std::span<const uint8_t> bytes) override {
+    return write(id, offset, bytes, kNoClient);
+  }
+  [[nodiscard]] Result<size_t> read(ObjectId id, uint64_t offset, std::span<uint8_t> bytes,
+                                    uint32_t* crc = nullptr) const override;
+  [[nodiscard]] Result<void> clone(const CloneRequest& request) override {
+    return clone(request, kNoClient);
+  }
+  [[nodiscard]] Result<void> flush() override;
+  [[nodiscard]] size_t piece_bytes() const override { return 1024 * kDataBytes; }
 
+  // The same for a client that may have registered ranges.
+  [[nodiscard]] Result<void> replace(ObjectId id, ObjectId by, ClientId client);
+  [[nodiscard]] Result<void> truncate(ObjectId id, uint64_t size, ClientId client);
   // `crc`: of the bytes, as the sender has it; other bytes are refused (kDamaged), with no effect.
   [[nodiscard]] Result<void> write(ObjectId id, uint64_t offset, std::span<const uint8_t> bytes,
-                                   ClientId client = 0, std::optional<uint32_t> crc = {});
-  // How many bytes: fewer than asked for at the object's end. Holes are zeros. On an error nothing
-  // in `bytes` means anything. *crc, if not null: of the bytes read, derived from the stored ones.
-  [[nodiscard]] Result<size_t> read(ObjectId id, uint64_t offset, std::span<uint8_t> bytes,
-                                    uint32_t* crc = nullptr) const;
-  [[nodiscard]] Result<void> clone(const CloneRequest& request, ClientId client = 0);
+                                   ClientId client, std::optional<uint32_t> crc = {});
+  [[nodiscard]] Result<void> clone(const CloneRequest& request, ClientId client);
 
   [[nodiscard]] Result<PreparedWrite> prepare_write(ObjectId id, uint64_t offset, uint64_t length,
-                                                    ClientId client = 0);
+                                                    ClientId client = kNoClient);
   [[nodiscard]] Result<PreparedRead> prepare_read(ObjectId id, uint64_t offset,
                                                   uint64_t length) const;
   [[nodiscard]] RangeRegistry& ranges();
 
-  [[nodiscard]] Result<void> flush();
   // Writes the whole index anew and forgets the log before it; happens by itself, too.
   [[nodiscard]] Result<void> checkpoint();
   // Flushes and checkpoints what is due. With Options::on_due.

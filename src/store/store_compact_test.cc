@@ -11,6 +11,7 @@
 #include "medium/balance_backend.h"
 #include "store/directory.h"
 #include "store/memory_medium.h"
+#include "store/record.h"
 #include "store/store_testing.h"
 
 namespace verbena::store {

@@ -30,7 +30,7 @@ int cat(const CatOptions& options) {
   report.yield_output();
   auto opened = open_store(options.store, Need::kRead, report);
   if (!opened) return report.finish();
-  const store::Store& store = opened->directory.store();
+  const store::Objects& store = opened->directory.store();
   auto file = OutputFile::open("-", 0);
   if (!file) {
     report.error(kNotDone, "io", file.error());

@@ -61,7 +61,7 @@ struct ChangeOptions {
 }
 
 // All objects behind the prefix. False: a signal came.
-[[nodiscard]] bool remove_below(store::Store& store, const std::string& text, bool force,
+[[nodiscard]] bool remove_below(store::Objects& store, const std::string& text, bool force,
                                 nlohmann::ordered_json& removed, Report& report) {
   const std::string prefix = as_prefix(text);
   std::vector<store::ObjectInfo> found;
@@ -97,7 +97,7 @@ int rm(const ChangeOptions& options) {
   }
   auto opened = open_store(options.store, Need::kWrite, report);
   if (!opened) return report.finish();
-  store::Store& store = opened->directory.store();
+  store::Objects& store = opened->directory.store();
   for (const std::string& text : options.objects) {
     if (options.recursive && remove_below(store, text, options.force, removed, report)) continue;
     if (const int signal = interrupted(); signal != 0) {
@@ -148,7 +148,7 @@ int rm(const ChangeOptions& options) {
   return request;
 }
 
-void clone(const ChangeOptions& options, store::CloneRequest request, store::Store& store,
+void clone(const ChangeOptions& options, store::CloneRequest request, store::Objects& store,
            Report& report) {
   const auto from = find_object(store, options.from, report);
   if (!from) return;
@@ -216,7 +216,7 @@ int mv(const ChangeOptions& options) {
   }
   auto opened = open_store(options.store, Need::kWrite, report);
   if (!opened) return report.finish();
-  store::Store& store = opened->directory.store();
+  store::Objects& store = opened->directory.store();
   if (const auto object = find_object(store, options.from, report)) {
     if (const auto renamed = store.rename(object->id, options.name); !renamed) {
       report.error(renamed.error(), options.from);

@@ -8,7 +8,8 @@
 
 #include "base/random.h"
 #include "medium/malloc_backend.h"
-#include "store_cli/object_name.h"
+#include "store/drafts.h"
+#include "store/store.h"
 
 namespace verbena::store_cli {
 namespace {
@@ -106,19 +107,9 @@ TEST_F(DraftTest, MayBeginAsAPartOfAnother) {
   EXPECT_EQ(content(kTwo), bytes(9000, 101));
 }
 
-TEST_F(DraftTest, OfKilledProcessesAreRemovedAndNothingElse) {
-  put(kOne, bytes(10, 1));
-  put({UINT64_MAX - 1, UINT64_MAX}, bytes(10, 1));
-  ASSERT_TRUE(store_->create_object({UINT64_MAX - 1, 5}));
-  for (uint64_t i = 1; i <= 250; ++i) ASSERT_TRUE(store_->create_object({kDraftHigh, i}));
-  EXPECT_EQ(remove_drafts(*store_), 250U);
-  EXPECT_EQ(remove_drafts(*store_), 0U);
-  EXPECT_EQ(objects(), 3U);
-}
-
 TEST(RandomId, IsNeverReserved) {
   EXPECT_NE(random_id(), random_id());
-  EXPECT_NE(random_id().high, kDraftHigh);
+  EXPECT_NE(random_id().high, store::kDraftHigh);
 }
 
 }  // namespace

@@ -20,6 +20,8 @@ TEST(ExitStatus, IsWhatTheManPageSays) {
   EXPECT_EQ(exit_status_of(Code::kNoStore), 7);
   EXPECT_EQ(exit_status_of(Code::kExists), 8);
   EXPECT_EQ(exit_status_of(Code::kVersion), 9);
+  EXPECT_EQ(exit_status_of(Code::kUnreachable), 10);
+  EXPECT_EQ(exit_status_of(Code::kUnsupported), 1);
 }
 
 }  // namespace

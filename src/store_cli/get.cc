@@ -43,7 +43,7 @@ struct GetOptions {
 
 // What of the object; nothing: `report` knows why.
 [[nodiscard]] std::optional<GetRequest> find_range(const GetOptions& options,
-                                                   const store::Store& store, uint64_t offset,
+                                                   const store::Objects& store, uint64_t offset,
                                                    uint64_t length, Report& report) {
   auto found = find_object(store, options.object, report);
   if (!found) return std::nullopt;
@@ -62,7 +62,7 @@ struct GetOptions {
   return request;
 }
 
-void copy(const GetOptions& options, const store::Store& store, const GetRequest& request,
+void copy(const GetOptions& options, const store::Objects& store, const GetRequest& request,
           Report& report) {
   auto file = OutputFile::open(options.file, extent_of(request));
   if (!file) return report.error(kNotDone, "io", file.error());
@@ -93,7 +93,7 @@ int get_tree(const GetOptions& options) {
     report.error(kNotDone, "io", target.error());
     return report.finish();
   }
-  const store::Store& store = opened->directory.store();
+  const store::Objects& store = opened->directory.store();
   const std::string prefix = as_prefix(options.object);
   uint64_t bytes = 0;
   uint64_t objects = 0;
@@ -159,7 +159,7 @@ int get(const GetOptions& options) {
   }
   auto opened = open_store(options.store, Need::kRead, report);
   if (!opened) return report.finish();
-  const store::Store& store = opened->directory.store();
+  const store::Objects& store = opened->directory.store();
   if (const auto request = find_range(options, store, *offset, *length, report)) {
     copy(options, store, *request, report);
   }

@@ -15,11 +15,9 @@
 namespace verbena::store_cli {
 namespace {
 
-constexpr size_t kGetPiece = 1024 * store::kDataBytes;
-
 class Get {
  public:
-  Get(const store::Store& store, const GetRequest& request, OutputFile& file,
+  Get(const store::Objects& store, const GetRequest& request, OutputFile& file,
       Transferred& transferred, Report& report)
       : request_(request), file_(file), transferred_(transferred), report_(report), store_(store) {}
 
@@ -38,7 +36,7 @@ class Get {
   OutputFile& file_;
   Transferred& transferred_;
   Report& report_;
-  const store::Store& store_;
+  const store::Objects& store_;
   GetResult result_;
 };
 
@@ -94,7 +92,8 @@ bool Get::copy_piece(uint64_t at, std::span<uint8_t> piece) {
 }
 
 bool Get::copy() {
-  const auto buffer = std::make_unique_for_overwrite<uint8_t[]>(kGetPiece);
+  const size_t most = store_.piece_bytes();
+  const auto buffer = std::make_unique_for_overwrite<uint8_t[]>(most);
   for (uint64_t at = request_.begin; at < request_.end;) {
     const auto data = next_data(store_, request_.object, at, request_.end);
     if (!data) {
@@ -106,7 +105,7 @@ bool Get::copy() {
       result_.bytes += data->begin - at;
     }
     for (at = data->begin; at < data->end;) {
-      const uint64_t room = kGetPiece - at % store::kDataBytes;
+      const uint64_t room = most - at % store::kDataBytes;
       const auto bytes = static_cast<size_t>(std::min(data->end - at, room));
       if (!copy_piece(at, {buffer.get(), bytes})) return false;
       at += bytes;
@@ -133,7 +132,7 @@ OutputFile::Extent extent_of(const GetRequest& request) {
   return {size, std::min(size, request.object.chunks * store::kDataBytes)};
 }
 
-GetResult get_object(const store::Store& store, const GetRequest& request, OutputFile& file,
+GetResult get_object(const store::Objects& store, const GetRequest& request, OutputFile& file,
                      Transferred& transferred, Report& report) {
   return Get(store, request, file, transferred, report).run();
 }

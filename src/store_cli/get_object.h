@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string>
 
-#include "store/store.h"
+#include "store/objects.h"
 #include "store_cli/output_file.h"
 #include "store_cli/put_object.h"
 #include "store_cli/report.h"
@@ -30,7 +30,7 @@ struct GetResult {
 // What the range takes in a file.
 [[nodiscard]] OutputFile::Extent extent_of(const GetRequest& request);
 // Without finishing the file. What goes wrong is told to `report`.
-[[nodiscard]] GetResult get_object(const store::Store& store, const GetRequest& request,
+[[nodiscard]] GetResult get_object(const store::Objects& store, const GetRequest& request,
                                    OutputFile& file, Transferred& transferred, Report& report);
 
 }  // namespace verbena::store_cli

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "store/drafts.h"
 #include "store_cli/commands.h"
 #include "store_cli/interrupts.h"
 #include "store_cli/object_view.h"
@@ -92,7 +93,7 @@ void print_summary(const std::string& where, const OpenedStore& opened, const Re
   }
 }
 
-void show_objects(const store::Store& store, bool segments, Report& report) {
+void show_objects(const store::Objects& store, bool segments, Report& report) {
   auto list = ordered_json::array();
   constexpr size_t kAtOnce = 1000;
   std::optional<store::Cursor> after;
@@ -107,7 +108,7 @@ void show_objects(const store::Store& store, bool segments, Report& report) {
     more = page.size() == kAtOnce;
     if (!page.empty()) after = store::Cursor{page.back().name, page.back().id};
     for (const store::ObjectInfo& object : page) {
-      const bool draft = object.id.high == kDraftHigh;
+      const bool draft = store::is_draft(object.id);
       if (report.json()) {
         ordered_json entry = json_of(object);
         entry["unfinished"] = draft;

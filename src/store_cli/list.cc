@@ -125,7 +125,7 @@ int ls(const ListOptions& options) {
 }
 
 // Nothing: `report` knows why.
-[[nodiscard]] std::optional<uint32_t> crc_of(const store::Store& store,
+[[nodiscard]] std::optional<uint32_t> crc_of(const store::Objects& store,
                                              const store::ObjectInfo& object,
                                              const std::string& shown, Report& report) {
   ProgressBar bar(report.shows_progress(), "stat", object.size);
@@ -150,7 +150,7 @@ int stat(const ListOptions& options) {
   const Need need = options.segments ? Need::kReadAll : Need::kRead;
   auto opened = open_store(options.store, need, report);
   if (!opened) return report.finish();
-  const store::Store& store = opened->directory.store();
+  const store::Objects& store = opened->directory.store();
   for (const std::string& text : options.objects) {
     const auto object = find_object(store, text, report);
     if (!object) continue;

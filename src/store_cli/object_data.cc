@@ -2,12 +2,13 @@
 #include "store_cli/object_data.h"
 
 #include <algorithm>
+#include <memory>
 #include <set>
 
 #include <fmt/format.h>
 
 #include "store/crc_parts.h"
-#include "store_cli/object_name.h"
+#include "store/drafts.h"
 
 namespace verbena::store_cli {
 
@@ -67,12 +68,12 @@ class ListLosses {
 
 }  // namespace
 
-store::Result<void> each_object(const store::Store& store, const std::string& prefix,
+store::Result<void> each_object(const store::Objects& store, const std::string& prefix,
                                 const std::function<bool(const store::ObjectInfo&)>& take) {
   return each_object(store, prefix, std::nullopt, take);
 }
 
-store::Result<void> each_object(const store::Store& store, const std::string& prefix,
+store::Result<void> each_object(const store::Objects& store, const std::string& prefix,
                                 std::optional<store::Cursor> after,
                                 const std::function<bool(const store::ObjectInfo&)>& take) {
   constexpr size_t kAtOnce = 1000;
@@ -88,14 +89,14 @@ store::Result<void> each_object(const store::Store& store, const std::string& pr
     losses.add(lost);
     for (const store::ObjectInfo& object : page) {
       if (!object.name.starts_with(prefix)) return losses.outcome();
-      if (object.id.high != kDraftHigh && !take(object)) return losses.outcome(object.name);
+      if (!store::is_draft(object.id) && !take(object)) return losses.outcome(object.name);
     }
     if (!page.empty()) after = store::Cursor{page.back().name, page.back().id};
   }
   return losses.outcome();
 }
 
-store::Result<DataRange> next_data(const store::Store& store, const store::ObjectInfo& object,
+store::Result<DataRange> next_data(const store::Objects& store, const store::ObjectInfo& object,
                                    uint64_t at, uint64_t end) {
   constexpr size_t kAtOnce = 64;
   const uint64_t chunks = object.size / store::kDataBytes + (object.size % store::kDataBytes != 0);
@@ -104,6 +105,7 @@ store::Result<DataRange> next_data(const store::Store& store, const store::Objec
   DataRange range{end, end};
   for (uint64_t next = at; next < end;) {
     const auto segments = store.segments(object.id, next, kAtOnce);
+    if (!segments && segments.error().code == store::Code::kUnsupported) return DataRange{at, end};
     if (!segments) return fail(segments.error());
     for (const store::SegmentInfo& segment : *segments) {
       if (segment.offset >= end) return range;
@@ -120,19 +122,44 @@ store::Result<DataRange> next_data(const store::Store& store, const store::Objec
   return range;
 }
 
-store::Result<uint32_t> object_crc(const store::Store& store, const store::ObjectInfo& object,
+namespace {
+
+// Of a range of at most piece_bytes(). Where the stored CRCs cannot be had, it is read, and
+// `buffer` is made for that.
+[[nodiscard]] store::Result<uint32_t> crc_of_range(const store::Objects& store,
+                                                   const store::ObjectInfo& object, uint64_t at,
+                                                   uint64_t bytes,
+                                                   std::unique_ptr<uint8_t[]>& buffer) {
+  if (!buffer) {
+    const auto stored = store.stored_crc(object.id, at, bytes);
+    if (stored || stored.error().code != store::Code::kUnsupported) return stored;
+    buffer = std::make_unique_for_overwrite<uint8_t[]>(store.piece_bytes());
+  }
+  uint32_t crc = 0;
+  const auto got = store.read(object.id, at, {buffer.get(), bytes}, &crc);
+  if (!got) return fail(got.error());
+  if (*got != bytes) {
+    return fail(store::Error{store::Code::kIo, "shorter than its recorded size", {}});
+  }
+  return crc;
+}
+
+}  // namespace
+
+store::Result<uint32_t> object_crc(const store::Objects& store, const store::ObjectInfo& object,
                                    const std::function<bool(uint64_t)>& go_on) {
-  constexpr uint64_t kPiece = 1024 * store::kDataBytes;
+  const uint64_t piece_bytes = store.piece_bytes();
+  std::unique_ptr<uint8_t[]> buffer;
   uint32_t crc = store::crc_of_zeros(0);
   for (uint64_t at = 0; at < object.size;) {
     const auto data = next_data(store, object, at, object.size);
     if (!data) return fail(data.error());
     crc = store::crc_zeros_after(crc, data->begin - at);
     for (at = data->begin; at < data->end;) {
-      const uint64_t bytes = std::min(data->end - at, kPiece - at % store::kDataBytes);
-      const auto piece = store.prepare_read(object.id, at, bytes);
+      const uint64_t bytes = std::min(data->end - at, piece_bytes - at % store::kDataBytes);
+      const auto piece = crc_of_range(store, object, at, bytes, buffer);
       if (!piece) return fail(piece.error());
-      crc = store::crc_join(crc, piece->crc(), bytes);
+      crc = store::crc_join(crc, *piece, bytes);
       at += bytes;
       if (!go_on(at)) return fail(store::Error{store::Code::kInvalid, "stopped", {}});
     }

@@ -7,7 +7,7 @@
 #include <optional>
 #include <string>
 
-#include "store/store.h"
+#include "store/objects.h"
 
 namespace verbena::store_cli {
 
@@ -15,11 +15,11 @@ namespace verbena::store_cli {
 // also those without a name, first. Unfinished puts are left out. Ends when it answers false. Where
 // parts of the index are lost, the others are taken, and then it fails with what may be missing.
 [[nodiscard]] store::Result<void> each_object(
-    const store::Store& store, const std::string& prefix,
+    const store::Objects& store, const std::string& prefix,
     const std::function<bool(const store::ObjectInfo&)>& take);
 // The same from behind `after` on.
 [[nodiscard]] store::Result<void> each_object(
-    const store::Store& store, const std::string& prefix, std::optional<store::Cursor> after,
+    const store::Objects& store, const std::string& prefix, std::optional<store::Cursor> after,
     const std::function<bool(const store::ObjectInfo&)>& take);
 
 struct DataRange {
@@ -27,15 +27,16 @@ struct DataRange {
   uint64_t end = 0;
 };
 // The first data at `at` or behind, up to the next hole or `end`; empty, at `end`, if there is
-// none.
-[[nodiscard]] store::Result<DataRange> next_data(const store::Store& store,
+// none. All of it is data where a store does not tell.
+[[nodiscard]] store::Result<DataRange> next_data(const store::Objects& store,
                                                  const store::ObjectInfo& object, uint64_t at,
                                                  uint64_t end);
 
 // CRC-32/BZIP2 of an object's bytes, combined from the stored CRCs of its chunks; holes are zeros.
-// It does not read the data: what it says is what was written. `go_on` is called with the bytes
+// It does not read the data, and says what was written; unless the store does not tell: then it
+// reads and verifies them. `go_on` is called with the bytes
 // that are done; false stops with kInvalid.
-[[nodiscard]] store::Result<uint32_t> object_crc(const store::Store& store,
+[[nodiscard]] store::Result<uint32_t> object_crc(const store::Objects& store,
                                                  const store::ObjectInfo& object,
                                                  const std::function<bool(uint64_t)>& go_on);
 

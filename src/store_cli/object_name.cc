@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "store/drafts.h"
 #include "store/record.h"
 
 namespace verbena::store_cli {
@@ -68,7 +69,7 @@ Result<ObjectName, std::string> parse_object(std::string_view text) {
       }
       const store::ObjectId id{high.value, low.value};
       if (id == store::ObjectId{}) return fail(std::string("invalid object id 0:0"));
-      if (id.high == kDraftHigh) {
+      if (store::is_draft(id)) {
         return fail(fmt::format("invalid object id '{}': reserved for a put in progress", text));
       }
       return id;

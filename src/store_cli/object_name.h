@@ -11,9 +11,6 @@
 
 namespace verbena::store_cli {
 
-// Ids with this high half are of puts that are under way: see draft.h.
-inline constexpr uint64_t kDraftHigh = UINT64_MAX;
-
 using ObjectName = std::variant<store::ObjectId, std::string>;
 
 // Two numbers with a colon between, each decimal or 0x and hexadecimal, are an id; all else is a

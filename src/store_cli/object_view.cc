@@ -15,7 +15,7 @@ constexpr const char* kRow = "{:>10}  {:<19}  {}\n";
 
 // Calls take(segment) for all of an object's, however many there are.
 template <typename Take>
-[[nodiscard]] store::Result<void> each_segment(const store::Store& store, store::ObjectId object,
+[[nodiscard]] store::Result<void> each_segment(const store::Objects& store, store::ObjectId object,
                                                const Take& take) {
   constexpr size_t kAtOnce = 1000;
   for (uint64_t offset = 0;;) {
@@ -53,7 +53,7 @@ ordered_json json_of(const store::SegmentInfo& segment) {
           {"count", segment.count},   {"txn", segment.birth.txn}, {"shared", segment.shared}};
 }
 
-store::Result<ordered_json> json_of_segments(const store::Store& store, store::ObjectId object) {
+store::Result<ordered_json> json_of_segments(const store::Objects& store, store::ObjectId object) {
   ordered_json all = ordered_json::array();
   const auto done = each_segment(
       store, object, [&](const store::SegmentInfo& segment) { all.push_back(json_of(segment)); });
@@ -81,7 +81,7 @@ std::string paragraph(const store::ObjectInfo& object, const Report& report) {
       local_time(object.modified_ns));
 }
 
-store::Result<void> print_segments(const store::Store& store, store::ObjectId object,
+store::Result<void> print_segments(const store::Objects& store, store::ObjectId object,
                                    const Report& report) {
   print("    {:>12}  {:>10}  {:>12}  {:>6}  {}\n", "OFFSET", "SIZE", "CHUNK", "CHUNKS",
         "TRANSACTION");

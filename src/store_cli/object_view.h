@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "store/store.h"
+#include "store/objects.h"
 #include "store_cli/report.h"
 
 namespace verbena::store_cli {
@@ -15,7 +15,7 @@ namespace verbena::store_cli {
 // offset, size, chunk, count, transaction, shared
 [[nodiscard]] nlohmann::ordered_json json_of(const store::SegmentInfo& segment);
 // Under "segments", for those who asked.
-[[nodiscard]] store::Result<nlohmann::ordered_json> json_of_segments(const store::Store& store,
+[[nodiscard]] store::Result<nlohmann::ordered_json> json_of_segments(const store::Objects& store,
                                                                      store::ObjectId object);
 
 // Lines with their end. An object is called by its name, or by its id if it has none.
@@ -23,7 +23,7 @@ namespace verbena::store_cli {
 [[nodiscard]] std::string table_line(const store::ObjectInfo& object, const Report& report);
 // What one object is, each on its line.
 [[nodiscard]] std::string paragraph(const store::ObjectInfo& object, const Report& report);
-[[nodiscard]] store::Result<void> print_segments(const store::Store& store, store::ObjectId object,
-                                                 const Report& report);
+[[nodiscard]] store::Result<void> print_segments(const store::Objects& store,
+                                                 store::ObjectId object, const Report& report);
 
 }  // namespace verbena::store_cli

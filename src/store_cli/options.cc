@@ -10,10 +10,10 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "store/drafts.h"
 #include "store/folder_lock.h"
 #include "store/folder_names.h"
 #include "store/folder_shape.h"
-#include "store_cli/draft.h"
 #include "store_cli/interrupts.h"
 #include "store_cli/sizes.h"
 
@@ -241,7 +241,7 @@ std::optional<OpenedStore> open_store(const StoreChoice& choice, Need need, Repo
   }
   OpenedStore result{std::move(*found.directory), found.created, std::move(found.report)};
   if (!only_reads(need) && !result.created) {
-    const auto removed = remove_drafts(result.directory.store());
+    const auto removed = store::remove_drafts(result.directory.store());
     if (!removed) {
       report.error(removed.error());
       return std::nullopt;
@@ -256,7 +256,7 @@ void close_store(OpenedStore& opened, Report& report) {
   if (const auto closed = opened.directory->close(); !closed) report.error(closed.error());
 }
 
-store::Result<std::optional<store::ObjectInfo>> look_up(const store::Store& store,
+store::Result<std::optional<store::ObjectInfo>> look_up(const store::Objects& store,
                                                         const ObjectName& object) {
   store::ObjectId id;
   if (const auto* const name = std::get_if<std::string>(&object)) {
@@ -273,7 +273,7 @@ store::Result<std::optional<store::ObjectInfo>> look_up(const store::Store& stor
   return std::move(*info);
 }
 
-std::optional<store::ObjectInfo> find_object(const store::Store& store, const std::string& text,
+std::optional<store::ObjectInfo> find_object(const store::Objects& store, const std::string& text,
                                              Report& report) {
   const auto object = parse_object(text);
   if (!object) {

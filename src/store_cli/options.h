@@ -64,10 +64,10 @@ struct OpenedStore {
 void close_store(OpenedStore& opened, Report& report);
 
 // The object of this name or id; an error goes to `report`.
-[[nodiscard]] std::optional<store::ObjectInfo> find_object(const store::Store& store,
+[[nodiscard]] std::optional<store::ObjectInfo> find_object(const store::Objects& store,
                                                            const std::string& text, Report& report);
 // The same without one, for objects that may be missing; nothing and an error are apart.
-[[nodiscard]] store::Result<std::optional<store::ObjectInfo>> look_up(const store::Store& store,
+[[nodiscard]] store::Result<std::optional<store::ObjectInfo>> look_up(const store::Objects& store,
                                                                       const ObjectName& object);
 
 }  // namespace verbena::store_cli

@@ -26,8 +26,12 @@ struct Target {
 
 class Put {
  public:
-  Put(store::Store& store, const PutRequest& request, Transferred& transferred, Report& report)
-      : request_(request), transferred_(transferred), report_(report), store_(store) {}
+  Put(store::Objects& store, const PutRequest& request, Transferred& transferred, Report& report)
+      : request_(request),
+        transferred_(transferred),
+        report_(report),
+        store_(store),
+        piece_(store.piece_bytes()) {}
 
   // False: not done, and `report_` knows why.
   [[nodiscard]] bool find_target();
@@ -52,8 +56,9 @@ class Put {
   const PutRequest& request_;
   Transferred& transferred_;
   Report& report_;
-  store::Store& store_;
+  store::Objects& store_;
   Target target_;
+  const size_t piece_;  // whole chunks, so that none is written twice
   std::unique_ptr<uint8_t[]> buffer_;
   uint64_t bytes_ = 0;
 };
@@ -85,14 +90,11 @@ bool Put::find_target() {
   return true;
 }
 
-// Whole chunks, so that none is written twice.
-constexpr size_t kPutPiece = 1024 * store::kDataBytes;
-
 std::optional<uint64_t> Put::transfer_range(InputFile& input, store::ObjectId to, uint64_t begin,
                                             uint64_t most) {
   for (uint64_t done = 0;;) {
     const uint64_t at = begin + done;
-    const auto room = std::min<uint64_t>(kPutPiece - at % store::kDataBytes, most - done);
+    const auto room = std::min<uint64_t>(piece_ - at % store::kDataBytes, most - done);
     const auto got = input.fill({buffer_.get(), room});
     if (const int signal = interrupted(); signal != 0) {
       transferred_.bar.clear();
@@ -139,7 +141,7 @@ bool Put::transfer_data(InputFile& input, store::ObjectId to) {
 }
 
 bool Put::transfer(InputFile& input, store::ObjectId to) {
-  buffer_ = std::make_unique_for_overwrite<uint8_t[]>(kPutPiece);
+  buffer_ = std::make_unique_for_overwrite<uint8_t[]>(piece_);
   const bool whole = !request_.part && !request_.append;
   if (whole && input.has_holes()) return transfer_data(input, to);
   return transfer_range(input, to, target_.offset, UINT64_MAX).has_value();
@@ -169,7 +171,7 @@ PutResult Put::result() const {
 
 }  // namespace
 
-std::optional<PutResult> put_object(store::Store& store, const PutRequest& request,
+std::optional<PutResult> put_object(store::Objects& store, const PutRequest& request,
                                     InputFile& input, Transferred& transferred, Report& report) {
   Put work(store, request, transferred, report);
   if (!work.find_target() || !work.copy(input)) return std::nullopt;

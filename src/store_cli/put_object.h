@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "store/store.h"
+#include "store/objects.h"
 #include "store_cli/input_file.h"
 #include "store_cli/object_name.h"
 #include "store_cli/progress.h"
@@ -38,7 +38,7 @@ struct Transferred {
 };
 
 // Nothing: not done, and `report` knows why; what was there is unchanged.
-[[nodiscard]] std::optional<PutResult> put_object(store::Store& store, const PutRequest& request,
+[[nodiscard]] std::optional<PutResult> put_object(store::Objects& store, const PutRequest& request,
                                                   InputFile& input, Transferred& transferred,
                                                   Report& report);
 

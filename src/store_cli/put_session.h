@@ -18,7 +18,7 @@ class PutSession {
 
   // False: there is no store to go on with, and `report` knows why.
   [[nodiscard]] bool open();
-  [[nodiscard]] store::Store& store() { return opened_->directory.store(); }
+  [[nodiscard]] store::Objects& store() { return opened_->directory.store(); }
   // A regular file; what goes wrong is told to the report. False: nothing more can be done, for
   // the store has failed or a signal came.
   [[nodiscard]] bool put(const std::string& path, const std::string& object, bool only_new);

@@ -35,8 +35,8 @@ class Report {
   void interrupted(int signal, std::string_view what);
   [[nodiscard]] bool failed() const { return status_ != kDone; }
 
-  // One of the reasons is the store itself, not the object: it is full or has failed, and the next
-  // change would fail, too.
+  // One of the reasons is the store itself, not the object: it is full, has failed or cannot be
+  // reached, and the next change would fail, too.
   [[nodiscard]] bool store_failed() const { return store_failed_; }
 
   [[nodiscard]] bool json() const { return speech_.json; }

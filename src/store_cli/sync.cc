@@ -62,7 +62,8 @@ struct Plan {
 
 class Comparison {
  public:
-  Comparison(const store::Store& store, const Tree& tree, const std::string& prefix, Report& report)
+  Comparison(const store::Objects& store, const Tree& tree, const std::string& prefix,
+             Report& report)
       : store_(store),
         tree_(tree),
         prefix_(prefix),
@@ -110,7 +111,7 @@ class Comparison {
     return stored && actual && *stored == *actual;
   }
 
-  const store::Store& store_;
+  const store::Objects& store_;
   const Tree& tree_;
   const std::string& prefix_;
   Report& report_;

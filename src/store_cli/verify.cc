@@ -35,22 +35,22 @@ struct VerifyOptions {
 
 class Verify {
  public:
-  Verify(const store::Store& store, const store::ObjectInfo& object, std::string shown,
+  Verify(const store::Objects& store, const store::ObjectInfo& object, std::string shown,
          Report& report)
       : store_(store), object_(object), shown_(std::move(shown)), report_(report) {}
 
   // False: it could not be read to its end.
   [[nodiscard]] bool run() {
-    constexpr size_t kPiece = 1024 * store::kDataBytes;
-    const auto buffer = std::make_unique_for_overwrite<uint8_t[]>(kPiece);
+    const size_t most = store_.piece_bytes();
+    const auto buffer = std::make_unique_for_overwrite<uint8_t[]>(most);
     ProgressBar bar(report_.shows_progress(), "verify", object_.size);
     for (uint64_t at = 0; at < object_.size;) {
       const auto data = next_data(store_, object_, at, object_.size);
       if (!data) return wrong(data.error(), bar);
       crc_ = store::crc_zeros_after(crc_, data->begin - at);
       for (at = data->begin; at < data->end;) {
-        const auto bytes = static_cast<size_t>(
-            std::min<uint64_t>(data->end - at, kPiece - at % store::kDataBytes));
+        const auto bytes =
+            static_cast<size_t>(std::min<uint64_t>(data->end - at, most - at % store::kDataBytes));
         if (!read(at, {buffer.get(), bytes}, bar)) return false;
         at += bytes;
         bar.update(at);
@@ -96,7 +96,7 @@ class Verify {
     return true;
   }
 
-  const store::Store& store_;
+  const store::Objects& store_;
   const store::ObjectInfo& object_;
   const std::string shown_;
   Report& report_;
@@ -109,7 +109,7 @@ int verify(const VerifyOptions& options) {
   Report report("verify", options.speech);
   auto opened = open_store(options.store, Need::kRead, report);
   if (!opened) return report.finish();
-  const store::Store& store = opened->directory.store();
+  const store::Objects& store = opened->directory.store();
   auto shown = ordered_json::array();
   for (const std::string& text : options.objects) {
     const auto object = find_object(store, text, report);
