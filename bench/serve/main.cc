@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+// `./dev bench serve`: the store's server beside Redis and memcached, on loopback, in one run: the
+// same sizes, clients and requests under way. All of them keep the values in memory.
+#include <CLI/CLI.hpp>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <arpa/inet.h>
+#include <fmt/format.h>
+#include <netinet/in.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/ends.h"
+#include "common/report.h"
+#include "load.h"
+
+namespace verbena::bench {
+namespace {
+
+struct Settings {
+  uint32_t rounds = 3;
+  double seconds = 1;
+  std::string json;
+  std::string match;
+  std::string programs;  // the folder of this build's
+};
+
+uint16_t free_port() {
+  const int fd = socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t length = sizeof address;
+  if (bind(fd, reinterpret_cast<sockaddr*>(&address), length) != 0 ||
+      getsockname(fd, reinterpret_cast<sockaddr*>(&address), &length) != 0) {
+    std::perror("bind");
+    std::exit(1);
+  }
+  close(fd);
+  return ntohs(address.sin_port);
+}
+
+// A server in a process of its own, which ends with this.
+class ServerProcess {
+ public:
+  explicit ServerProcess(const std::vector<std::string>& words) {
+    pid_ = fork();
+    if (pid_ == 0) {
+      prctl(PR_SET_PDEATHSIG, SIGKILL);
+      if (freopen("/dev/null", "w", stdout) == nullptr) _exit(127);
+      std::vector<char*> arguments;
+      for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
+      arguments.push_back(nullptr);
+      execvp(arguments[0], arguments.data());
+      _exit(127);
+    }
+  }
+  ServerProcess(const ServerProcess&) = delete;
+  ServerProcess& operator=(const ServerProcess&) = delete;
+  ~ServerProcess() {
+    kill(pid_, SIGTERM);
+    waitpid(pid_, nullptr, 0);
+  }
+  // False: it has ended.
+  [[nodiscard]] bool wait_for(uint16_t port) const {
+    for (int i = 0; i < 1000 && waitpid(pid_, nullptr, WNOHANG) == 0; ++i) {
+      const int fd = socket(AF_INET, SOCK_STREAM, 0);
+      sockaddr_in address{};
+      address.sin_family = AF_INET;
+      address.sin_port = htons(port);
+      address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+      const bool there =
+          connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0;
+      close(fd);
+      if (there) return true;
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    return false;
+  }
+  // Seconds of CPU that it has used.
+  [[nodiscard]] double cpu() const {
+    std::ifstream file(fmt::format("/proc/{}/stat", pid_));
+    std::string text((std::istreambuf_iterator<char>(file)), {});
+    std::istringstream fields(text.substr(text.rfind(')') + 2));
+    std::string skipped;
+    for (int i = 0; i < 11; ++i) fields >> skipped;
+    uint64_t user = 0;
+    uint64_t system = 0;
+    fields >> user >> system;
+    return static_cast<double>(user + system) / static_cast<double>(sysconf(_SC_CLK_TCK));
+  }
+
+ private:
+  pid_t pid_ = -1;
+};
+
+struct Servers {
+  uint16_t ours = free_port();
+  uint16_t redis = free_port();
+  uint16_t memcached = free_port();
+};
+
+double measure_ours(const Settings& settings, const Servers& servers, const Load& load) {
+  return through_verbena(load, servers.ours, settings.programs + "/lib/verbena");
+}
+
+void beside_peers(Report& report, const Settings& settings, const Servers& servers) {
+  struct Case {
+    uint32_t bytes;
+    Goal depth1;
+    Goal depth16;
+  };
+  for (const Case& c : {Case{4096, {.aim = 0.7}, {.aim = 1.0}},
+                        Case{1U << 20, {.aim = 1.5}, {.aim = 1.5}}}) {
+    for (const uint32_t clients : {1U, 8U}) {
+      for (const uint32_t depth : {1U, 16U}) {
+        report.heading(fmt::format("{} bytes, {} client{}, {} under way each", c.bytes, clients,
+                                   clients == 1 ? "" : "s", depth));
+        for (const bool write : {false, true}) {
+          const Load load{write, c.bytes, clients, depth, settings.seconds};
+          const Goal goal = depth == 1 ? c.depth1 : c.depth16;
+          const std::string name = write ? "write" : "read";
+          const bool large = c.bytes > 65536;
+          const char* const unit = large ? "MB/s" : "k/s";
+          const double scale = large ? 1e6 : 1e3 * c.bytes;
+          Row redis{name, unit, scale, fmt::format("{} Redis", unit), goal, {}, {}};
+          Row memcached{name, unit, scale, fmt::format("{} memcached", unit), goal, {}, {}};
+          for (uint32_t round = 0; round < settings.rounds; ++round) {
+            const double ours = measure_ours(settings, servers, load);
+            redis.ours.push_back(ours);
+            memcached.ours.push_back(ours);
+            redis.theirs.push_back(through_redis(load, servers.redis));
+            memcached.theirs.push_back(through_memcached(load, servers.memcached));
+          }
+          report.print(redis);
+          report.print(memcached);
+        }
+      }
+    }
+  }
+}
+
+void how_it_grows(Report& report, const Settings& settings, const Servers& servers,
+                  const ServerProcess& server) {
+  report.heading("by clients, 4 under way each; server CPU beside");
+  for (const uint32_t bytes : {4096U, 1U << 20}) {
+    for (const uint32_t clients : {1U, 8U, 64U}) {
+      for (const bool write : {false, true}) {
+        const Load load{write, bytes, clients, 4, settings.seconds};
+        Row row{fmt::format("{} {} bytes, {} clients", write ? "write" : "read", bytes, clients),
+                "MB/s", 1e6, "", {}, {}, {}};
+        double cpu = 0;
+        double moved = 0;
+        for (uint32_t round = 0; round < settings.rounds; ++round) {
+          const double before = server.cpu();
+          row.ours.push_back(measure_ours(settings, servers, load));
+          cpu += server.cpu() - before;
+          moved += row.ours.back() * settings.seconds;
+        }
+        report.print(row);
+        fmt::print("      server CPU {:.2f} s per GiB\n", cpu / moved * (1U << 30));
+      }
+    }
+  }
+}
+
+int run(const Settings& settings) {
+  Servers servers;
+  const ServerProcess ours({settings.programs + "/bin/verbena", "serve", "--memory", "8G",
+                            "--listen", fmt::format("127.0.0.1:{}", servers.ours), "--quiet"});
+  const ServerProcess redis({"redis-server", "--port", std::to_string(servers.redis), "--bind",
+                             "127.0.0.1", "--save", "", "--appendonly", "no"});
+  const ServerProcess memcached({"memcached", "-l", "127.0.0.1", "-p",
+                                 std::to_string(servers.memcached), "-m", "8192", "-I", "4m", "-u",
+                                 "nobody"});
+  if (!ours.wait_for(servers.ours) || !redis.wait_for(servers.redis) ||
+      !memcached.wait_for(servers.memcached)) {
+    fmt::print(stderr, "a server does not start: are redis-server and memcached installed?\n");
+    return 1;
+  }
+  Report report;
+  fmt::print("{}\n", machine());
+  const auto wanted = [&](std::string_view part) {
+    return settings.match.empty() || part.contains(settings.match);
+  };
+  if (wanted("peers")) beside_peers(report, settings, servers);
+  if (wanted("clients")) how_it_grows(report, settings, servers, ours);
+  if (!settings.json.empty()) std::ofstream(settings.json) << report.json() << '\n';
+  return 0;
+}
+
+}  // namespace
+}  // namespace verbena::bench
+
+int main(int argc, char** argv) {
+  verbena::bench::Settings settings;
+  CLI::App app("The store's server beside Redis (no persistence) and memcached, on loopback.");
+  app.add_option("--rounds", settings.rounds, "of each measurement; the median counts");
+  app.add_option("--seconds", settings.seconds, "that each takes");
+  app.add_option("--match", settings.match, "only parts with this in their name: peers, clients");
+  app.add_option("--json", settings.json, "also write all rows to this file");
+  CLI11_PARSE(app, argc, argv);
+  settings.programs =
+      std::filesystem::canonical("/proc/self/exe").parent_path().parent_path().string();
+  return verbena::bench::run(settings);
+}

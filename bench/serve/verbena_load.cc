@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <thread>
+#include <vector>
+
+#include "client/client.h"
+#include "common/ends.h"
+#include "fabric/verbs_fabric.h"
+#include "load.h"
+
+namespace verbena::bench {
+namespace {
+
+[[noreturn]] void give_up(const std::string& why) {
+  std::fprintf(stderr, "verbena: %s\n", why.c_str());
+  std::exit(1);
+}
+
+class LoadClient {
+ public:
+  LoadClient(const Load& load, uint16_t port, const std::string& libraries)
+      : load_(load), memory_(size_t{load.bytes} * std::max(load.depth, 1U), 0x5a) {
+    auto fabric = fabric::open_verbs_fabric({.libraries = libraries});
+    if (!fabric) give_up(fabric.error());
+    auto client = client::Client::connect({.port = port}, std::move(*fabric));
+    if (!client) give_up(client.error().what);
+    client_ = std::move(*client);
+    const auto object = client_->create("");
+    if (!object) give_up(object.error().what);
+    object_ = client::ObjectRef::by(*object);
+    for (uint32_t i = 0; i < kPlaces; ++i) check(client_->write(object_, place(i), piece(0)));
+  }
+  ~LoadClient() { static_cast<void>(client_->remove(object_)); }
+
+  // How many, until `stop`.
+  uint64_t run(const std::atomic<bool>& stop) {
+    return load_.depth == 1 ? one_at_a_time(stop) : several(stop);
+  }
+
+ private:
+  static void check(const client::Result<client::Transferred>& done) {
+    if (!done) give_up(done.error().what);
+  }
+  [[nodiscard]] uint64_t place(uint64_t i) const { return i % kPlaces * load_.bytes; }
+  [[nodiscard]] std::span<uint8_t> piece(uint32_t slot) {
+    return std::span(memory_).subspan(size_t{slot} * load_.bytes, load_.bytes);
+  }
+
+  uint64_t one_at_a_time(const std::atomic<bool>& stop) {
+    uint64_t count = 0;
+    for (; !stop.load(std::memory_order_relaxed); ++count) {
+      check(load_.write ? client_->write(object_, place(count), piece(0))
+                        : client_->read(object_, place(count), piece(0)));
+    }
+    return count;
+  }
+
+  uint64_t several(const std::atomic<bool>& stop) {
+    std::atomic<uint64_t> count{0};
+    std::atomic<uint32_t> open{load_.depth};
+    const std::function<void(uint32_t)> next = [&](uint32_t slot) {
+      if (stop.load(std::memory_order_relaxed)) {
+        --open;
+        return;
+      }
+      const auto done = [&, slot](const client::Result<client::Transferred>& result) {
+        check(result);
+        ++count;
+        next(slot);
+      };
+      const auto to = piece(slot);
+      const std::span<const uint8_t> from = to;
+      const uint64_t at = place(count + slot);
+      if (load_.write) {
+        client_->write_async(object_, at, client::Client::ConstMemory(&from, 1), {}, done);
+      } else {
+        client_->read_async(object_, at, client::Client::Memory(&to, 1), done);
+      }
+    };
+    for (uint32_t slot = 0; slot < load_.depth; ++slot) next(slot);
+    while (open > 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    return count;
+  }
+
+  Load load_;
+  std::vector<uint8_t> memory_;
+  std::unique_ptr<client::Client> client_;
+  client::ObjectRef object_;
+};
+
+}  // namespace
+
+double through_verbena(const Load& load, uint16_t port, const std::string& libraries) {
+  std::vector<std::unique_ptr<LoadClient>> clients;
+  for (uint32_t i = 0; i < load.clients; ++i) {
+    clients.push_back(std::make_unique<LoadClient>(load, port, libraries));
+  }
+  std::atomic<bool> stop{false};
+  std::atomic<uint64_t> count{0};
+  const double begin = now_s();
+  std::vector<std::thread> threads;
+  for (const auto& client : clients) {
+    threads.emplace_back([&] { count += client->run(stop); });
+  }
+  std::this_thread::sleep_for(std::chrono::duration<double>(load.seconds));
+  stop = true;
+  for (auto& thread : threads) thread.join();
+  return static_cast<double>(count) * load.bytes / (now_s() - begin);
+}
+
+}  // namespace verbena::bench
