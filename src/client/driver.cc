@@ -172,7 +172,8 @@ void Driver::wait(const bool& done) {
     tell(lock);
     if (done || now_ - worked > options_.busy_poll) break;
     lock.unlock();
-    cpu_relax();
+    // The server may need this core.
+    std::this_thread::yield();
     lock.lock();
   }
   --drivers_;
@@ -241,7 +242,7 @@ void Driver::work() {
       // Others may make more requests meanwhile.
       if (machine_->pending() > 0 && now_ - worked < options_.busy_poll) {
         lock.unlock();
-        cpu_relax();
+        std::this_thread::yield();
         lock.lock();
         continue;
       }

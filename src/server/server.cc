@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 #include <ctime>
+#include <thread>
 
 #include <event2/event.h>
 #include <fmt/format.h>
@@ -79,7 +80,11 @@ Result<fabric::Endpoint, std::string> Server::start() {
 
 void Server::run() {
   while (!finished()) {
-    if (work()) worked_ = now_;
+    if (work()) {
+      worked_ = now_;
+    } else if (now_ - worked_ < options_.busy_poll) {
+      std::this_thread::yield();  // a client may need this core
+    }
     if (now_ - worked_ >= options_.busy_poll) sleep();
   }
 }
