@@ -209,7 +209,17 @@ Result<void> Space::allocate(uint64_t want, std::vector<Piece>& pieces, Purpose 
     pieces.resize(before);
     throw;
   }
+  if (free_ < per_block_) low_.store(true, std::memory_order_relaxed);
   return {};
+}
+
+void Space::grow() {
+  if (!low()) return;
+  // Files grow now, without the lock.
+  auto more = backend_.allocate();
+  const std::scoped_lock lock(mutex_);
+  low_.store(false, std::memory_order_relaxed);
+  if (more) static_cast<void>(adopt(std::move(more), false));
 }
 
 Result<void> Space::allocate_below(uint32_t limit, uint32_t* from, uint64_t want,

@@ -93,6 +93,10 @@ class Space {
   [[nodiscard]] Result<uint8_t*> claim_log(uint32_t position);
   // A fresh block for the log, not of use for data until given back.
   [[nodiscard]] Result<medium::Block> allocate_log();
+  // Whether there is so little free in the blocks that are held that grow() is worthwhile, which
+  // asks the medium for more while others go on. If it has none, who needs it is told.
+  [[nodiscard]] bool low() const { return low_.load(std::memory_order_relaxed); }
+  void grow();
   void release_log(uint32_t position);
 
   struct Numbers {
@@ -148,8 +152,9 @@ class Space {
   static constexpr uint32_t kWarm = 64;
   std::array<uint64_t, kWarm> warm_{};
   uint32_t warm_count_ = 0;
-  Block* pending_ = nullptr;   // list of blocks with pending chunks
-  uint64_t free_ = 0;          // chunks in data blocks
+  Block* pending_ = nullptr;  // list of blocks with pending chunks
+  uint64_t free_ = 0;         // chunks in data blocks
+  std::atomic<bool> low_{false};
   uint64_t empty_blocks_ = 0;  // of data, all of whose chunks are free
   uint64_t data_blocks_ = 0;
   uint64_t log_blocks_ = 0;

@@ -77,14 +77,16 @@ Result<void> StoreImpl::settle(uint64_t dirty_bytes) {
   if (options_.durability == Durability::kEach) {
     if (const auto done = flush(); !done) return done;
   }
-  if (dirty < options_.flush_bytes && !log_->wants_checkpoint()) return {};
-  if (!options_.on_due) return tend();
+  const bool due = dirty >= options_.flush_bytes || log_->wants_checkpoint();
+  if (!options_.on_due) return due ? tend() : Result<void>{};
+  if (!due && !space_.low()) return {};
   options_.on_due();
   return would_wait() ? tend() : Result<void>{};
 }
 
 Result<void> StoreImpl::tend() {
   if (!log_) return {};
+  if (options_.on_due) space_.grow();
   if (dirty_.load(std::memory_order_relaxed) >= options_.flush_bytes) {
     if (const auto done = flush(); !done) return done;
   }
