@@ -143,6 +143,13 @@ DirectoryStore& DirectoryStore::operator=(DirectoryStore&&) noexcept = default;
 DirectoryStore::~DirectoryStore() = default;
 Store& DirectoryStore::store() { return *parts_->store; }
 
+Result<void> DirectoryStore::announce(const std::string& server) {
+  for (FolderLock& lock : parts_->locks) {
+    if (auto done = lock.announce(server); !done) return done;
+  }
+  return {};
+}
+
 Result<DirectoryStore> DirectoryStore::create(const std::vector<std::string>& folders,
                                               const DirectoryOptions& options) {
   if (const auto fine = check_folders(folders); !fine) return fail(fine.error());

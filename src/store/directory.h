@@ -31,7 +31,7 @@ class DirectoryStore {
   // kExists if there is one. Makes the folders.
   [[nodiscard]] static Result<DirectoryStore> create(const std::vector<std::string>& folders,
                                                      const DirectoryOptions& options);
-  // kNoStore, kInUse (with the owner's process id in `what`), kVersion, kDamaged, ...
+  // kNoStore, kInUse (with the owner's process id or address in `what`), kVersion, kDamaged, ...
   [[nodiscard]] static Result<DirectoryStore> open(const std::vector<std::string>& folders,
                                                    const DirectoryOptions& options,
                                                    OpenReport* report = nullptr);
@@ -40,6 +40,10 @@ class DirectoryStore {
   ~DirectoryStore();
   [[nodiscard]] Store& store();
   Store* operator->() { return &store(); }
+  // A server has it, and is reached at this address, "HOST:PORT": others who want to open the store
+  // are told so, until it is closed. An address that they can use, such as "127.0.0.1:7471" rather
+  // than "0.0.0.0:7471".
+  [[nodiscard]] Result<void> announce(const std::string& server);
 
  private:
   DirectoryStore();

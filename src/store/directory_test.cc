@@ -86,6 +86,50 @@ TEST_F(DirectoryTest, HasOneOwner) {
   EXPECT_EQ(DirectoryStore::open(folder, options_).error().code, Code::kInUse);
 }
 
+// Whoever wants it is told where its server is, as long as it is one.
+TEST_F(DirectoryTest, ThatAServerHasSaysHowToReachIt) {
+  const std::vector<std::string> folders{at("a"), at("b")};
+  DirectoryOptions reading = options_;
+  reading.store.read_only = true;
+  const std::string hint =
+      "in use by a server (process " + std::to_string(getpid()) + "): use --server [::1]:7471";
+  {
+    auto store = make(folders);
+    ASSERT_TRUE(store.announce("[::1]:7471"));
+    for (const DirectoryOptions& options : {options_, reading}) {
+      const auto second = DirectoryStore::open(folders, options);
+      ASSERT_FALSE(second);
+      EXPECT_EQ(second.error().code, Code::kInUse);
+      EXPECT_NE(second.error().what.find(hint), std::string::npos) << second.error().what;
+    }
+    // It has moved.
+    ASSERT_TRUE(store.announce("node1:80"));
+    EXPECT_NE(DirectoryStore::open(folders, options_).error().what.find("node1:80"),
+              std::string::npos);
+    for (const char* const bad : {"", "a b", "a\nb"}) EXPECT_FALSE(store.announce(bad)) << bad;
+    EXPECT_FALSE(store.announce(std::string(301, 'a')));
+    ASSERT_TRUE(store->close());
+  }
+  auto store = open(folders);
+  const auto second = DirectoryStore::open(folders, reading);
+  EXPECT_EQ(second.error().what.find("server"), std::string::npos) << second.error().what;
+}
+
+// A server that was killed leaves its address; those that read the store then are no server.
+TEST_F(DirectoryTest, ThatAServerHadSaysNothingAboutIt) {
+  const std::vector<std::string> folder{at("a")};
+  { auto store = make(folder); }
+  DirectoryOptions reading = options_;
+  reading.store.read_only = true;
+  const auto reader = DirectoryStore::open(folder, reading);
+  ASSERT_TRUE(reader);
+  std::ofstream(at("a") + "/lock") << getpid() << "\nserver 127.0.0.1:7471\n";
+  const auto writer = DirectoryStore::open(folder, options_);
+  ASSERT_FALSE(writer);
+  EXPECT_EQ(writer.error().code, Code::kInUse);
+  EXPECT_EQ(writer.error().what.find("server"), std::string::npos) << writer.error().what;
+}
+
 TEST_F(DirectoryTest, LiesInSeveralFoldersNamedInAnyOrder) {
   const Bytes bytes = pattern(900'000, 1);
   {

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "store/folder_lock.h"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <charconv>
 #include <csignal>
 #include <cstring>
+#include <string_view>
+#include <utility>
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -15,18 +18,48 @@
 namespace verbena::store {
 namespace {
 
-// Whoever writes notes its process id, for others to read. It may be out of date.
-std::string owner_of(int file) {
-  std::array<char, 32> text{};
-  const ssize_t n = pread(file, text.data(), text.size() - 1, 0);
-  const std::string owner(text.data(), n > 0 ? static_cast<size_t>(n) : 0);
-  pid_t process = 0;
-  const auto parsed = std::from_chars(owner.data(), owner.data() + owner.size(), process);
+constexpr std::string_view kServerLine = "server ";
+constexpr size_t kMaxServerBytes = 300;
+
+struct Owner {
+  pid_t process = 0;   // 0: not known
+  std::string server;  // empty: it is none
+};
+
+[[nodiscard]] bool is_server_address(std::string_view text) {
+  return !text.empty() && text.size() <= kMaxServerBytes &&
+         std::ranges::all_of(text, [](char letter) { return letter > ' ' && letter <= '~'; });
+}
+
+// As noted by the last that wrote: it may be out of date.
+[[nodiscard]] Owner noted_in(int file) {
+  std::array<char, 400> bytes{};
+  const ssize_t n = pread(file, bytes.data(), bytes.size(), 0);
+  std::string_view text(bytes.data(), n > 0 ? static_cast<size_t>(n) : 0);
+  Owner owner;
+  const auto parsed = std::from_chars(text.data(), text.data() + text.size(), owner.process);
+  if (parsed.ec != std::errc{} || owner.process <= 0) return {};
+  text.remove_prefix(std::min(text.find('\n'), text.size() - 1) + 1);
+  const size_t end = text.find('\n');
+  if (!text.starts_with(kServerLine) || end == std::string_view::npos) return owner;
+  const std::string_view server = text.substr(kServerLine.size(), end - kServerLine.size());
+  if (is_server_address(server)) owner.server = server;
+  return owner;
+}
+
+[[nodiscard]] std::string in_use(const std::string& folder, int file, FolderLock::Mode mode) {
+  const Owner owner = noted_in(file);
   // It may be long gone, and those that have the store read it.
-  if (parsed.ec != std::errc{} || process <= 0 || (kill(process, 0) != 0 && errno == ESRCH)) {
-    return "";
-  }
-  return fmt::format(" (process {})", process);
+  const bool lives = owner.process > 0 && (kill(owner.process, 0) == 0 || errno != ESRCH);
+  const std::string process = lives ? fmt::format(" (process {})", owner.process) : "";
+  // Readers are let in beside readers: who is not is kept out by the one that wrote this. A server
+  // may be in another container, where its process id is not ours.
+  const bool written = !owner.server.empty() &&
+                       (mode == FolderLock::Mode::kRead || flock(file, LOCK_SH | LOCK_NB) != 0);
+  if (!written)
+    return fmt::format("the store in {} is in use by another process{}", folder, process);
+  return fmt::format("the store in {} is in use by a server{}: use --server {}", folder, process,
+                     owner.server);
 }
 
 // The owner of a store can go on using it after root has.
@@ -37,6 +70,13 @@ void give_to_owner_of(const std::string& folder, int file) {
   if (lock.st_uid == 0 && its.st_uid != 0) {
     static_cast<void>(!fchown(file, its.st_uid, its.st_gid));  // a lock of root's locks as well
   }
+}
+
+[[nodiscard]] bool note(int file, const std::string& server) {
+  const std::string text = fmt::format(
+      "{}\n{}", getpid(), server.empty() ? "" : fmt::format("{}{}\n", kServerLine, server));
+  return ftruncate(file, 0) == 0 &&
+         pwrite(file, text.data(), text.size(), 0) == static_cast<ssize_t>(text.size());
 }
 
 }  // namespace
@@ -57,18 +97,33 @@ Result<FolderLock> FolderLock::take(const std::string& folder, Mode mode) {
     if (errno != EWOULDBLOCK) {
       return fail(Error{Code::kIo, fmt::format("{}: {}", path, std::strerror(errno)), {}});
     }
-    return fail(Error{
-        Code::kInUse,
-        fmt::format("the store in {} is in use by another process{}", folder, owner_of(file.get())),
-        {}});
+    return fail(Error{Code::kInUse, in_use(folder, file.get(), mode), {}});
   }
-  if (mode == Mode::kWrite) {
-    const std::string pid = std::to_string(getpid()) + "\n";
-    if (ftruncate(file.get(), 0) == 0) {
-      static_cast<void>(!pwrite(file.get(), pid.data(), pid.size(), 0));
-    }
-  }
+  if (mode == Mode::kWrite) static_cast<void>(note(file.get(), ""));
   return FolderLock(std::move(file));
+}
+
+FolderLock::FolderLock(FolderLock&& other) noexcept
+    : file_(std::move(other.file_)), announced_(std::exchange(other.announced_, false)) {}
+
+FolderLock& FolderLock::operator=(FolderLock&& other) noexcept {
+  std::swap(file_, other.file_);
+  std::swap(announced_, other.announced_);
+  return *this;
+}
+
+FolderLock::~FolderLock() {
+  if (announced_) static_cast<void>(note(file_.get(), ""));
+}
+
+Result<void> FolderLock::announce(const std::string& server) {
+  if (!is_server_address(server)) {
+    return fail(Error{Code::kInvalid, "invalid address of a server", {}});
+  }
+  announced_ = true;
+  if (note(file_.get(), server)) return {};
+  return fail(
+      Error{Code::kIo, fmt::format("cannot write the lock file: {}", std::strerror(errno)), {}});
 }
 
 void WriterGate::try_hold(const std::string& folder) {
