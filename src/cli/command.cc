@@ -149,6 +149,10 @@ Command& Command::program(std::string shown, std::vector<std::string>& to) {
   return *this;
 }
 
+Command& Command::refuse(std::string_view names, std::string value, std::string why) {
+  return add(names, {.value = std::move(value), .refusal = std::move(why)});
+}
+
 Command& Command::exclude(std::string_view one, std::string_view other) {
   VERBENA_CHECK(find(one) != nullptr && find(other) != nullptr);
   excluded_.emplace_back(one, other);
@@ -179,6 +183,7 @@ std::string Command::help() const {
   if (!words_.empty()) text += '\n';
   text += "Options:\n" + help_entry("-h,--help", "print this help and exit", kColumn);
   for (const Option& option : options_) {
+    if (!option.refusal.empty()) continue;
     const std::string value = option.value.empty() ? "" : ' ' + option.value;
     text += help_entry(joined(option.names) + value, option.about, kColumn);
   }
@@ -193,6 +198,7 @@ Command::Option* Command::find(std::string_view name) {
 }
 
 Done Command::set(Option& option, const std::string& value) {
+  if (!option.refusal.empty()) return fail(option.names.back() + ": " + option.refusal);
   if (option.given && !option.repeats) return fail(option.names.back() + " is given twice");
   option.given = true;
   if (auto stored = option.store(value); !stored) {

@@ -39,6 +39,8 @@ class Command {
                           std::string about);
   // From the first word on that is no option, or from behind "--", everything is another program's.
   Command& program(std::string shown, std::vector<std::string>& to);
+  // An option that other commands have: not in the help, and answered with `why` not.
+  Command& refuse(std::string_view names, std::string value, std::string why);
   // Both cannot be given.
   Command& exclude(std::string_view one, std::string_view other);
 
@@ -65,6 +67,7 @@ class Command {
     Store store = {};
     bool repeats = false;
     bool given = false;
+    std::string refusal = {};  // not empty: why it cannot be given
   };
   struct Word {
     std::string name = {};

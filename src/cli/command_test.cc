@@ -67,6 +67,17 @@ TEST(Command, SaysWhatIsWrong) {
   EXPECT_EQ(problem_with(command, {"a", "-qq"}), "");
 }
 
+TEST(Command, SaysWhyAnOptionOfOthersIsRefused) {
+  Given given;
+  Command command = with_options(given);
+  command.refuse("-s,--server", "HOST", "only others have a server");
+  for (const Words& words :
+       {Words{"--server", "a"}, Words{"--server=a"}, Words{"-s", "a"}, Words{"-qsa"}}) {
+    EXPECT_EQ(problem_with(command, words), "--server: only others have a server");
+  }
+  EXPECT_EQ(command.help().find("--server"), std::string::npos);
+}
+
 TEST(Command, LeavesAProgramsWordsAlone) {
   for (const Words& words : {Words{"-q", "prog", "--size", "--", "-q"},
                              Words{"-q", "--", "prog", "--size", "--", "-q"}}) {
