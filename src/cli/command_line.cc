@@ -42,7 +42,7 @@ constexpr size_t kListColumn = 12;
   for (const Command& command : commands) {
     text += help_entry(command.name(), command.summary(), kListColumn);
   }
-  text += "\nObject store in a directory:\n";
+  text += "\nObject store, in a directory or on a server:\n";
   for (const StoreCommand& command : kStoreCommands) {
     text += help_entry(std::string(command.name), std::string(command.summary), kListColumn);
   }

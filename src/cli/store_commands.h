@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The commands on a store in a folder. They live in a library of their own, which is loaded when
+// The commands on a store. They live in a library of their own, which is loaded when
 // one of them is used: it needs more of the system than what runs programs does.
 #pragma once
 
@@ -13,7 +13,7 @@ struct StoreCommand {
   std::string_view summary;
 };
 
-inline constexpr std::array<StoreCommand, 17> kStoreCommands{{
+inline constexpr std::array<StoreCommand, 18> kStoreCommands{{
     {"put", "Stores a file, or the data from a pipe, as an object."},
     {"get", "Writes an object, or a part of it, to a file or a pipe."},
     {"ls", "Lists objects, sorted by name."},
@@ -31,6 +31,7 @@ inline constexpr std::array<StoreCommand, 17> kStoreCommands{{
     {"compact", "Gives space that objects no longer use back to the file system."},
     {"salvage", "Builds a new store from a damaged one."},
     {"serve", "Serves a store to clients on this host and others, over RDMA."},
+    {"ping", "Measures the round-trip time to a server."},
 }};
 
 // The library's one function: as main(), with the command's name in arguments[1].

@@ -3,10 +3,11 @@
 #include <memory>
 
 #include "store_cli/commands.h"
+#include "store_cli/find_object.h"
 #include "store_cli/get_object.h"
 #include "store_cli/interrupts.h"
 #include "store_cli/object_view.h"
-#include "store_cli/options.h"
+#include "store_cli/opening.h"
 #include "store_cli/progress.h"
 
 namespace verbena::store_cli {
@@ -28,9 +29,9 @@ int cat(const CatOptions& options) {
   catch_interrupts();
   Report report("cat", options.speech);
   report.yield_output();
-  auto opened = open_store(options.store, Need::kRead, report);
+  auto opened = open_objects(options.store, Need::kRead, report);
   if (!opened) return report.finish();
-  const store::Objects& store = opened->directory.store();
+  const store::Objects& store = opened->objects();
   auto file = OutputFile::open("-", 0);
   if (!file) {
     report.error(kNotDone, "io", file.error());
@@ -61,7 +62,7 @@ cli::Command cat_command() {
   const auto options = std::make_shared<CatOptions>();
   cli::Command command = describe("cat", kAboutCat);
   command.words("OBJECT", "OBJECT...", options->objects, "names or ids (high:low)");
-  add_data_option(command, options->store);
+  add_store_options(command, options->store);
   add_speech_options(command, options->speech, Shows::kNothing);
   add_progress_option(command, options->speech);
   return command.action([options] { return cat(*options); });

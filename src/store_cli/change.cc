@@ -7,10 +7,11 @@
 
 #include "store_cli/commands.h"
 #include "store_cli/draft.h"
+#include "store_cli/find_object.h"
 #include "store_cli/interrupts.h"
 #include "store_cli/object_data.h"
 #include "store_cli/object_view.h"
-#include "store_cli/options.h"
+#include "store_cli/opening.h"
 #include "store_cli/sizes.h"
 #include "store_cli/tree.h"
 
@@ -95,9 +96,9 @@ int rm(const ChangeOptions& options) {
   if (options.recursive && std::ranges::find(options.objects, "") != options.objects.end()) {
     return wrong_usage(report, "rm -r takes a prefix that is not empty");
   }
-  auto opened = open_store(options.store, Need::kWrite, report);
+  auto opened = open_objects(options.store, Need::kWrite, report);
   if (!opened) return report.finish();
-  store::Objects& store = opened->directory.store();
+  store::Objects& store = opened->objects();
   for (const std::string& text : options.objects) {
     if (options.recursive && remove_below(store, text, options.force, removed, report)) continue;
     if (const int signal = interrupted(); signal != 0) {
@@ -117,7 +118,7 @@ int rm(const ChangeOptions& options) {
     }
   }
   report.fields["removed"] = std::move(removed);
-  close_store(*opened, report);
+  close_objects(*opened, report);
   return report.finish();
 }
 
@@ -198,10 +199,10 @@ int cp(const ChangeOptions& options) {
   Report report("cp", options.speech);
   const auto request = clone_request(options);
   if (!request) return wrong_usage(report, request.error());
-  auto opened = open_store(options.store, Need::kWrite, report);
+  auto opened = open_objects(options.store, Need::kWrite, report);
   if (!opened) return report.finish();
-  clone(options, *request, opened->directory.store(), report);
-  close_store(*opened, report);
+  clone(options, *request, opened->objects(), report);
+  close_objects(*opened, report);
   return report.finish();
 }
 
@@ -214,9 +215,9 @@ int mv(const ChangeOptions& options) {
   if (!options.no_name) {
     if (const auto name = parse_name(options.name); !name) return wrong_usage(report, name.error());
   }
-  auto opened = open_store(options.store, Need::kWrite, report);
+  auto opened = open_objects(options.store, Need::kWrite, report);
   if (!opened) return report.finish();
-  store::Objects& store = opened->directory.store();
+  store::Objects& store = opened->objects();
   if (const auto object = find_object(store, options.from, report)) {
     if (const auto renamed = store.rename(object->id, options.name); !renamed) {
       report.error(renamed.error(), options.from);
@@ -224,7 +225,7 @@ int mv(const ChangeOptions& options) {
       report.fields["object"] = json_of(*now);
     }
   }
-  close_store(*opened, report);
+  close_objects(*opened, report);
   return report.finish();
 }
 
@@ -234,7 +235,7 @@ cli::Command rm_command() {
   const auto options = std::make_shared<ChangeOptions>();
   cli::Command command = describe("rm", kAboutRm);
   command.words("OBJECT", "OBJECT...", options->objects, "names or ids (high:low)");
-  add_data_option(command, options->store);
+  add_store_options(command, options->store);
   command.flag("-f,--force", options->force, "ignore objects that do not exist")
       .flag("-r,--recursive", options->recursive,
             "remove all objects with names OBJECT/...; OBJECT itself stays");
@@ -247,7 +248,7 @@ cli::Command cp_command() {
   cli::Command command = describe("cp", kAboutCp);
   command.word("FROM", options->from, "name or id (high:low)")
       .word("TO", options->to, "name or id (high:low) of the clone");
-  add_data_option(command, options->store);
+  add_store_options(command, options->store);
   command.option("--name", options->name, "NAME", "also give the clone this name, if TO is an id")
       .option("--range", options->range, "OFFSET:LENGTH",
               "clone only this range; \"OFFSET:\" means up to the end")
@@ -264,7 +265,7 @@ cli::Command mv_command() {
   cli::Command command = describe("mv", kAboutMv);
   command.word("OBJECT", options->from, "name or id (high:low)")
       .optional_word("NAME", options->name, "the new name");
-  add_data_option(command, options->store);
+  add_store_options(command, options->store);
   command.flag("--no-name", options->no_name, "remove the name");
   add_speech_options(command, options->speech, Shows::kNothing);
   return command.action([options] { return mv(*options); });

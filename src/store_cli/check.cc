@@ -93,7 +93,7 @@ int scrub(const CheckOptions& options) {
   Report report("scrub", options.speech);
   const std::vector<std::string> folders = folders_of(options.store);
   if (folders.empty()) {
-    no_store_given(report);
+    no_directory_given(report);
     return report.finish();
   }
   ProgressBar progress(report.shows_progress(), "scrub", 0);
@@ -234,6 +234,7 @@ cli::Command scrub_command() {
   cli::Command command = describe("scrub", kAboutScrub);
   add_folder_words(command, options->store);
   add_folder_option(command, options->store);
+  refuse_server(command, "also while the server runs");
   add_speech_options(command, options->speech, Shows::kSizes);
   add_progress_option(command, options->speech);
   return command.action([options] { return scrub(*options); });
@@ -246,6 +247,7 @@ cli::Command salvage_command() {
                 "the directories of the old store, unless --data or the\n"
                 "environment names them, then the new one");
   add_folder_option(command, options->store);
+  refuse_server(command, "when the server has ended");
   add_speech_options(command, options->speech, Shows::kNothing);
   add_progress_option(command, options->speech);
   return command.action([options] { return salvage(*options); });

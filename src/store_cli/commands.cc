@@ -15,7 +15,8 @@ cli::Command describe(std::string_view name, std::string_view about) {
   command.footer(
       "Exit status: 0 success, 1 failure, 2 usage error, 3 no such object, 4 damaged, 5 full, 6 in "
       "use,\n"
-      "7 no store, 8 already exists, 9 unknown format. See verbena-store(1).");
+      "7 no store, 8 already exists, 9 unknown format, 10 server unreachable. See "
+      "verbena-store(1).");
   return command;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The commands on a store in a folder, one function each.
+// The commands on a store, one function each.
 #pragma once
 
 #include <string_view>
@@ -25,6 +25,7 @@ namespace verbena::store_cli {
 [[nodiscard]] cli::Command compact_command();
 [[nodiscard]] cli::Command salvage_command();
 [[nodiscard]] cli::Command serve_command();
+[[nodiscard]] cli::Command ping_command();
 
 // One of this name; `about` is what its help says behind the summary in the list of commands.
 [[nodiscard]] cli::Command describe(std::string_view name, std::string_view about);

@@ -6,7 +6,7 @@
 
 #include "store_cli/commands.h"
 #include "store_cli/interrupts.h"
-#include "store_cli/options.h"
+#include "store_cli/opening.h"
 #include "store_cli/print.h"
 #include "store_cli/progress.h"
 
@@ -80,6 +80,7 @@ cli::Command compact_command() {
   cli::Command command = describe("compact", kAboutCompact);
   add_folder_words(command, options->store);
   add_data_option(command, options->store);
+  refuse_server(command, "when the server has ended");
   add_speech_options(command, options->speech, Shows::kSizes);
   return command.action([options] { return compact(*options); });
 }

@@ -7,11 +7,12 @@
 #include <fmt/format.h>
 
 #include "store_cli/commands.h"
+#include "store_cli/find_object.h"
 #include "store_cli/get_object.h"
 #include "store_cli/interrupts.h"
 #include "store_cli/object_data.h"
 #include "store_cli/object_view.h"
-#include "store_cli/options.h"
+#include "store_cli/opening.h"
 #include "store_cli/output_file.h"
 #include "store_cli/progress.h"
 #include "store_cli/sizes.h"
@@ -86,14 +87,14 @@ int get_tree(const GetOptions& options) {
     report.error(kUsage, "invalid", "-r writes whole objects to a directory");
     return report.finish();
   }
-  auto opened = open_store(options.store, Need::kRead, report);
+  auto opened = open_objects(options.store, Need::kRead, report);
   if (!opened) return report.finish();
   const auto target = TargetTree::open(options.file);
   if (!target) {
     report.error(kNotDone, "io", target.error());
     return report.finish();
   }
-  const store::Objects& store = opened->directory.store();
+  const store::Objects& store = opened->objects();
   const std::string prefix = as_prefix(options.object);
   uint64_t bytes = 0;
   uint64_t objects = 0;
@@ -157,9 +158,9 @@ int get(const GetOptions& options) {
                  offset ? "--length: " + length.error() : "--offset: " + offset.error());
     return report.finish();
   }
-  auto opened = open_store(options.store, Need::kRead, report);
+  auto opened = open_objects(options.store, Need::kRead, report);
   if (!opened) return report.finish();
-  const store::Objects& store = opened->directory.store();
+  const store::Objects& store = opened->objects();
   if (const auto request = find_range(options, store, *offset, *length, report)) {
     copy(options, store, *request, report);
   }
@@ -173,7 +174,7 @@ cli::Command get_command() {
   cli::Command command = describe("get", kAboutGet);
   command.word("OBJECT", options->object, "name or id (high:low)")
       .word("FILE", options->file, "file to write; - is standard output");
-  add_data_option(command, options->store);
+  add_store_options(command, options->store);
   command.option("--offset", options->offset, "SIZE", "start at this offset (default 0)")
       .option("--length", options->length, "SIZE",
               "read at most this many bytes (default: to the end)")

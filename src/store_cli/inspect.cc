@@ -9,7 +9,7 @@
 #include "store_cli/commands.h"
 #include "store_cli/interrupts.h"
 #include "store_cli/object_view.h"
-#include "store_cli/options.h"
+#include "store_cli/opening.h"
 #include "store_cli/print.h"
 
 namespace verbena::store_cli {
@@ -164,6 +164,7 @@ cli::Command inspect_command() {
   cli::Command command = describe("inspect", kAboutInspect);
   add_folder_words(command, options->store);
   add_data_option(command, options->store);
+  refuse_server(command, "when the server has ended");
   command.flag("--segments", options->segments, "show the segments of each object");
   add_speech_options(command, options->speech, Shows::kSizes);
   return command.action([options] { return inspect(*options); });

@@ -7,10 +7,11 @@
 #include <fmt/format.h>
 
 #include "store_cli/commands.h"
+#include "store_cli/find_object.h"
 #include "store_cli/interrupts.h"
 #include "store_cli/object_data.h"
 #include "store_cli/object_view.h"
-#include "store_cli/options.h"
+#include "store_cli/opening.h"
 #include "store_cli/print.h"
 #include "store_cli/progress.h"
 
@@ -105,7 +106,7 @@ int ls(const ListOptions& options) {
     report.error(kUsage, "invalid", *wrong);
     return report.finish();
   }
-  auto opened = open_store(options.store, Need::kRead, report);
+  auto opened = open_objects(options.store, Need::kRead, report);
   Listing listing(report);
   if (opened) {
     const auto take = [&](const store::ObjectInfo& object) {
@@ -116,7 +117,7 @@ int ls(const ListOptions& options) {
       listing.take(object);
       return output_error() == 0 && interrupted() == 0;
     };
-    const auto listed = each_object(opened->directory.store(), options.prefix, after, take);
+    const auto listed = each_object(opened->objects(), options.prefix, after, take);
     if (!listed) report.error(listed.error(), options.prefix);
   }
   if (const int signal = interrupted(); signal != 0) report.interrupted(signal, "interrupted");
@@ -147,10 +148,14 @@ int stat(const ListOptions& options) {
   catch_interrupts();
   Report report("stat", options.speech);
   auto shown = nlohmann::ordered_json::array();
+  if (options.segments && place_of(options.store) == Place::kServer) {
+    report.error(kUsage, "invalid", "--segments is for a store in a directory, not on a server");
+    return report.finish();
+  }
   const Need need = options.segments ? Need::kReadAll : Need::kRead;
-  auto opened = open_store(options.store, need, report);
+  auto opened = open_objects(options.store, need, report);
   if (!opened) return report.finish();
-  const store::Objects& store = opened->directory.store();
+  const store::Objects& store = opened->objects();
   for (const std::string& text : options.objects) {
     const auto object = find_object(store, text, report);
     if (!object) continue;
@@ -182,7 +187,7 @@ cli::Command ls_command() {
   const auto options = std::make_shared<ListOptions>();
   cli::Command command = describe("ls", kAboutLs);
   command.optional_word("PREFIX", options->prefix, "list only names with this prefix");
-  add_data_option(command, options->store);
+  add_store_options(command, options->store);
   command
       .option("--after", options->after, "OBJECT",
               "start behind this object: the last one of the page before")
@@ -195,8 +200,9 @@ cli::Command stat_command() {
   const auto options = std::make_shared<ListOptions>();
   cli::Command command = describe("stat", kAboutStat);
   command.words("OBJECT", "OBJECT...", options->objects, "names or ids (high:low)");
-  add_data_option(command, options->store);
+  add_store_options(command, options->store);
   command.flag("--segments", options->segments, "show the segments of each object")
+      .exclude("--segments", "--server")
       .flag("--crc", options->crc,
             "show the CRC-32/BZIP2 of each object, combined from those of\n"
             "its chunks; takes a look at every chunk");

@@ -8,7 +8,7 @@
 #include "store_cli/input_file.h"
 #include "store_cli/interrupts.h"
 #include "store_cli/object_view.h"
-#include "store_cli/options.h"
+#include "store_cli/opening.h"
 #include "store_cli/progress.h"
 #include "store_cli/put_many.h"
 #include "store_cli/put_object.h"
@@ -60,10 +60,12 @@ struct PutOptions {
   return object;
 }
 
-// A stream is read before the store is taken: it may stall, and others go on meanwhile.
+// A stream is read before the store is taken: it may stall, and others go on meanwhile. With a
+// server they go on anyway; but what is a part of an object is to change it as it is at the end.
 [[nodiscard]] bool take_in(InputFile& input, const PutOptions& options, Report& report) {
   if (!check_choice(options.store, report)) return false;
-  if (!input.is_stream()) return true;
+  const bool whole = !options.append && options.offset.empty();
+  if (!input.is_stream() || (whole && place_of(options.store) == Place::kServer)) return true;
   ProgressBar bar(report.shows_progress(), "put", 0);
   const auto taken =
       input.take_in(folders_of(options.store), [&](uint64_t bytes) { bar.update(bytes); });
@@ -90,7 +92,7 @@ int put_file(const PutOptions& options) {
     return report.finish();
   }
   if (!take_in(*input, options, report)) return report.finish();
-  auto opened = open_store(options.store, Need::kCreate, report);
+  auto opened = open_objects(options.store, Need::kCreate, report);
   if (!opened) return report.finish();
   ProgressBar bar(report.shows_progress(), "put", input->size());
   Transferred transferred{bar};
@@ -102,16 +104,15 @@ int put_file(const PutOptions& options) {
       .part = !options.offset.empty(),
       .append = options.append,
       .only_new = options.only_new};
-  if (const auto done =
-          put_object(opened->directory.store(), request, *input, transferred, report)) {
+  if (const auto done = put_object(opened->objects(), request, *input, transferred, report)) {
     report.fields["object"] = json_of(done->object);
     report.fields["offset"] = done->offset;
     report.fields["bytes_written"] = done->bytes;
     report.fields["replaced"] = done->replaced;
   }
   bar.clear();
-  report.fields["created_store"] = opened->created;
-  close_store(*opened, report);
+  report.fields["created_store"] = opened->created();
+  close_objects(*opened, report);
   return report.finish();
 }
 
@@ -151,7 +152,7 @@ cli::Command put_command() {
   cli::Command command = describe("put", kAboutPut);
   command.optional_words("FILE OBJECT", "{FILE OBJECT | -r DIR PREFIX | --batch}", options->words,
                          "file to read, - is standard input; name or id (high:low)");
-  add_data_option(command, options->store);
+  add_store_options(command, options->store);
   command
       .option("--name", options->name, "NAME", "also give the object this name, if OBJECT is an id")
       .option("--offset", options->offset, "SIZE",

@@ -31,6 +31,7 @@ namespace {
 
 int put_tree(const PutManyOptions& options) {
   Report report("put", options.speech);
+  if (!check_choice(options.store, report)) return report.finish();
   const auto tree = list_tree(options.folder);
   if (!tree) {
     report.error(kNotDone, "io", tree.error());
@@ -59,7 +60,7 @@ int put_batch(const PutManyOptions& options) {
   LineInput lines;
   for (uint64_t number = 1;; ++number) {
     // Who waits for lines does not keep others from the store.
-    if (lines.would_wait()) session.close();
+    if (lines.would_wait()) session.pause();
     const auto line = lines.next();
     if (!line) {
       report.error(kNotDone, "io", fmt::format("line {}: {}", number, line.error()));

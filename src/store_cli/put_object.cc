@@ -9,8 +9,8 @@
 #include <fmt/format.h>
 
 #include "store_cli/draft.h"
+#include "store_cli/find_object.h"
 #include "store_cli/interrupts.h"
-#include "store_cli/options.h"
 
 namespace verbena::store_cli {
 namespace {

@@ -10,8 +10,8 @@ namespace verbena::store_cli {
 
 bool PutSession::open() {
   if (opened_) return true;
-  opened_ = open_store(choice_, Need::kCreate, report_);
-  if (opened_) created_ = created_ || opened_->created;
+  opened_ = open_objects(choice_, Need::kCreate, report_);
+  if (opened_) created_ = created_ || opened_->created();
   return opened_.has_value();
 }
 
@@ -44,9 +44,15 @@ bool PutSession::put(const std::string& path, const std::string& object, bool on
   return ++open_objects_ < kCommitObjects || commit();
 }
 
+void PutSession::pause() {
+  if (!opened_) return;
+  if (opened_->local) return close();
+  if (open_objects_ > 0) static_cast<void>(commit());
+}
+
 void PutSession::close() {
   transferred_.bar.clear();
-  if (opened_) close_store(*opened_, report_);
+  if (opened_) close_objects(*opened_, report_);
   opened_.reset();
   open_objects_ = 0;
 }

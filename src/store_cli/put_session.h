@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "store_cli/options.h"
+#include "store_cli/opening.h"
 #include "store_cli/put_object.h"
 
 namespace verbena::store_cli {
@@ -18,12 +18,14 @@ class PutSession {
 
   // False: there is no store to go on with, and `report` knows why.
   [[nodiscard]] bool open();
-  [[nodiscard]] store::Objects& store() { return opened_->directory.store(); }
+  [[nodiscard]] store::Objects& store() { return opened_->objects(); }
   // A regular file; what goes wrong is told to the report. False: nothing more can be done, for
   // the store has failed or a signal came.
   [[nodiscard]] bool put(const std::string& path, const std::string& object, bool only_new);
-  // Everything so far is durable, and others may have the store.
-  void close();
+  // For a while there is nothing to put: everything so far is durable, and others may have the
+  // store.
+  void pause();
+  void close();  // at the end
 
   [[nodiscard]] uint64_t objects() const { return objects_; }
   [[nodiscard]] uint64_t bytes() const { return bytes_; }
@@ -36,7 +38,7 @@ class PutSession {
   const StoreChoice& choice_;
   Report& report_;
   Transferred transferred_;
-  std::optional<OpenedStore> opened_;
+  std::optional<OpenedObjects> opened_;
   uint64_t objects_ = 0;
   uint64_t bytes_ = 0;
   uint64_t open_objects_ = 0;  // not yet durable

@@ -10,10 +10,11 @@
 #include "store/crc_parts.h"
 #include "store/folder_shape.h"
 #include "store_cli/commands.h"
+#include "store_cli/find_object.h"
 #include "store_cli/input_file.h"
 #include "store_cli/interrupts.h"
 #include "store_cli/object_data.h"
-#include "store_cli/options.h"
+#include "store_cli/opening.h"
 #include "store_cli/print.h"
 #include "store_cli/put_session.h"
 #include "store_cli/tree.h"
@@ -122,12 +123,12 @@ class Comparison {
 // Without a store everything is new.
 [[nodiscard]] std::optional<Plan> compare(const SyncOptions& options, const Tree& tree,
                                           const std::string& prefix, Report& report) {
-  if (!check_choice(options.store, report)) return std::nullopt;
   const std::vector<std::string> folders = folders_of(options.store);
-  const bool none = std::ranges::none_of(folders, [](const std::string& folder) {
-    const auto holds = store::holds_store(folder);
-    return !holds || *holds;
-  });
+  const bool none = place_of(options.store) == Place::kDirectory &&
+                    std::ranges::none_of(folders, [](const std::string& folder) {
+                      const auto holds = store::holds_store(folder);
+                      return !holds || *holds;
+                    });
   if (none) {
     Plan plan;
     for (const TreeFile& file : tree.files) {
@@ -136,9 +137,9 @@ class Comparison {
     }
     return plan;
   }
-  auto opened = open_store(options.store, Need::kRead, report);
+  auto opened = open_objects(options.store, Need::kRead, report);
   if (!opened) return std::nullopt;
-  return Comparison(opened->directory.store(), tree, prefix, report).run(options.remove);
+  return Comparison(opened->objects(), tree, prefix, report).run(options.remove);
 }
 
 void show(const Plan& plan, const std::string& prefix, const SyncOptions& options, Report& report) {
@@ -179,6 +180,7 @@ void apply(const Plan& plan, const std::string& prefix, const SyncOptions& optio
 int sync(const SyncOptions& options) {
   catch_interrupts();
   Report report("sync", options.speech);
+  if (!check_choice(options.store, report)) return report.finish();
   const auto tree = list_tree(options.folder);
   if (!tree) {
     report.error(kNotDone, "io", tree.error());
@@ -214,7 +216,7 @@ cli::Command sync_command() {
   cli::Command command = describe("sync", kAboutSync);
   command.word("DIR", options->folder, "directory whose files are stored")
       .word("PREFIX", options->prefix, "objects are named PREFIX/PATH");
-  add_data_option(command, options->store);
+  add_store_options(command, options->store);
   command.flag("--delete", options->remove, "remove objects below PREFIX/ that have no file in DIR")
       .flag("--dry-run", options->dry_run, "only print what would be done");
   add_writing_options(command, options->store);

@@ -13,7 +13,7 @@
 #include "store_cli/interrupts.h"
 #include "store_cli/object_data.h"
 #include "store_cli/object_name.h"
-#include "store_cli/options.h"
+#include "store_cli/opening.h"
 #include "store_cli/print.h"
 
 namespace verbena::store_cli {
@@ -63,7 +63,7 @@ constexpr const char* kSumRow = "{:>10}  {:>10}  {:>10}  {}\n";
 int du(const UsageOptions& options) {
   catch_interrupts();
   Report report("du", options.speech);
-  auto opened = open_store(options.store, Need::kRead, report);
+  auto opened = open_objects(options.store, Need::kRead, report);
   if (!opened) return report.finish();
   std::map<std::string, Sum> parts;
   Sum all;
@@ -75,7 +75,7 @@ int du(const UsageOptions& options) {
     all.add(object);
     return interrupted() == 0;
   };
-  const auto listed = each_object(opened->directory.store(), options.prefix, add);
+  const auto listed = each_object(opened->objects(), options.prefix, add);
   if (!listed) report.error(listed.error(), options.prefix);
   if (const int signal = interrupted(); signal != 0) report.interrupted(signal, "interrupted");
   auto list = ordered_json::array();
@@ -146,7 +146,7 @@ cli::Command du_command() {
   const auto options = std::make_shared<UsageOptions>();
   cli::Command command = describe("du", kAboutDu);
   command.optional_word("PREFIX", options->prefix, "only objects with this prefix");
-  add_data_option(command, options->store);
+  add_store_options(command, options->store);
   add_speech_options(command, options->speech, Shows::kSizes);
   return command.action([options] { return du(*options); });
 }
@@ -156,6 +156,7 @@ cli::Command df_command() {
   cli::Command command = describe("df", kAboutDf);
   add_folder_words(command, options->store);
   add_data_option(command, options->store);
+  refuse_server(command, "when the server has ended");
   add_speech_options(command, options->speech, Shows::kSizes);
   return command.action([options] { return df(*options); });
 }

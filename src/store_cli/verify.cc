@@ -8,10 +8,11 @@
 
 #include "store/crc_parts.h"
 #include "store_cli/commands.h"
+#include "store_cli/find_object.h"
 #include "store_cli/interrupts.h"
 #include "store_cli/object_data.h"
 #include "store_cli/object_view.h"
-#include "store_cli/options.h"
+#include "store_cli/opening.h"
 #include "store_cli/print.h"
 #include "store_cli/progress.h"
 
@@ -107,9 +108,9 @@ class Verify {
 int verify(const VerifyOptions& options) {
   catch_interrupts();
   Report report("verify", options.speech);
-  auto opened = open_store(options.store, Need::kRead, report);
+  auto opened = open_objects(options.store, Need::kRead, report);
   if (!opened) return report.finish();
-  const store::Objects& store = opened->directory.store();
+  const store::Objects& store = opened->objects();
   auto shown = ordered_json::array();
   for (const std::string& text : options.objects) {
     const auto object = find_object(store, text, report);
@@ -142,7 +143,7 @@ cli::Command verify_command() {
   const auto options = std::make_shared<VerifyOptions>();
   cli::Command command = describe("verify", kAboutVerify);
   command.words("OBJECT", "OBJECT...", options->objects, "names or ids (high:low)");
-  add_data_option(command, options->store);
+  add_store_options(command, options->store);
   add_speech_options(command, options->speech, Shows::kSizes);
   add_progress_option(command, options->speech);
   return command.action([options] { return verify(*options); });

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "store_cli/secret_file.h"
+
+#include <cerrno>
+#include <cstring>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/unique_fd.h"
+
+namespace verbena::store_cli {
+
+Result<SecretFile, std::string> read_secret(const std::string& path) {
+  constexpr size_t kLongest = 4096;
+  const auto wrong = [&](const char* why) {
+    return fail(fmt::format("{}: cannot be used as a secret: {}", path, why));
+  };
+  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  struct stat status{};
+  if (!fd.valid() || ::fstat(fd.get(), &status) != 0) return wrong(std::strerror(errno));
+  SecretFile file;
+  // One more than may be, and a newline.
+  file.secret.resize(kLongest + 2);
+  size_t filled = 0;
+  while (filled < file.secret.size()) {
+    const ssize_t got = ::read(fd.get(), file.secret.data() + filled, file.secret.size() - filled);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return wrong(std::strerror(errno));
+    if (got == 0) break;
+    filled += static_cast<size_t>(got);
+  }
+  file.secret.resize(filled);
+  if (file.secret.ends_with('\n')) file.secret.pop_back();
+  if (file.secret.empty()) return wrong("it is empty");
+  if (file.secret.size() > kLongest) return wrong("it has more than 4096 bytes");
+  // Of a pipe they say nothing.
+  file.exposed = S_ISREG(status.st_mode) && (status.st_mode & (S_IRGRP | S_IROTH)) != 0;
+  return file;
+}
+
+}  // namespace verbena::store_cli
