@@ -23,6 +23,8 @@ class Draft {
   ~Draft();
 
   [[nodiscard]] store::ObjectId id() const { return id_; }
+  // The store cannot be reached: the draft stays, for store::remove_drafts().
+  void leave() { store_ = nullptr; }
   // The object has this content now, whatever it had, and the draft is gone. One that is not there
   // is made, with this name.
   [[nodiscard]] store::Result<void> become(store::ObjectId object, bool exists,

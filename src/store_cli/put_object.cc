@@ -41,6 +41,7 @@ class Put {
  private:
   bool wrong(store::Error error) {
     transferred_.bar.clear();
+    unreachable_ = unreachable_ || error.code == store::Code::kUnreachable;
     if (error.code == store::Code::kFull) {
       error.what = fmt::format("the store is full: {}; the object is unchanged", error.what);
     }
@@ -52,6 +53,9 @@ class Put {
   [[nodiscard]] std::optional<uint64_t> transfer_range(InputFile& input, store::ObjectId to,
                                                        uint64_t at, uint64_t most);
   [[nodiscard]] bool transfer_data(InputFile& input, store::ObjectId to);
+  [[nodiscard]] bool is_part() const { return request_.part || request_.append; }
+  [[nodiscard]] bool has_changed() const;
+  [[nodiscard]] bool place(Draft& draft);
 
   const PutRequest& request_;
   Transferred& transferred_;
@@ -61,9 +65,11 @@ class Put {
   const size_t piece_;  // whole chunks, so that none is written twice
   std::unique_ptr<uint8_t[]> buffer_;
   uint64_t bytes_ = 0;
+  bool unreachable_ = false;
 };
 
 bool Put::find_target() {
+  target_ = {};
   const auto found = look_up(store_, request_.object);
   if (!found) return wrong(found.error());
   target_.exists = found->has_value();
@@ -142,20 +148,42 @@ bool Put::transfer_data(InputFile& input, store::ObjectId to) {
 
 bool Put::transfer(InputFile& input, store::ObjectId to) {
   buffer_ = std::make_unique_for_overwrite<uint8_t[]>(piece_);
-  const bool whole = !request_.part && !request_.append;
-  if (whole && input.has_holes()) return transfer_data(input, to);
+  if (!is_part() && input.has_holes()) return transfer_data(input, to);
   return transfer_range(input, to, target_.offset, UINT64_MAX).has_value();
 }
 
+bool Put::has_changed() const {
+  const auto now = store_.stat(target_.id);
+  return !now || now->number != target_.before.number || now->size != target_.before.size ||
+         now->modified_ns != target_.before.modified_ns;
+}
+
+// Of a store that a server has, others may make, change or remove the object at the same moment.
+bool Put::place(Draft& draft) {
+  if (is_part() && target_.exists && has_changed()) {
+    return wrong({store::Code::kConflict,
+                  "another process has changed the object meanwhile; run the command again",
+                  {}});
+  }
+  constexpr int kTries = 8;
+  for (int tries = 1;; ++tries) {
+    const auto done = draft.become(target_.id, target_.exists, target_.name);
+    if (done) return true;
+    const auto outrun = target_.exists ? store::Code::kNotFound : store::Code::kExists;
+    if (is_part() || done.error().code != outrun || tries == kTries) return wrong(done.error());
+    if (!find_target()) return false;
+  }
+}
+
 bool Put::copy(InputFile& input) {
-  const bool part = request_.part || request_.append;
-  auto draft = part && target_.exists
+  auto draft = is_part() && target_.exists
                    ? Draft::clone(store_, {.from = target_.id, .to = {}, .to_name = {}})
                    : Draft::empty(store_);
   if (!draft) return wrong(draft.error());
-  if (!transfer(input, draft->id())) return false;
-  const auto done = draft->become(target_.id, target_.exists, target_.name);
-  if (!done) return wrong(done.error());
+  if (!transfer(input, draft->id()) || !place(*draft)) {
+    if (unreachable_) draft->leave();
+    return false;
+  }
   if (target_.exists && !target_.name.empty() && target_.name != target_.before.name) {
     const auto renamed = store_.rename(target_.id, target_.name);
     if (!renamed) return wrong(renamed.error());
