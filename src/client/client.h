@@ -27,11 +27,9 @@
 
 namespace verbena::client {
 
-inline constexpr uint16_t kDefaultPort = 7471;
-
 struct Options {
   std::string host = "127.0.0.1";
-  uint16_t port = kDefaultPort;
+  uint16_t port = 7471;
   session::Secret secret{};         // empty: none
   Duration timeout = 30 * kSecond;  // of a request, connecting again included
   // How long a blocking call looks for its answer before it sleeps.

@@ -42,9 +42,7 @@ store::Code code_of(const Error& error) {
   }
 }
 
-std::unexpected<store::Error> failed(const Error& error) {
-  return fail(store::Error{code_of(error), error.what, {}});
-}
+std::unexpected<store::Error> failed(const Error& error) { return fail(store_error(error)); }
 store::Result<void> done(const Result<void>& result) {
   if (!result) return failed(result.error());
   return {};
@@ -102,6 +100,8 @@ class Parts {
 };
 
 }  // namespace
+
+store::Error store_error(const Error& error) { return {code_of(error), error.what, {}}; }
 
 store::Result<void> RemoteObjects::create_object(ObjectId id, std::string_view name) {
   const auto created = client_->create(name, id);

@@ -9,6 +9,8 @@
 
 namespace verbena::client {
 
+[[nodiscard]] store::Error store_error(const Error& error);
+
 class RemoteObjects final : public store::Objects {
  public:
   explicit RemoteObjects(std::unique_ptr<Client> client) : client_(std::move(client)) {}

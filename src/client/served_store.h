@@ -49,7 +49,7 @@ class ServedStore {
       in_folder_.emplace(std::move(*opened));
       store_ = &in_folder_->store();
     }
-    upkeep_.start(*store_, [](const store::Error& error) { ADD_FAILURE() << error.what; });
+    upkeep_.start(*store_, {}, [](const store::Error& error) { ADD_FAILURE() << error.what; });
     if (options.listen.host.empty()) options.listen.host = "127.0.0.1";
     server_ = std::make_unique<server::Server>(options, *store_, memory_, test_fabric());
     const auto at = server_->start();

@@ -2,8 +2,12 @@
 #include "server/service.h"
 
 #include <algorithm>
+#include <ctime>
+
+#include <fmt/format.h>
 
 #include "medium/malloc_backend.h"
+#include "store/drafts.h"
 #include "store/medium_error.h"
 
 namespace verbena::server {
@@ -11,6 +15,18 @@ namespace {
 
 constexpr size_t kBlockBytes = size_t{8} << 20;
 constexpr uint32_t kLeastBlocks = 2;
+
+// As somebody on this host says it.
+std::string reachable(const fabric::Endpoint& at) {
+  const std::string host = at.host.empty() ? "127.0.0.1" : at.host;
+  return fmt::format(fmt::runtime(host.contains(':') ? "[{}]:{}" : "{}:{}"), host, at.port);
+}
+
+uint64_t wall_clock_ns() {
+  timespec time{};
+  clock_gettime(CLOCK_REALTIME, &time);
+  return static_cast<uint64_t>(time.tv_sec * kSecond + time.tv_nsec);
+}
 
 }  // namespace
 
@@ -41,6 +57,9 @@ store::Result<void> Service::open_store(const ServiceOptions& options) {
   if (!opened) return fail(opened.error());
   in_folders_.emplace(std::move(*opened));
   store_ = &in_folders_->store();
+  // Nobody can be at work on one yet.
+  const auto removed = store::remove_drafts(*store_);
+  if (!removed) return fail(removed.error());
   return {};
 }
 
@@ -52,14 +71,25 @@ store::Result<std::unique_ptr<Service>> Service::start(
   if (!fabric) return fail(store::Error{store::Code::kIo, fabric.error(), {}});
   service->fabric_name_ = (*fabric)->name();
   if (const auto opened = service->open_store(options); !opened) return fail(opened.error());
-  service->upkeep_.start(*service->store_, [warn](const store::Error& error) {
-    warn("the store takes no more changes: " + error.what);
-  });
+  service->upkeep_.start(
+      *service->store_,
+      [store = service->store_] {
+        const uint64_t now = wall_clock_ns();
+        constexpr uint64_t kDay = uint64_t{24} * 3600 * kSecond;
+        static_cast<void>(store::remove_drafts(*store, now < kDay ? 0 : now - kDay));
+      },
+      [warn](const store::Error& error) {
+        warn("the store takes no more changes: " + error.what);
+      });
   service->server_ = std::make_unique<Server>(std::move(options.server), *service->store_,
                                               service->memory_, std::move(*fabric));
   auto at = service->server_->start();
   if (!at) return fail(store::Error{store::Code::kIo, at.error(), {}});
   service->at_ = std::move(*at);
+  if (service->in_folders_) {
+    // Whoever finds the store in use is told; it serves all the same.
+    static_cast<void>(service->in_folders_->announce(reachable(service->at_)));
+  }
   return service;
 }
 

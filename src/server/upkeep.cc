@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/upkeep.h"
 
+#include <chrono>
+
 namespace verbena::server {
 
 std::function<void()> Upkeep::on_due() {
@@ -12,8 +14,10 @@ std::function<void()> Upkeep::on_due() {
   };
 }
 
-void Upkeep::start(store::Store& store, std::function<void(const store::Error&)> failed) {
-  thread_ = std::thread([this, &store, failed = std::move(failed)] { work(store, failed); });
+void Upkeep::start(store::Store& store, std::function<void()> hourly, Failed failed) {
+  thread_ = std::thread([this, &store, hourly = std::move(hourly), failed = std::move(failed)] {
+    work(store, hourly, failed);
+  });
 }
 
 void Upkeep::stop() {
@@ -25,18 +29,25 @@ void Upkeep::stop() {
   if (thread_.joinable()) thread_.join();
 }
 
-void Upkeep::work(store::Store& store, const std::function<void(const store::Error&)>& failed) {
+void Upkeep::work(store::Store& store, const std::function<void()>& hourly, const Failed& failed) {
+  using Clock = std::chrono::steady_clock;
+  auto next_hour = Clock::now() + std::chrono::hours(1);
   for (;;) {
     {
       std::unique_lock lock(mutex_);
-      wake_.wait(lock, [&] { return stopping_ || due_.load(std::memory_order_relaxed); });
+      wake_.wait_until(lock, next_hour,
+                       [&] { return stopping_ || due_.load(std::memory_order_relaxed); });
       if (stopping_) return;
     }
-    due_.store(false, std::memory_order_relaxed);
-    if (const auto done = store.tend(); !done) {
-      failed(done.error());
-      return;
+    if (due_.exchange(false, std::memory_order_relaxed)) {
+      if (const auto done = store.tend(); !done) {
+        failed(done.error());
+        return;
+      }
     }
+    if (Clock::now() < next_hour) continue;
+    next_hour += std::chrono::hours(1);
+    if (hourly) hourly();
   }
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a store needs from time to time, on a thread of its own: flushes and checkpoints that are
-// due, so that requests wait for neither.
+// What a store needs from time to time, on a thread of its own: flushes, checkpoints and growth
+// that are due, so that requests wait for none of them; and what is done once an hour.
 #pragma once
 
 #include <atomic>
@@ -19,12 +19,14 @@ class Upkeep {
   ~Upkeep() { stop(); }
   // Options::on_due of the store, which is made before the thread is.
   [[nodiscard]] std::function<void()> on_due();
-  // `failed`: told, by that thread, of an error; the store is read-only then.
-  void start(store::Store& store, std::function<void(const store::Error&)> failed);
+  // `failed`: told, by that thread, of an error; the store is read-only then. `hourly`: called by
+  // it.
+  using Failed = std::function<void(const store::Error&)>;
+  void start(store::Store& store, std::function<void()> hourly, Failed failed);
   void stop();
 
  private:
-  void work(store::Store& store, const std::function<void(const store::Error&)>& failed);
+  void work(store::Store& store, const std::function<void()>& hourly, const Failed& failed);
 
   std::mutex mutex_;
   std::condition_variable wake_;

@@ -15,6 +15,7 @@
 #include "store_cli/options.h"
 #include "store_cli/print.h"
 #include "store_cli/serve_settings.h"
+#include "store_cli/server_address.h"
 
 namespace verbena::store_cli {
 namespace {
@@ -95,11 +96,7 @@ bool is_loopback(const std::string& host) {
   return host == "localhost" || host == "::1" || host.starts_with("127.");
 }
 
-std::string text_of(const fabric::Endpoint& at) {
-  if (at.host.empty()) return fmt::format("*:{}", at.port);
-  return at.host.contains(':') ? fmt::format("[{}]:{}", at.host, at.port)
-                               : fmt::format("{}:{}", at.host, at.port);
-}
+std::string text_of(const fabric::Endpoint& at) { return text_of(ServerAddress{at.host, at.port}); }
 
 void warn_of(const ServeSettings& settings, const Report& report) {
   const auto& sessions = settings.service.server.sessions;
@@ -107,6 +104,9 @@ void warn_of(const ServeSettings& settings, const Report& report) {
     report.note(
         "warning: whoever reaches this address can read and change everything; --secret-file "
         "keeps others out");
+  }
+  if (settings.secret_exposed) {
+    report.note("warning: other users can read the secret in " + settings.secret_file);
   }
   if (!sessions.check_identity) {
     report.note("warning: messages are not checked for who sent them");

@@ -6,12 +6,13 @@
 #include <cctype>
 #include <charconv>
 #include <cstdlib>
-#include <fstream>
-#include <sstream>
 
 #include <fmt/format.h>
 #include <toml++/toml.h>
 
+#include "client/remote.h"
+#include "store_cli/secret_file.h"
+#include "store_cli/server_address.h"
 #include "store_cli/sizes.h"
 
 namespace verbena::store_cli {
@@ -68,9 +69,9 @@ constexpr auto kSettings = std::to_array<Setting>({
     {"listen", "HOST[:PORT]",
      "where clients reach it; '*' is any address\n(default 127.0.0.1:7471)",
      [](ServeSettings& s, const std::string& v) -> Done {
-       auto at = parse_endpoint(v, 7471);
+       auto at = parse_listen(v);
        if (!at) return fail(at.error());
-       s.service.server.listen = std::move(*at);
+       s.service.server.listen = {std::move(at->host), at->port};
        return {};
      }},
     {"secret_file", "FILE",
@@ -175,20 +176,6 @@ Result<std::string, std::string> text_of(const toml::node& node) {
   return fail(std::string("neither text, a number, nor true or false"));
 }
 
-Result<std::string, std::string> read_secret(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream bytes;
-  if (!file || !(bytes << file.rdbuf())) {
-    return fail(fmt::format("the secret in {} cannot be read", path));
-  }
-  std::string secret = bytes.str();
-  // As editors end a file.
-  while (!secret.empty() && (secret.back() == '\n' || secret.back() == '\r')) secret.pop_back();
-  constexpr size_t kLeast = 8;
-  if (secret.size() >= kLeast) return secret;
-  return fail(fmt::format("the secret in {} is shorter than {} bytes", path, kLeast));
-}
-
 }  // namespace
 
 std::span<const Setting> serve_settings() { return kSettings; }
@@ -246,7 +233,7 @@ Given settings_of_environment() {
 Result<ServeSettings, std::string> combine(const Given& options, const Given& environment,
                                            const Given& file) {
   ServeSettings settings;
-  settings.service.server.listen = {"127.0.0.1", 7471};
+  settings.service.server.listen = {"127.0.0.1", client::kDefaultPort};
   bool kind_given = false;
   // A place for the store that is said takes the place of one that is only written down.
   const auto says_place = [](const Given& given) {
@@ -287,37 +274,10 @@ Result<ServeSettings, std::string> combine(const Given& options, const Given& en
   if (!settings.secret_file.empty()) {
     auto secret = read_secret(settings.secret_file);
     if (!secret) return fail(secret.error());
-    settings.service.server.sessions.secret = std::move(*secret);
+    settings.service.server.sessions.secret = std::move(secret->secret);
+    settings.secret_exposed = secret->exposed;
   }
   return settings;
-}
-
-Result<fabric::Endpoint, std::string> parse_endpoint(std::string_view text, uint16_t port) {
-  fabric::Endpoint at{{}, port};
-  std::string_view host = text;
-  std::string_view number;
-  if (text.starts_with('[')) {
-    const size_t end = text.find(']');
-    if (end == std::string_view::npos) return fail(fmt::format("'{}' has no closing ]", text));
-    host = text.substr(1, end - 1);
-    number = text.substr(end + 1);
-    if (!number.empty() && !number.starts_with(':')) {
-      return fail(fmt::format("'{}' is not [HOST]:PORT", text));
-    }
-  } else if (const size_t colon = text.find(':');
-             colon != std::string_view::npos &&
-             text.find(':', colon + 1) == std::string_view::npos) {
-    host = text.substr(0, colon);
-    number = text.substr(colon);
-  }  // several colons without brackets: an IPv6 address
-  if (number == ":") return fail(fmt::format("'{}' has no port behind the colon", text));
-  if (!number.empty()) {
-    if (const auto done = set_number(at.port, std::string(number.substr(1)), 0, 65535); !done) {
-      return fail(done.error());
-    }
-  }
-  if (host != "*") at.host = host;
-  return at;
 }
 
 }  // namespace verbena::store_cli

@@ -19,6 +19,7 @@ struct ServeSettings {
   server::ServiceOptions service{};
   std::string memory{};  // as it was given
   std::string secret_file{};
+  bool secret_exposed = false;  // others may read it
 };
 
 struct Setting {
@@ -43,9 +44,5 @@ using Given = std::map<std::string, std::vector<std::string>, std::less<>>;
 [[nodiscard]] Result<ServeSettings, std::string> combine(const Given& options,
                                                          const Given& environment,
                                                          const Given& file);
-
-// "HOST", "HOST:PORT", "[IPV6]:PORT", ":PORT"; "*" is any address.
-[[nodiscard]] Result<fabric::Endpoint, std::string> parse_endpoint(std::string_view text,
-                                                                   uint16_t port);
 
 }  // namespace verbena::store_cli

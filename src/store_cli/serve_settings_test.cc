@@ -84,29 +84,10 @@ TEST(ServeSettings, Secrets) {
   const auto all = combine(with, {}, {});
   ASSERT_TRUE(all) << all.error();
   EXPECT_EQ(all->service.server.sessions.secret, "open sesame");
-  static_cast<void>(file_with(folder, "short\n"));
+  EXPECT_TRUE(all->secret_exposed);
+  static_cast<void>(file_with(folder, "\n"));
   EXPECT_FALSE(combine(with, {}, {}));
   EXPECT_FALSE(combine({{"data", {"/x"}}, {"secret_file", {"/nowhere"}}}, {}, {}));
-}
-
-TEST(ServeSettings, Endpoints) {
-  const auto is = [](std::string_view text, std::string_view host, uint16_t port) {
-    const auto at = parse_endpoint(text, 7);
-    ASSERT_TRUE(at) << at.error();
-    EXPECT_EQ(at->host, host);
-    EXPECT_EQ(at->port, port);
-  };
-  is("host", "host", 7);
-  is("host:80", "host", 80);
-  is("*", "", 7);
-  is("*:0", "", 0);
-  is(":80", "", 80);
-  is("::1", "::1", 7);
-  is("[::1]", "::1", 7);
-  is("[::1]:80", "::1", 80);
-  for (const char* const bad : {"host:", "host:x", "host:65536", "[::1", "[::1]80", "[::1]:"}) {
-    EXPECT_FALSE(parse_endpoint(bad, 7)) << bad;
-  }
 }
 
 }  // namespace

@@ -13,10 +13,12 @@
 namespace verbena::store_cli {
 namespace {
 
-[[nodiscard]] std::optional<uint16_t> port_in(std::string_view text) {
+[[nodiscard]] std::optional<uint16_t> port_in(std::string_view text, uint16_t least) {
   uint16_t port = 0;
   const auto [after, error] = std::from_chars(text.data(), text.data() + text.size(), port);
-  if (error != std::errc{} || after != text.data() + text.size() || port == 0) return std::nullopt;
+  if (error != std::errc{} || after != text.data() + text.size() || port < least) {
+    return std::nullopt;
+  }
   return port;
 }
 
@@ -29,9 +31,7 @@ namespace {
   });
 }
 
-}  // namespace
-
-Result<ServerAddress, std::string> parse_server(std::string_view text) {
+Result<ServerAddress, std::string> parse(std::string_view text, uint16_t least_port) {
   const auto wrong = [&](const char* why) {
     return fail(fmt::format("invalid server '{}': {}", printable(text), why));
   };
@@ -52,14 +52,31 @@ Result<ServerAddress, std::string> parse_server(std::string_view text) {
   if (!is_host(host)) return wrong("expected HOST or HOST:PORT");
   ServerAddress address{std::string(host), client::kDefaultPort};
   if (port) {
-    const auto number = port_in(*port);
-    if (!number) return wrong("a port is a number from 1 to 65535");
+    const auto number = port_in(*port, least_port);
+    if (!number) {
+      return wrong(least_port == 0 ? "a port is a number from 0 to 65535"
+                                   : "a port is a number from 1 to 65535");
+    }
     address.port = *number;
   }
   return address;
 }
 
+}  // namespace
+
+Result<ServerAddress, std::string> parse_server(std::string_view text) { return parse(text, 1); }
+
+Result<ServerAddress, std::string> parse_listen(std::string_view text) {
+  if (!text.starts_with('*')) return parse(text, 0);
+  auto address = parse(fmt::format("any{}", text.substr(1)), 0);
+  if (!address) return fail(fmt::format("invalid address '{}'", printable(text)));
+  if (address->host != "any") return fail(fmt::format("invalid address '{}'", printable(text)));
+  address->host.clear();
+  return address;
+}
+
 std::string text_of(const ServerAddress& address) {
+  if (address.host.empty()) return fmt::format("*:{}", address.port);
   const bool brackets = address.host.contains(':');
   return fmt::format("{}{}{}:{}", brackets ? "[" : "", address.host, brackets ? "]" : "",
                      address.port);

@@ -38,5 +38,21 @@ TEST(ServerAddress, ReadsItsOwnText) {
   }
 }
 
+TEST(ServerAddress, WhereToListen) {
+  const auto is = [](std::string_view text, const ServerAddress& wanted) {
+    const auto at = parse_listen(text);
+    ASSERT_TRUE(at) << at.error();
+    EXPECT_EQ(*at, wanted);
+  };
+  is("*", {"", 7471});
+  is("*:0", {"", 0});
+  is("127.0.0.1:0", {"127.0.0.1", 0});
+  is("[::1]:80", {"::1", 80});
+  EXPECT_EQ(text_of(ServerAddress{"", 80}), "*:80");
+  for (const char* const bad : {"*:", "**", "*.example", "", "[::1]:x"}) {
+    EXPECT_FALSE(parse_listen(bad)) << bad;
+  }
+}
+
 }  // namespace
 }  // namespace verbena::store_cli
