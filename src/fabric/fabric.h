@@ -42,6 +42,10 @@ struct Local {
   uint32_t bytes = 0;
   uint32_t stride = 0;
   uint32_t count = 1;
+  // Not 0: each part has a CRC-32/BZIP2 of its bytes, big-endian, so far from its beginning. read()
+  // stores it; write() checks it, and is not good if one is wrong: then what the peer has got is
+  // not to be used, and the connection goes on.
+  uint32_t crc_at = 0;
 };
 
 // A piece of memory that the fabric may use.
@@ -74,6 +78,9 @@ class Fabric {
   // For people: "verbs, verbena0".
   [[nodiscard]] virtual std::string name() const = 0;
   [[nodiscard]] virtual size_t message_bytes() const = 0;
+  // Whether the device makes and checks the CRCs of such parts while it moves them, if they are
+  // many. Otherwise it is done here, by a pass over the data.
+  [[nodiscard]] virtual bool device_makes_crcs(uint32_t /*bytes*/) const { return false; }
 
   // Where it listens: with a port if none was asked for.
   [[nodiscard]] virtual Result<Endpoint> listen(const Endpoint& at) = 0;

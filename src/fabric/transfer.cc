@@ -26,11 +26,17 @@ bool Transfer::is_valid() const {
   return ours == theirs && ours > 0;
 }
 
+void Transfer::use_key(size_t index, uint32_t key) {
+  Local& local = ours_[index];
+  local = {.memory = nullptr, .bytes = local.bytes * local.count};
+  keys_[index] = key;
+}
+
 ibv_sge Transfer::take(uint64_t most) {
   const Local& from = ours_[our_];
   const auto length = static_cast<uint32_t>(std::min<uint64_t>(most, from.bytes - used_));
   const ibv_sge part{
-      .addr = reinterpret_cast<uint64_t>(from.memory + size_t{part_} * from.stride + used_),
+      .addr = reinterpret_cast<uint64_t>(from.memory) + uint64_t{part_} * from.stride + used_,
       .length = length,
       .lkey = keys_[our_]};
   used_ += length;

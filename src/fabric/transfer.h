@@ -30,6 +30,11 @@ class Transfer {
     for (const Local& local : ours_) keys_.push_back(key_of(local));
   }
   [[nodiscard]] uint64_t number() const { return number_; }
+  [[nodiscard]] std::span<const Local> ours() const { return ours_; }
+  [[nodiscard]] uint32_t key(size_t index) const { return keys_[index]; }
+  [[nodiscard]] bool is_scattered() const { return theirs_.size() > 1; }
+  // From now on a piece of our memory, all its parts, is the range of a key, from address 0.
+  void use_key(size_t index, uint32_t key);
   [[nodiscard]] bool done() const { return their_ == theirs_.size(); }
 
   struct Step {

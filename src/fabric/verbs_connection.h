@@ -5,11 +5,13 @@
 #include <cstdint>
 #include <deque>
 #include <unordered_map>
+#include <vector>
 
 #include <infiniband/verbs.h>
 #include <rdma/rdma_cma.h>
 
 #include "fabric/fabric.h"
+#include "fabric/part_keys.h"
 #include "fabric/transfer.h"
 
 namespace verbena::fabric {
@@ -36,10 +38,20 @@ struct Connection {
     kFailed,  // the owner has not called end() yet
     kEnding,  // the queue pair is in the error state; its completions are on their way
   };
-  // An operation of which at least one request was posted.
+  // A piece of memory that is used by a key.
+  struct KeyUse {
+    PartKeys::Handle key = nullptr;
+    Local local;
+    uint32_t lkey = 0;  // of the memory
+  };
+  // An operation of which requests are posted, or about to be.
   struct Posted {
     OperationId operation = 0;
     bool good = true;
+    bool is_read = false;
+    std::vector<KeyUse> keys{};
+    size_t configured = 0;      // of them
+    std::vector<Local> crcs{};  // that are not the device's business
   };
 
   ConnectionId id = 0;

@@ -107,7 +107,8 @@ bool VerbsFabric::make_queue_pair(Connection& connection) {
   init.cap.max_send_sge = static_cast<uint32_t>(max_parts_);
   init.qp_type = IBV_QPT_RC;
   init.sq_sig_all = 1;
-  connection.qp = library_.create_qp(domain_, &init);
+  connection.qp = part_keys_ != nullptr ? part_keys_->create_queue_pair(init)
+                                        : library_.create_qp(domain_, &init);
   if (connection.qp == nullptr) return false;
   by_number_[connection.qp->qp_num] = &connection;
   return true;
@@ -261,6 +262,7 @@ void VerbsFabric::destroy(ConnectionId id, Handler& handler) {
   for (const Transfer& transfer : connection->backlog) {
     handler.on_done(id, transfer.operation(), false);
   }
+  for (const auto& [number, posted] : connection->posted) static_cast<void>(give_keys(posted));
   const bool reported = connection->reported;
   release(*connection);
   connections_.erase(id);

@@ -56,11 +56,16 @@ Result<void> VerbsFabric::make_queues() {
   if (const int error = library_.query_device(context_, &device); error != 0) {
     return fail(describe_error("cannot query the RDMA device", error));
   }
-  max_parts_ = std::clamp<size_t>(static_cast<size_t>(device.max_sge), 1, kMaxParts);
   const int reads = std::min(device.max_qp_rd_atom, device.max_qp_init_rd_atom);
   max_reads_ = static_cast<uint8_t>(std::clamp(reads, 1, kMaxReads));
   domain_ = library_.alloc_pd(context_);
   if (domain_ == nullptr) return fail(describe_error("cannot make a protection domain", errno));
+  if (const KeyLibrary* const keys =
+          options_.part_keys > 0 ? KeyLibrary::load(options_.libraries) : nullptr) {
+    part_keys_ = PartKeys::open(*keys, domain_, options_.part_keys);
+  }
+  const size_t parts = part_keys_ != nullptr ? kMaxPartsBesideKeys : kMaxParts;
+  max_parts_ = std::clamp<size_t>(static_cast<size_t>(device.max_sge), 1, parts);
   channel_ = library_.create_comp_channel(context_);
   if (channel_ == nullptr) return fail(describe_error("cannot make a completion channel", errno));
   const int entries = std::min(device.max_cqe, static_cast<int>(options_.completions));
@@ -115,6 +120,7 @@ Result<void> VerbsFabric::open() {
 VerbsFabric::~VerbsFabric() {
   for (const auto& [id, connection] : connections_) release(*connection);
   if (listener_ != nullptr) library_.destroy_id(listener_);
+  part_keys_.reset();
   for (const auto& [number, key] : keys_) library_.dereg_mr(key);
   for (ibv_mr* const key : {received_key_, sent_key_}) {
     if (key != nullptr) library_.dereg_mr(key);

@@ -18,8 +18,9 @@ struct VerbsOptions {
   uint32_t receives = 512;  // messages that wait to be polled, of all connections
   uint32_t sends = 512;     // messages on their way, of all connections
   uint32_t sends_per_connection = 160;
-  uint32_t work_requests = 512;     // of a connection, messages among them
+  uint32_t work_requests = 256;     // of a connection, messages among them
   uint32_t completions = 16384;     // entries of the completion queue, if the device has as many
+  uint32_t part_keys = 1024;        // memory keys at most for memory of many parts; 0: lists
   uint32_t max_connections = 1100;  // peers beyond are rejected
 };
 

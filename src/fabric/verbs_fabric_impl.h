@@ -5,7 +5,8 @@
 //
 //   verbs_fabric.cc       opening, closing, poll()
 //   verbs_connections.cc  from connect() and requests of peers to the end
-//   verbs_work.cc         memory, messages, operations, completions
+//   verbs_work.cc         memory, messages, completions
+//   verbs_operations.cc   reads and writes
 //
 // Invariants: the completion queue has room for all that is posted; a connection is destroyed only
 // when none of its requests is outstanding.
@@ -21,13 +22,17 @@
 
 #include "base/unique_fd.h"
 #include "fabric/message_pool.h"
+#include "fabric/part_keys.h"
 #include "fabric/verbs_connection.h"
 #include "fabric/verbs_fabric.h"
 #include "fabric/verbs_library.h"
 
 namespace verbena::fabric {
 
-inline constexpr size_t kMaxParts = 30;  // of a work request, if the device has as many
+// Entries of a work request, if the device has as many. A queue pair has memory for the entries of
+// all its requests: fewer, if memory of many parts has keys.
+inline constexpr size_t kMaxParts = 30;
+inline constexpr size_t kMaxPartsBesideKeys = 16;
 
 // "cannot do it: Invalid argument"
 [[nodiscard]] std::string describe_error(std::string_view what, int error);
@@ -45,6 +50,9 @@ class VerbsFabric final : public Fabric {
 
   [[nodiscard]] std::string name() const override;
   [[nodiscard]] size_t message_bytes() const override { return options_.message_bytes; }
+  [[nodiscard]] bool device_makes_crcs(uint32_t bytes) const override {
+    return part_keys_ != nullptr && PartKeys::makes_crcs_of(bytes);
+  }
   [[nodiscard]] Result<Endpoint> listen(const Endpoint& at) override;
   [[nodiscard]] ConnectionId connect(const Endpoint& to) override;
   [[nodiscard]] Result<Key> add_memory(uint8_t* memory, size_t bytes, bool remote) override;
@@ -113,6 +121,12 @@ class VerbsFabric final : public Fabric {
   void serve_waiting(Handler& handler);
   void offer_room(Connection& connection, Handler& handler);
   void post_backlog(Connection& connection);
+  [[nodiscard]] std::optional<Connection::KeyUse> take_key(const Transfer& transfer, size_t index);
+  // The operation at the front of the backlog, before its first request. False: it is not done.
+  [[nodiscard]] bool prepare(Connection& connection, Transfer& transfer);
+  [[nodiscard]] bool post_next(Connection& connection, Transfer& transfer);
+  [[nodiscard]] bool finish(Connection::Posted& posted);
+  bool give_keys(const Connection::Posted& posted);
   [[nodiscard]] bool post(Connection& connection, ibv_send_wr& request);
   void post_receive(uint32_t index);
   void on_completion(const ibv_wc& wc, Handler& handler);
@@ -131,6 +145,7 @@ class VerbsFabric final : public Fabric {
   ibv_srq* receives_ = nullptr;
   MessagePool received_;
   MessagePool sent_;
+  std::unique_ptr<PartKeys> part_keys_;  // nullptr: none
   ibv_mr* received_key_ = nullptr;
   ibv_mr* sent_key_ = nullptr;
   rdma_cm_id* listener_ = nullptr;

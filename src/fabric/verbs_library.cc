@@ -4,43 +4,16 @@
 #include <mutex>
 #include <optional>
 
-#include <dlfcn.h>
 #include <fmt/format.h>
+
+#include "fabric/library_loader.h"
 
 namespace verbena::fabric {
 namespace {
 
-// What is loaded stays: the libraries have threads of their own.
-class Loading {
- public:
-  explicit Loading(const std::string& folder) : folder_(folder) {}
-
-  void* open(const char* name) {
-    if (!error_.empty()) return nullptr;
-    const bool program = folder_ == VerbsLibrary::kProgram;
-    const std::string path = folder_.empty() ? name : folder_ + "/" + name;
-    void* const library =
-        dlopen(program ? nullptr : path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-    if (library == nullptr) error_ = dlerror();
-    return library;
-  }
-  template <typename Function>
-  void find(void* library, const char* name, Function& function) {
-    if (!error_.empty()) return;
-    void* const found = dlsym(library, name);
-    if (found == nullptr) error_ = fmt::format("{} is missing: {}", name, dlerror());
-    function = reinterpret_cast<Function>(found);
-  }
-  [[nodiscard]] const std::string& error() const { return error_; }
-
- private:
-  const std::string& folder_;
-  std::string error_;
-};
-
 Result<VerbsLibrary> load_from(const std::string& folder) {
   VerbsLibrary all{};
-  Loading loading(folder);
+  LibraryLoader loading(folder);
   void* const verbs = loading.open("libibverbs.so.1");
   void* const cm = loading.open("librdmacm.so.1");
 #define VERBENA_VERBS(member, name) loading.find(verbs, "ibv_" #name, all.member)

@@ -4,7 +4,6 @@
 #pragma once
 
 #include <string>
-#include <string_view>
 
 #include <infiniband/verbs.h>
 #include <rdma/rdma_cma.h>
@@ -58,9 +57,8 @@ struct VerbsLibrary {
 
   // From this folder; empty: wherever the system has them. Once; a process that asks again gets the
   // same ones, or an error if it asks for others.
-  // kProgram: the program itself has them, linked statically and exported (for sanitizers, which
-  // the libraries cannot be built with).
-  static constexpr std::string_view kProgram = "(program)";
+  // "(program)": the program itself has them, linked statically and exported (for sanitizers,
+  // which the libraries cannot be built with).
   [[nodiscard]] static Result<const VerbsLibrary*> load(const std::string& folder);
 };
 

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What goes over connections of the verbs fabric: messages and operations, and their completions.
-#include <algorithm>
-#include <array>
+// What goes over connections of the verbs fabric: its memory, messages, and all completions.
 #include <cerrno>
 
 #include <fmt/format.h>
@@ -144,43 +142,6 @@ void VerbsFabric::send(ConnectionId id, size_t bytes) {
   ++connection->messages;
 }
 
-void VerbsFabric::start(bool is_read, ConnectionId id, std::span<const Local> ours,
-                        std::span<const Remote> theirs, OperationId operation) {
-  Connection* const connection = find(id);
-  Transfer transfer(is_read, operation, ours, theirs);
-  if (connection == nullptr || connection->state != Connection::State::kConnected ||
-      !transfer.is_valid()) {
-    add_notice({Notice::What::kNotDone, id, operation, {}});
-    return;
-  }
-  transfer.set_keys(next_transfer_++, [this](const Local& local) { return key_of(local); });
-  connection->backlog.push_back(std::move(transfer));
-  post_backlog(*connection);
-}
-
-void VerbsFabric::post_backlog(Connection& connection) {
-  std::array<ibv_sge, kMaxParts> parts;
-  // One request is left for kLast, and one for messages.
-  while (!connection.backlog.empty() && connection.outstanding + 2 < options_.work_requests) {
-    if (!may_post()) return wait_for_others(connection);
-    Transfer& transfer = connection.backlog.front();
-    const uint64_t number = transfer.number();
-    const auto step = transfer.next(std::span(parts).first(max_parts_));
-    ibv_send_wr request{};
-    request.wr_id = work_id(transfer.done() ? Work::kOperation : Work::kPart, number);
-    request.sg_list = parts.data();
-    request.num_sge = static_cast<int>(step.parts);
-    request.opcode = transfer.is_read() ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE;
-    request.wr.rdma = {.remote_addr = step.address, .rkey = step.rkey};
-    if (!post(connection, request)) {
-      // It stays in the backlog, and is not done when the connection ends.
-      return fail_connection(connection, "an RDMA request cannot be posted");
-    }
-    connection.posted.try_emplace(number, transfer.operation(), true);
-    if (transfer.done()) connection.backlog.pop_front();
-  }
-}
-
 // --- completions
 
 void VerbsFabric::on_completion(const ibv_wc& wc, Handler& handler) {
@@ -221,10 +182,11 @@ void VerbsFabric::on_work_done(Connection& connection, const ibv_wc& wc, Handler
       if (!good) connection.posted[what_of(wc.wr_id)].good = false;
       break;
     case Work::kOperation: {
-      const auto found = connection.posted.find(what_of(wc.wr_id));
-      const Connection::Posted posted = found->second;
-      connection.posted.erase(found);
-      handler.on_done(connection.id, posted.operation, good && posted.good);
+      auto found = connection.posted.extract(what_of(wc.wr_id));
+      Connection::Posted& posted = found.mapped();
+      posted.good = posted.good && good;
+      const bool done = finish(posted);
+      handler.on_done(connection.id, posted.operation, done);
       break;
     }
     default: break;
