@@ -267,6 +267,7 @@ void Driver::sleep(Lock& lock) {
     uint64_t count = 0;
     if (fd == wake_.get()) static_cast<void>(!read(fd, &count, sizeof count));
     if (fd == side_.fd()) side_at_ = 0;
+    if (fd == fabric_->fd()) fabric_->woken();
   }
 }
 

@@ -141,7 +141,7 @@ void move_chunks(benchmark::State& state, bool read, bool part_keys, bool crcs) 
 
 void add(const char* name, bool read, bool part_keys, bool crcs) {
   benchmark::RegisterBenchmark(name, move_chunks, read, part_keys, crcs)
-      ->ArgsProduct({{1, 8}, {1, 2, 4, 8, 32, kMaxParts}})
+      ->ArgsProduct({{1, 8}, {1, 2, 4, 8, 16, 32, 64, 128, kMaxParts}})
       ->UseRealTime();
 }
 

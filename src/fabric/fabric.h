@@ -111,6 +111,8 @@ class Fabric {
   // is more; what happened before must be polled once again.
   virtual size_t poll(Handler& handler) = 0;
   virtual void arm() = 0;
+  // fd() is readable. Whoever polls without this is told of connections some polls later.
+  virtual void woken() = 0;
   [[nodiscard]] virtual int fd() const = 0;
 };
 

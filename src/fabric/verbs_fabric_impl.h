@@ -12,6 +12,7 @@
 // when none of its requests is outstanding.
 #pragma once
 
+#include <algorithm>
 #include <deque>
 #include <map>
 #include <memory>
@@ -70,6 +71,7 @@ class VerbsFabric final : public Fabric {
   void end(ConnectionId connection) override;
   size_t poll(Handler& handler) override;
   void arm() override;
+  void woken() override { looks_ = std::max(looks_, 1U); }
   [[nodiscard]] int fd() const override { return wake_.get(); }
 
  private:
@@ -155,6 +157,8 @@ class VerbsFabric final : public Fabric {
 
   std::unordered_map<uint64_t, ibv_mr*> keys_;  // by number
   uint64_t next_key_ = 1;
+  uint32_t looks_ = 2;  // so many polls look at connections, then few do
+  uint32_t polls_ = 0;
   std::map<const uint8_t*, ibv_mr*> memory_;  // our own, by its beginning
   std::unordered_map<ConnectionId, std::unique_ptr<Connection>> connections_;
   std::unordered_map<uint32_t, Connection*> by_number_;  // of the queue pair

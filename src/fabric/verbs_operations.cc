@@ -12,6 +12,8 @@
 namespace verbena::fabric {
 namespace {
 
+// For up to so many, configuring a key costs more than it saves (chunk_data_bench.cc).
+constexpr uint32_t kPartsWithoutKey = 32;
 constexpr uint32_t kCrcStart = 0xffffffff;
 
 uint32_t crc_of(const uint8_t* bytes, uint32_t count) {
@@ -57,12 +59,11 @@ void VerbsFabric::start(bool is_read, ConnectionId id, std::span<const Local> ou
   post_backlog(*connection);
 }
 
-// A key, if the parts are more than a work request has entries: for fewer, configuring it costs
-// more than it saves. It has CRCs unless the transfer is cut: a device does not continue a CRC from
-// one request to the next.
+// A key, if the parts are many. It has CRCs unless the transfer is cut: a device does not continue
+// a CRC from one request to the next.
 std::optional<Connection::KeyUse> VerbsFabric::take_key(const Transfer& transfer, size_t index) {
   Connection::KeyUse use{nullptr, transfer.ours()[index], transfer.key(index)};
-  if (part_keys_ == nullptr || use.local.count <= max_parts_) return std::nullopt;
+  if (part_keys_ == nullptr || use.local.count <= kPartsWithoutKey) return std::nullopt;
   if (transfer.is_scattered() || !PartKeys::makes_crcs_of(use.local.bytes)) use.local.crc_at = 0;
   if (!PartKeys::fits(use.local)) return std::nullopt;
   use.key = part_keys_->take();

@@ -50,16 +50,19 @@ fabric::Result<void> ChunkMemory::refresh(fabric::Fabric& fabric) {
   return result;
 }
 
-std::span<const fabric::Local> ChunkMemory::list(std::span<const store::Scatter> pieces) {
+std::span<const fabric::Local> ChunkMemory::list(std::span<const store::Scatter> pieces,
+                                                 bool crcs) {
   locals_.clear();
   for (const store::Scatter& piece : pieces) {
     if (piece.memory != nullptr) {
-      locals_.push_back({piece.memory, piece.bytes, piece.stride, piece.count});
+      const bool whole = piece.bytes == store::kDataBytes;
+      locals_.push_back({piece.memory, piece.bytes, piece.stride, piece.count,
+                         crcs && whole ? uint32_t{store::kDataCrcAt} : 0});
       continue;
     }
     for (uint64_t left = uint64_t{piece.bytes} * piece.count; left > 0;) {
       const auto bytes = static_cast<uint32_t>(std::min<uint64_t>(left, zeros_.size()));
-      locals_.push_back({zeros_.data(), bytes, bytes, 1});
+      locals_.push_back({zeros_.data(), bytes, bytes, 1, 0});
       left -= bytes;
     }
   }

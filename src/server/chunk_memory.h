@@ -26,8 +26,9 @@ class ChunkMemory final : public medium::Registrar {
   // --- the loop
   // Before the first list(), and again after memory came: an error if the fabric does not take it.
   [[nodiscard]] fabric::Result<void> refresh(fabric::Fabric& fabric);
-  // As the fabric wants it; valid until the next call.
-  [[nodiscard]] std::span<const fabric::Local> list(std::span<const store::Scatter> pieces);
+  // As the fabric wants it; valid until the next call. `crcs`: whole chunks get their data's CRC.
+  [[nodiscard]] std::span<const fabric::Local> list(std::span<const store::Scatter> pieces,
+                                                    bool crcs);
 
  private:
   struct Change {

@@ -31,7 +31,8 @@ class IoHook final : public Hook {
   [[nodiscard]] Next run_moved(Call& call, store::Store& /*store*/) const override {
     const auto& request = call.as<IoRequest>();
     if (request.kind == IoKind::kRead) return answer(call, call.read.length(), call.read.crc());
-    const auto done = call.write.commit({.stored_in_chunks = false, .message = request.crc});
+    // The fabric has stored the CRCs of whole chunks with their data.
+    const auto done = call.write.commit({.stored_in_chunks = true, .message = request.crc});
     return done ? answer(call, request.length, request.crc) : failed(call, done.error());
   }
 

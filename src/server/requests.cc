@@ -90,9 +90,9 @@ void Server::transfer(Call& call, bool receive) {
   }
   const auto theirs = std::span(remotes).first(count);
   if (receive) {
-    fabric_->read(call.connection, theirs, memory_.list(call.write.pieces()), call.number);
+    fabric_->read(call.connection, theirs, memory_.list(call.write.pieces(), true), call.number);
   } else {
-    fabric_->write(call.connection, memory_.list(call.read.pieces()), theirs, call.number);
+    fabric_->write(call.connection, memory_.list(call.read.pieces(), false), theirs, call.number);
   }
 }
 

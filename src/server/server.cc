@@ -118,6 +118,7 @@ void Server::sleep() {
   event_add(timer_, &timeout);
   event_base_loop(base_, EVLOOP_ONCE);
   event_del(timer_);
+  fabric_->woken();
 }
 
 void Server::stop() {

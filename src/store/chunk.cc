@@ -15,7 +15,6 @@ constexpr size_t kOwner = 4056;
 constexpr size_t kIndex = 4064;
 constexpr size_t kTxn = 4072;
 constexpr size_t kStore = 4080;
-constexpr size_t kDataCrc = 4084;
 constexpr size_t kLength = 4088;
 constexpr size_t kFlags = 4090;
 constexpr size_t kCrc = 4092;
@@ -46,7 +45,7 @@ void seal(uint8_t* chunk, const ChunkHead& head, uint32_t data_crc) {
   store_be64(chunk + kIndex, head.birth.index);
   store_be64(chunk + kTxn, head.birth.txn);
   store_be32(chunk + kStore, head.store);
-  store_be32(chunk + kDataCrc, data_crc);
+  store_be32(chunk + kDataCrcAt, data_crc);
   store_be16(chunk + kLength, head.length);
   store_be16(chunk + kFlags, head.flags);
   store_be32(chunk + kCrc, expected_chunk_crc(chunk, data_crc));
@@ -62,7 +61,7 @@ ChunkHead head_of(const uint8_t* chunk) {
           .flags = load_be16(chunk + kFlags)};
 }
 
-uint32_t data_crc_of(const uint8_t* chunk) { return load_be32(chunk + kDataCrc); }
+uint32_t data_crc_of(const uint8_t* chunk) { return load_be32(chunk + kDataCrcAt); }
 uint32_t chunk_crc_of(const uint8_t* chunk) { return load_be32(chunk + kCrc); }
 
 uint32_t expected_chunk_crc(const uint8_t* chunk, uint32_t data_crc) {

@@ -22,6 +22,7 @@ namespace verbena::store {
 inline constexpr size_t kChunkBytes = 4096;
 inline constexpr size_t kDataBytes = 4048;
 inline constexpr size_t kMetadataBytes = kChunkBytes - kDataBytes;
+inline constexpr size_t kDataCrcAt = 4084;  // where the CRC of the data is
 
 inline constexpr uint16_t kFlagLog = 1;
 inline constexpr uint16_t kFlagCheckpoint = 2;
