@@ -34,9 +34,10 @@ class PlainObjects : public store::Objects {
   store::Result<store::ObjectInfo> stat(store::ObjectId id) const override {
     return store_.stat(id);
   }
-  store::Result<std::vector<store::ObjectInfo>> list(const std::optional<store::Cursor>& after,
-                                                     size_t limit) const override {
-    return store_.list(after, limit);
+  store::Result<std::vector<store::ObjectInfo>> list(
+      const std::optional<store::Cursor>& after, size_t limit,
+      std::vector<store::ListLoss>* lost) const override {
+    return store_.list(after, limit, lost);
   }
   store::Result<void> write(store::ObjectId id, uint64_t offset,
                             std::span<const uint8_t> bytes) override {
