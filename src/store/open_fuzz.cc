@@ -236,7 +236,9 @@ class Trial {
     options.on_demand = true;
     const auto store = Store::open(medium_.open(), options);
     if (!store) return;
-    static_cast<void>((*store)->list(std::nullopt, 50));
+    std::vector<ListLoss> lost;
+    VERBENA_CHECK((*store)->list(std::nullopt, 50, &lost));
+    VERBENA_CHECK((*store)->list(std::nullopt, 50).has_value() == lost.empty());
     static_cast<void>((*store)->find("one"));
     for (const auto& [id, expected] : base_.contents) {
       std::vector<uint8_t> bytes(expected.size() + 1);
@@ -247,8 +249,17 @@ class Trial {
     }
   }
 
+  // As salvage does: what is lost of the index is left out.
+  void look_in_part() {
+    Options options = options_for(true);
+    options.partial = true;
+    const auto store = Store::open(medium_.open(), options);
+    if (store) read_all(**store);
+  }
+
   void look() {
     look_on_demand();
+    look_in_part();
     OpenReport report;
     const auto store = open(true, &report);
     if (!store) return;

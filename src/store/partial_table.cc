@@ -114,10 +114,11 @@ void PartialTable::take(Section section, const std::vector<Chunk>& chunks) {
 }
 
 bool PartialTable::may_lack(Section section, const TableKey& key) const {
-  return std::ranges::any_of(gaps(section), [&](const Gap& gap) {
-    return (!gap.low || compare(section, *gap.low, key) < 0) &&
-           (!gap.high || compare(section, key, *gap.high) < 0);
+  // They are in order.
+  const auto gap = std::ranges::partition_point(gaps(section), [&](const Gap& one) {
+    return one.high && compare(section, *one.high, key) <= 0;
   });
+  return gap != gaps(section).end() && (!gap->low || compare(section, *gap->low, key) < 0);
 }
 
 bool PartialTable::lists(ObjectId id) const {

@@ -343,14 +343,9 @@ class StoreImpl::Recovery {
     return added ? Result<void>{} : fail(refused("the index", 0, 0, added.error()));
   }
 
-  // A chunk may be seen to be lost more than once.
   void note_lost(const LogChunk& chunk) {
     for (const bool copy_b : {false, true}) {
-      const uint64_t place = copy_b ? chunk.chunk_b : chunk.chunk_a;
-      const auto is_it = [&](const Damage& damage) { return damage.chunk == place; };
-      if (std::ranges::none_of(report_.lost.chunks, is_it)) {
-        report_.lost.chunks.push_back(copy_damage(chunk, copy_b));
-      }
+      report_.lost.chunks.push_back(copy_damage(chunk, copy_b));
     }
   }
 
