@@ -48,11 +48,10 @@ class ObjectDoubts {
 
 struct IndexLoss {
   std::vector<Damage> chunks;        // both copies of each that is lost
-  std::vector<uint64_t> log;         // sequence numbers of those that are of the log
+  std::vector<NumberRange> log;      // sequence numbers of chunks of the log that are
   uint64_t from_txn = 0;             // if there are any: transactions behind this may be lost
   ObjectDoubts objects;              // of those that were found
   std::vector<NumberRange> unknown;  // numbers of objects of which nothing may be known
-  [[nodiscard]] bool any() const { return !chunks.empty(); }
 };
 
 }  // namespace verbena::store

@@ -392,7 +392,7 @@ class StoreImpl::Recovery {
       ++report_.log_chunks;
     }
     if (next_ <= watermark_ && !partial()) return fail(missing(next_));
-    if (next_ <= watermark_) lose_log(watermark_ + 1);
+    if (next_ <= watermark_) lose_log(std::max(watermark_, watermark_ + 1));
     // A transaction that reaches into a chunk that is not there.
     if (!pending_.empty()) {
       irregular_ = true;
@@ -407,8 +407,11 @@ class StoreImpl::Recovery {
   // For salvage: goes on with this chunk. What began before it cannot be finished.
   void lose_log(uint64_t sequence) {
     IndexLoss& lost = report_.lost;
-    if (lost.log.empty()) lost.from_txn = std::max(last_txn_, root_.log.front().txn);
-    for (; next_ < sequence; ++next_) lost.log.push_back(next_);
+    if (lost.log.empty()) {
+      lost.from_txn = std::max(last_txn_, root_.log.empty() ? 0 : root_.log.front().txn);
+    }
+    lost.log.push_back({next_, sequence});
+    next_ = sequence;
     lost.unknown.push_back({replay_.next_number(), kEveryNumber});
     for (const Record& record : pending_) PartialReplay(replay_, lost).drop(record);
     pending_.clear();

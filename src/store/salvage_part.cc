@@ -36,11 +36,11 @@ void SalvagePart::note_lost_index() {
     copy_.guess(fmt::format("both copies of {} ({} of the store) are lost", one.expected,
                             fmt::format("chunks {} and {}", one.chunk, lost_.chunks[i + 1].chunk)));
   }
-  if (!lost_.log.empty()) {
+  for (const NumberRange& range : lost_.log) {
     copy_.guess(
         fmt::format("changes recorded in {} chunks of the log, from chunk {} on, are lost: also "
                     "objects that are not named below may be older, or may have been removed",
-                    lost_.log.size(), lost_.log.front()));
+                    range.end - range.first, range.first));
   }
 }
 
