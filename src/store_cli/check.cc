@@ -34,9 +34,9 @@ something is damaged.
 
 constexpr const char* kAboutSalvage =
     R"text(The old store is not changed. If its log can be read, objects are copied with their names, sizes and
-contents. If parts of its index or log are lost, only what they were about is rebuilt from older records
-and from the data chunks; if all of it is lost, all objects are. Salvage reports all guesses it made.
-Damaged chunks are not copied; the exit status is then 4.
+contents. If parts of its index or log are lost, only what they were about is rebuilt from older
+records and from the data chunks; if all of it is lost, all objects are. Salvage reports all guesses
+it made. Damaged chunks are not copied; the exit status is then 4.
 
   verbena salvage /srv/store /srv/new
   verbena salvage --data /srv/store /srv/new

@@ -33,9 +33,11 @@ end it in order: requests are finished, and everything is durable.
 )text";
 
 constexpr const char* kServeFooter =
-    R"text(Each setting is also an environment variable, as VERBENA_SERVE_MAX_SESSIONS for --max-sessions, and a
-line of the TOML file, as max_sessions = 100. Options are stronger than variables, and these than
-the file.)text";
+    R"text(Each setting is also an environment variable, as VERBENA_SERVE_MAX_SESSIONS for --max-sessions, and
+a line of the TOML file, as max_sessions = 100. Options are stronger than variables, and these than
+the file.
+
+Exit status: 0 after it was stopped, 1 failure, 2 usage error, 6 in use, 9 unknown format.)text";
 
 struct ServeOptions {
   std::map<std::string, std::string> values;

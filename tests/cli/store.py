@@ -530,7 +530,7 @@ class Inspect(StoreTest):
 
 class Help(unittest.TestCase):
     COMMANDS = ("put", "get", "ls", "stat", "rm", "cp", "mv", "cat", "du", "df", "sync", "verify", "inspect", "scrub", "compact",
-                "salvage")
+                "salvage", "serve", "ping")
 
     def test_is_there_for_each(self):
         overview = support.verbena("--help").stdout
