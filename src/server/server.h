@@ -75,6 +75,10 @@ class Server final : private SideChannel::Owner, private fabric::Handler {
   // By any thread, or a signal's handler: new clients are refused, requests finished, sessions
   // ended.
   void stop();
+  // By any thread, while it runs: the loop calls `job`, which may look at what is below.
+  void run_on_loop(std::function<void()> job) {
+    workers_.run([] {}, std::move(job));
+  }
 
   [[nodiscard]] uint64_t counter(Counter counter) const { return counters_[counter]; }
   [[nodiscard]] const session::Server& sessions() const { return *sessions_; }

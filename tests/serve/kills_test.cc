@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0
+// Clients and servers that are killed in the midst of their work. VERBENA_SERVE_KILLS: how many
+// clients (40), and VERBENA_SERVE_RESTARTS: how often the server (3). VERBENA_SERVE_SEED: the seed.
+#include <algorithm>
+#include <array>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <iostream>
+#include <memory>
+#include <random>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include "base/random.h"
+#include "medium/testing.h"
+#include "serve/target.h"
+#include "serve/worker.h"
+
+namespace verbena::serve {
+namespace {
+
+using client::Client;
+using client::ObjectInfo;
+using client::ObjectRef;
+
+uint64_t setting(const char* name, uint64_t otherwise) {
+  const char* const value = std::getenv(name);
+  return value == nullptr ? otherwise : std::strtoull(value, nullptr, 10);
+}
+
+std::set<std::string> shared_memory_files() {
+  std::set<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator("/dev/shm")) {
+    names.insert(entry.path().filename());
+  }
+  return names;
+}
+
+std::vector<ObjectInfo> all_objects(Client& client) {
+  std::vector<ObjectInfo> all;
+  for (bool more = true; more;) {
+    auto page = client.list(all.empty() ? nullptr : &all.back());
+    EXPECT_TRUE(page) << page.error().what;
+    if (!page) break;
+    more = page->more;
+    all.insert(all.end(), page->objects.begin(), page->objects.end());
+  }
+  return all;
+}
+
+// A worker process, and how far it is.
+struct Hand {
+  std::string name;
+  Process process;
+  uint64_t steps = 0;
+  uint64_t fate = 0;  // killed after so many
+};
+
+class Kills : public ::testing::Test {
+ protected:
+  static constexpr size_t kHands = 4;
+
+  void hire(Hand& hand, const Target& target, bool restarts) {
+    hand.name = "w" + std::to_string(++hired_);
+    std::vector<std::string> command{VERBENA_SERVE_WORKER, target.host(),
+                                     std::to_string(target.port()), hand.name,
+                                     std::to_string(random_.next())};
+    if (restarts) command.emplace_back("restarts");
+    hand.process = Process(command);
+    hand.steps = 0;
+  }
+  // Until one of them has gone on; false: one has ended, or nothing happens.
+  [[nodiscard]] static bool listen(std::span<Hand> hands) {
+    std::vector<pollfd> fds;
+    for (const Hand& hand : hands) fds.push_back({hand.process.output(), POLLIN, 0});
+    if (::poll(fds.data(), fds.size(), 120'000) <= 0) return false;
+    for (size_t i = 0; i < hands.size(); ++i) {
+      if (fds[i].revents == 0) continue;
+      std::array<char, 256> bytes;
+      const ssize_t got = read(fds[i].fd, bytes.data(), bytes.size());
+      if (got <= 0) return false;
+      hands[i].steps += static_cast<uint64_t>(got);
+    }
+    return true;
+  }
+  // They finish what they do, and have seen nothing wrong.
+  static void dismiss(std::span<Hand> hands) {
+    for (Hand& hand : hands) hand.process.close_input();
+    for (Hand& hand : hands) {
+      std::array<char, 256> bytes;
+      while (read(hand.process.output(), bytes.data(), bytes.size()) > 0) {}
+      EXPECT_EQ(hand.process.wait(), 0) << hand.name;
+    }
+  }
+
+  const uint64_t seed_ = setting("VERBENA_SERVE_SEED", std::random_device{}());
+  SeededRandom random_{seed_};
+  uint64_t hired_ = 0;
+  const std::set<std::string> shared_before_ = shared_memory_files();
+};
+
+// What the dead have left: whole writes. It goes.
+void clear_up(Client& client, const std::string& name) {
+  for (const ObjectInfo& object : all_objects(client)) {
+    if (!object.name.starts_with(name + "-")) continue;
+    EXPECT_EQ(what_is_mixed(client, object), "");
+    const auto removed = client.remove(ObjectRef::by(object.id));
+    EXPECT_TRUE(removed) << removed.error().what;
+  }
+}
+
+TEST_F(Kills, OfClientsLeaveNothingBehind) {
+  SCOPED_TRACE(testing::Message() << "VERBENA_SERVE_SEED=" << seed_);
+  const medium::TemporaryFolder folder;
+  Target target = Target::start(folder.path() / "store");
+  ASSERT_TRUE(target.ready());
+  const uint64_t used_before = target.ask("scrub")["used"];
+  auto client = target.connect();
+  ASSERT_TRUE(client);
+  ASSERT_TRUE(Worker::make_shared(*client));
+  // This one is never killed, and sees no error.
+  Worker survivor(*client, "survivor", random_.next(), false);
+  ASSERT_TRUE(survivor.begin());
+
+  const uint64_t kills = setting("VERBENA_SERVE_KILLS", VERBENA_SERVE_FEWER ? 8 : 40);
+  std::array<Hand, kHands> hands;
+  const auto fate = [&] { return random_.next() % 4 == 0 ? 0 : 1 + random_.next() % 60; };
+  for (Hand& hand : hands) {
+    hire(hand, target, false);
+    hand.fate = fate();
+  }
+  uint64_t steps = 0;
+  for (uint64_t killed = 0; killed < kills;) {
+    ASSERT_TRUE(survivor.step());
+    // Some die while they come.
+    const auto early = std::ranges::find(hands, 0U, &Hand::fate);
+    if (early == hands.end()) {
+      ASSERT_TRUE(listen(hands)) << "a client has ended by itself";
+    }
+    for (Hand& hand : hands) {
+      if (hand.steps < hand.fate) continue;
+      const uint64_t delay = random_.next() % (hand.fate == 0 ? 150'000 : 3'000);
+      std::this_thread::sleep_for(std::chrono::microseconds(delay));
+      hand.process.signal(SIGKILL);
+      ASSERT_EQ(hand.process.wait(), -SIGKILL) << hand.name << " has seen something wrong";
+      steps += hand.steps;
+      clear_up(*client, hand.name);
+      hire(hand, target, false);
+      hand.fate = fate();
+      if (++killed == kills) break;
+    }
+  }
+  for (int i = 0; i < 10; ++i) ASSERT_TRUE(survivor.step());
+  dismiss(hands);
+  EXPECT_EQ(client->reconnects(), 0U);
+  client.reset();
+
+  auto status = target.when_idle();
+  EXPECT_EQ(status["sessions"], 0U);
+  EXPECT_EQ(status["requests"], 0U);
+  EXPECT_EQ(status["ranges"], 0U);
+  EXPECT_EQ(status["bad"], 0U);
+  std::cout << kills << " clients killed in " << status["begun"] << " sessions, after " << steps
+            << " steps, " << status["admitted"] << " requests\n";
+  // No chunk is held for anybody, and none is lost.
+  auto space = target.ask("scrub");
+  EXPECT_EQ(space["used"], space["live"]);
+  EXPECT_EQ(space["damaged"], 0U);
+  client = target.connect();
+  ASSERT_TRUE(client);
+  for (const ObjectInfo& object : all_objects(*client)) {
+    EXPECT_EQ(what_is_mixed(*client, object), "");
+    EXPECT_TRUE(client->remove(ObjectRef::by(object.id)));
+  }
+  EXPECT_TRUE(client->flush());
+  client.reset();
+  EXPECT_EQ(target.ask("scrub")["used"], used_before);
+  EXPECT_EQ(target.stop(), 0);
+  EXPECT_EQ(shared_memory_files(), shared_before_);
+}
+
+// The server, with its files.
+TEST_F(Kills, OfTheServerLoseNothingThatWasFlushed) {
+  SCOPED_TRACE(testing::Message() << "VERBENA_SERVE_SEED=" << seed_);
+  const medium::TemporaryFolder folder;
+  const std::string data = folder.path() / "store";
+  const auto serve = [&](uint16_t port) {
+    const std::string at = "127.0.0.1:" + std::to_string(port);
+#ifdef VERBENA_COMMAND
+    return std::make_unique<Target>(
+        std::vector<std::string>{VERBENA_COMMAND, "serve", "--data", data, "--listen", at});
+#else
+    return std::make_unique<Target>(std::vector<std::string>{VERBENA_SERVE_TARGET, at, data});
+#endif
+  };
+  auto target = serve(0);
+  ASSERT_TRUE(target->ready());
+  const uint16_t port = target->port();
+  auto client = target->connect();
+  ASSERT_TRUE(client);
+  ASSERT_TRUE(Worker::make_shared(*client));
+  ASSERT_TRUE(client->flush());
+  std::array<Hand, 3> hands;
+  for (Hand& hand : hands) hire(hand, *target, true);
+  const auto all_go_on = [&](uint64_t steps) {
+    for (Hand& hand : hands) hand.steps = 0;
+    while (std::ranges::any_of(hands, [&](const Hand& hand) { return hand.steps < steps; })) {
+      ASSERT_TRUE(listen(hands)) << "a client has ended";
+    }
+  };
+  const uint64_t restarts = setting("VERBENA_SERVE_RESTARTS", 3);
+  for (uint64_t i = 0; i < restarts; ++i) {
+    ASSERT_NO_FATAL_FAILURE(all_go_on(1 + random_.next() % 50));
+    std::this_thread::sleep_for(std::chrono::microseconds(random_.next() % 20'000));
+    target->process().signal(SIGKILL);
+    ASSERT_EQ(target->process().wait(), -SIGKILL);
+    target = serve(port);
+    ASSERT_TRUE(target->ready());
+    ASSERT_EQ(target->port(), port);
+  }
+  ASSERT_NO_FATAL_FAILURE(all_go_on(30));
+  dismiss(hands);
+  for (const ObjectInfo& object : all_objects(*client)) {
+    EXPECT_EQ(what_is_mixed(*client, object), "");
+  }
+  EXPECT_GE(client->reconnects(), 1U);
+  client.reset();
+  EXPECT_EQ(target->stop(), 0);
+  EXPECT_EQ(shared_memory_files(), shared_before_);
+}
+
+}  // namespace
+}  // namespace verbena::serve
