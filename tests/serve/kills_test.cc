@@ -66,6 +66,7 @@ struct Hand {
 class Kills : public ::testing::Test {
  protected:
   static constexpr size_t kHands = 4;
+  static constexpr uint64_t kSteps = VERBENA_SERVE_FEWER ? 10 : 50;
 
   void hire(Hand& hand, const Target& target, bool restarts) {
     hand.name = "w" + std::to_string(++hired_);
@@ -131,7 +132,7 @@ TEST_F(Kills, OfClientsLeaveNothingBehind) {
 
   const uint64_t kills = setting("VERBENA_SERVE_KILLS", VERBENA_SERVE_FEWER ? 8 : 40);
   std::array<Hand, kHands> hands;
-  const auto fate = [&] { return random_.next() % 4 == 0 ? 0 : 1 + random_.next() % 60; };
+  const auto fate = [&] { return random_.next() % 4 == 0 ? 0 : 1 + random_.next() % kSteps; };
   for (Hand& hand : hands) {
     hire(hand, target, false);
     hand.fate = fate();
@@ -215,9 +216,9 @@ TEST_F(Kills, OfTheServerLoseNothingThatWasFlushed) {
       ASSERT_TRUE(listen(hands)) << "a client has ended";
     }
   };
-  const uint64_t restarts = setting("VERBENA_SERVE_RESTARTS", 3);
+  const uint64_t restarts = setting("VERBENA_SERVE_RESTARTS", VERBENA_SERVE_FEWER ? 2 : 3);
   for (uint64_t i = 0; i < restarts; ++i) {
-    ASSERT_NO_FATAL_FAILURE(all_go_on(1 + random_.next() % 50));
+    ASSERT_NO_FATAL_FAILURE(all_go_on(1 + random_.next() % kSteps));
     std::this_thread::sleep_for(std::chrono::microseconds(random_.next() % 20'000));
     target->process().signal(SIGKILL);
     ASSERT_EQ(target->process().wait(), -SIGKILL);
@@ -225,7 +226,7 @@ TEST_F(Kills, OfTheServerLoseNothingThatWasFlushed) {
     ASSERT_TRUE(target->ready());
     ASSERT_EQ(target->port(), port);
   }
-  ASSERT_NO_FATAL_FAILURE(all_go_on(30));
+  ASSERT_NO_FATAL_FAILURE(all_go_on(kSteps));
   dismiss(hands);
   for (const ObjectInfo& object : all_objects(*client)) {
     EXPECT_EQ(what_is_mixed(*client, object), "");
