@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "base/block_sums.h"
 #include "base/check.h"
 #include "client/driver.h"
 
@@ -194,8 +195,15 @@ bool spoilt(const Completion& completion) {
           completion.status == protocol::Status::kCorrupted);
 }
 
+uint32_t crc_of(Client::ConstMemory memory) {
+  uint32_t state = kCrc32Start;
+  for (const auto& piece : memory) state = crc32_msb_update(state, piece);
+  return crc32_finish(state);
+}
+
 // A read or write whose data arrived spoilt is done again, once: a write whole, from memory that is
-// registered anew; a read in pieces that go with the responses, which the server verifies, so that
+// registered anew, and with the first CRC, so that memory that has changed meanwhile is not stored;
+// a read in pieces that go with the responses, which the server verifies, so that
 // damage of the store is told by its place.
 class Transfer : public std::enable_shared_from_this<Transfer> {
  public:
@@ -263,28 +271,34 @@ std::vector<std::span<uint8_t>> unconst(Client::ConstMemory from) {
   return memory;
 }
 
+Driver::Io write_of(const ObjectRef& object, uint64_t offset, Client::ConstMemory from,
+                    const WriteOptions& options) {
+  return {true,   options.repeatable, object,
+          offset, unconst(from),      options.crc ? *options.crc : crc_of(from)};
+}
+
 }  // namespace
 
 Result<Transferred> Client::read(const ObjectRef& object, uint64_t offset, Memory to) {
-  return wait_for(*driver_, {false, false, object, offset, {to.begin(), to.end()}});
+  return wait_for(*driver_, {false, false, object, offset, {to.begin(), to.end()}, 0});
 }
 Result<Transferred> Client::read(const ObjectRef& object, uint64_t offset, std::span<uint8_t> to) {
-  return wait_for(*driver_, {false, false, object, offset, {to}});
+  return wait_for(*driver_, {false, false, object, offset, {to}, 0});
 }
 Result<Transferred> Client::write(const ObjectRef& object, uint64_t offset, ConstMemory from,
                                   const WriteOptions& options) {
-  return wait_for(*driver_, {true, options.repeatable, object, offset, unconst(from)});
+  return wait_for(*driver_, write_of(object, offset, from, options));
 }
 Result<Transferred> Client::write(const ObjectRef& object, uint64_t offset,
                                   std::span<const uint8_t> from, const WriteOptions& options) {
   return write(object, offset, ConstMemory(&from, 1), options);
 }
 void Client::read_async(const ObjectRef& object, uint64_t offset, Memory to, Done done) {
-  begin(*driver_, {false, false, object, offset, {to.begin(), to.end()}}, std::move(done));
+  begin(*driver_, {false, false, object, offset, {to.begin(), to.end()}, 0}, std::move(done));
 }
 void Client::write_async(const ObjectRef& object, uint64_t offset, ConstMemory from,
                          const WriteOptions& options, Done done) {
-  begin(*driver_, {true, options.repeatable, object, offset, unconst(from)}, std::move(done));
+  begin(*driver_, write_of(object, offset, from, options), std::move(done));
 }
 
 }  // namespace verbena::client

@@ -84,6 +84,9 @@ using Done = std::function<void(Result<Transferred>)>;
 struct WriteOptions {
   // May be done again after the server was restarted: for the one writer of an object.
   bool repeatable = false;
+  // CRC-32/BZIP2 of the data, if the caller has it: other data is not stored. Otherwise it is that
+  // of the data when the request is made.
+  std::optional<uint32_t> crc{};
 };
 
 class Driver;

@@ -143,10 +143,10 @@ void Driver::transfer(const Io& io, Completed done) {
     }
     buffers.push_back(buffer);
   }
-  const auto id = io.write
-                      ? machine_->write(io.object, io.offset, std::move(buffers),
-                                        {.repeatable = io.repeatable}, deadline(), now_)
-                      : machine_->read(io.object, io.offset, std::move(buffers), deadline(), now_);
+  const auto id =
+      io.write ? machine_->write(io.object, io.offset, std::move(buffers),
+                                 {.repeatable = io.repeatable, .crc = io.crc}, deadline(), now_)
+               : machine_->read(io.object, io.offset, std::move(buffers), deadline(), now_);
   requests_.emplace(id, std::move(request));
   static_cast<void>(drive());
   if (drivers_ == 0 && !armed_) leave();

@@ -35,6 +35,7 @@ class Driver final : private fabric::Handler {
     ObjectRef object{};
     uint64_t offset = 0;
     std::vector<std::span<uint8_t>> memory{};
+    uint32_t crc = 0;  // of what is written
   };
   void transfer(const Io& io, Completed done);
   // Memory of a request whose data was spoilt.

@@ -27,7 +27,8 @@ class ServedStore {
  public:
   // Without a folder, in memory.
   explicit ServedStore(server::Options options = {}, const std::string& folder = {},
-                       store::Options store_options = {}) {
+                       store::Options store_options = {},
+                       std::unique_ptr<fabric::Fabric> fabric = test_fabric()) {
     store_options.on_due = upkeep_.on_due();
     if (folder.empty()) {
       medium::MallocOptions memory{.block_bytes = size_t{1} << 20, .capacity = 512};
@@ -51,7 +52,7 @@ class ServedStore {
     }
     upkeep_.start(*store_, {}, [](const store::Error& error) { ADD_FAILURE() << error.what; });
     if (options.listen.host.empty()) options.listen.host = "127.0.0.1";
-    server_ = std::make_unique<server::Server>(options, *store_, memory_, test_fabric());
+    server_ = std::make_unique<server::Server>(options, *store_, memory_, std::move(fabric));
     const auto at = server_->start();
     EXPECT_TRUE(at) << at.error();
     if (!at) return;
@@ -71,10 +72,11 @@ class ServedStore {
     EXPECT_TRUE(store_->close());
   }
 
-  [[nodiscard]] std::unique_ptr<Client> connect(Options options = {}) const {
+  [[nodiscard]] std::unique_ptr<Client> connect(
+      Options options = {}, std::unique_ptr<fabric::Fabric> fabric = test_fabric()) const {
     options.host = at_.host;
     options.port = at_.port;
-    auto client = Client::connect(options, test_fabric());
+    auto client = Client::connect(options, std::move(fabric));
     EXPECT_TRUE(client) << client.error().what;
     return client ? std::move(*client) : nullptr;
   }

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+// A fabric that spoils what goes over another one, behind all that the device checks: messages as
+// they arrive, memory before and after RDMA.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "fabric/fabric.h"
+
+namespace verbena::serve {
+
+// Called by whichever thread has the fabric, and set by the test.
+template <typename... Arguments>
+class FlipHook {
+ public:
+  FlipHook& operator=(std::function<void(Arguments...)> hook) {
+    const std::scoped_lock lock(mutex_);
+    hook_ = std::move(hook);
+    return *this;
+  }
+  void operator()(Arguments... arguments) {
+    const std::scoped_lock lock(mutex_);
+    if (hook_) hook_(arguments...);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::function<void(Arguments...)> hook_;
+};
+
+// What to spoil.
+struct Flips {
+  // May change the bytes.
+  FlipHook<std::span<uint8_t>> received;
+  // Before the next message is made: what it is made of is still the caller's.
+  FlipHook<> before_message;
+  // Our own memory, after it was read into and before it is written from.
+  FlipHook<std::span<const fabric::Local>> read;
+  FlipHook<std::span<const fabric::Local>> written;
+};
+
+class FlippingFabric final : public fabric::Fabric, private fabric::Handler {
+ public:
+  FlippingFabric(std::unique_ptr<fabric::Fabric> below, Flips& flips)
+      : below_(std::move(below)), flips_(flips) {}
+
+  [[nodiscard]] std::string name() const override { return below_->name(); }
+  [[nodiscard]] size_t message_bytes() const override { return below_->message_bytes(); }
+  [[nodiscard]] fabric::Result<fabric::Endpoint> listen(const fabric::Endpoint& at) override {
+    return below_->listen(at);
+  }
+  [[nodiscard]] fabric::ConnectionId connect(const fabric::Endpoint& to) override {
+    return below_->connect(to);
+  }
+  [[nodiscard]] fabric::Result<fabric::Key> add_memory(uint8_t* memory, size_t bytes,
+                                                       bool remote) override {
+    return below_->add_memory(memory, bytes, remote);
+  }
+  void remove_memory(const fabric::Key& key) override { below_->remove_memory(key); }
+  [[nodiscard]] std::span<uint8_t> message_room(fabric::ConnectionId connection) override {
+    flips_.before_message();
+    return below_->message_room(connection);
+  }
+  void send(fabric::ConnectionId connection, size_t bytes) override {
+    below_->send(connection, bytes);
+  }
+  void read(fabric::ConnectionId connection, std::span<const fabric::Remote> from,
+            std::span<const fabric::Local> to, fabric::OperationId operation) override {
+    reads_[operation] = {to.begin(), to.end()};
+    below_->read(connection, from, to, operation);
+  }
+  void write(fabric::ConnectionId connection, std::span<const fabric::Local> from,
+             std::span<const fabric::Remote> to, fabric::OperationId operation) override {
+    flips_.written(from);
+    below_->write(connection, from, to, operation);
+  }
+  void end(fabric::ConnectionId connection) override { below_->end(connection); }
+  size_t poll(fabric::Handler& handler) override {
+    above_ = &handler;
+    return below_->poll(*this);
+  }
+  void arm() override { below_->arm(); }
+  [[nodiscard]] int fd() const override { return below_->fd(); }
+
+ private:
+  void on_connected(fabric::ConnectionId id) override { above_->on_connected(id); }
+  void on_message(fabric::ConnectionId id, std::span<const uint8_t> message) override {
+    std::vector<uint8_t> bytes(message.begin(), message.end());
+    flips_.received(bytes);
+    above_->on_message(id, bytes);
+  }
+  void on_sendable(fabric::ConnectionId id) override { above_->on_sendable(id); }
+  void on_done(fabric::ConnectionId id, fabric::OperationId operation, bool good) override {
+    const auto found = reads_.find(operation);
+    if (found != reads_.end()) {
+      flips_.read(found->second);
+      reads_.erase(found);
+    }
+    above_->on_done(id, operation, good);
+  }
+  void on_failed(fabric::ConnectionId id, std::string_view why) override {
+    above_->on_failed(id, why);
+  }
+  void on_ended(fabric::ConnectionId id) override { above_->on_ended(id); }
+
+  std::unique_ptr<fabric::Fabric> below_;
+  Flips& flips_;
+  fabric::Handler* above_ = nullptr;
+  std::map<fabric::OperationId, std::vector<fabric::Local>> reads_;
+};
+
+}  // namespace verbena::serve
