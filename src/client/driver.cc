@@ -74,7 +74,10 @@ Result<void> Driver::start() {
   }
   Lock lock(mutex_);
   now_ = read_clock();
-  machine_.emplace(session::ClientOptions{.secret = options_.secret}, random_);
+  session::ClientOptions session{.secret = options_.secret};
+  session.max_inline_bytes =
+      static_cast<uint32_t>(fabric_->message_bytes() - protocol::kMaxIoOverhead);
+  machine_.emplace(session, random_);
   machine_->start(now_);
   carry_out_actions();
   try {

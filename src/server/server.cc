@@ -48,6 +48,10 @@ Result<fabric::Endpoint, std::string> Server::start() {
   const auto failed = [](const char* what, int error) {
     return fail(fmt::format("{}: {}", what, std::strerror(error)));
   };
+  // Of inline data, messages have room for what is agreed on.
+  auto& inline_bytes = options_.sessions.limits.inline_bytes;
+  inline_bytes = std::min(
+      inline_bytes, static_cast<uint32_t>(fabric_->message_bytes() - protocol::kMaxIoOverhead));
   now_ = read_clock();
   if (const int error = random_.seed(); error != 0) return failed("no random numbers", error);
   if (const int error = workers_.start(options_.workers); error != 0) {

@@ -66,6 +66,9 @@ store::Result<void> Service::open_store(const ServiceOptions& options) {
 store::Result<std::unique_ptr<Service>> Service::start(
     ServiceOptions options, std::function<void(const std::string&)> warn) {
   std::unique_ptr<Service> service(new Service);
+  options.fabric.message_bytes =
+      std::max<uint32_t>(options.fabric.message_bytes, options.server.sessions.limits.inline_bytes +
+                                                           uint32_t{protocol::kMaxIoOverhead});
   // First what fails easily.
   auto fabric = fabric::open_verbs_fabric(options.fabric);
   if (!fabric) return fail(store::Error{store::Code::kIo, fabric.error(), {}});

@@ -43,6 +43,8 @@ struct ClientOptions {
   Duration connect_timeout = 5 * kSecond;       // from the TCP connection to the bound queue pair
   Duration first_back_off = 20 * kMillisecond;  // doubled with each failure, and a random part
   Duration max_back_off = 2 * kSecond;
+  // Messages have room for so much data; a server that allows more is not followed.
+  uint32_t max_inline_bytes = protocol::kMaxInlineBytes;
 };
 
 // A piece of memory of a read or write. It belongs to the request until that is completed.

@@ -215,6 +215,7 @@ void Client::on_welcome(const protocol::Welcome& welcome, Time now) {
   key_ = welcome.key;
   server_ = welcome.server;
   limits_ = welcome.limits;
+  limits_.inline_bytes = std::min(limits_.inline_bytes, options_.max_inline_bytes);
   settle_doubts(resumed_);
   ping_at_ = now + Duration{limits_.keep_alive_ms} * kMillisecond;
   silent_at_ = now + Duration{limits_.silence_ms} * kMillisecond;

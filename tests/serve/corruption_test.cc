@@ -16,10 +16,10 @@
 
 #include "base/endian.h"
 #include "base/random.h"
-#include "client/served_store.h"
 #include "medium/testing.h"
 #include "protocol/io.h"
 #include "serve/flipping_fabric.h"
+#include "served_store.h"
 
 namespace verbena::serve {
 namespace {

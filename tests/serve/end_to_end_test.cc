@@ -11,7 +11,7 @@
 
 #include <gtest/gtest.h>
 
-#include "client/served_store.h"
+#include "served_store.h"
 
 namespace verbena::serve {
 namespace {

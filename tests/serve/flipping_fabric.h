@@ -84,6 +84,7 @@ class FlippingFabric final : public fabric::Fabric, private fabric::Handler {
     return below_->poll(*this);
   }
   void arm() override { below_->arm(); }
+  void woken() override { below_->woken(); }
   [[nodiscard]] int fd() const override { return below_->fd(); }
 
  private:

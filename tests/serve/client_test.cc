@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "base/random.h"
-#include "client/served_store.h"
 #include "medium/testing.h"
+#include "served_store.h"
 
 namespace verbena::client {
 namespace {
