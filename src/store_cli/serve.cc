@@ -152,6 +152,33 @@ void show_start(server::Service& service, const ServeSettings& settings,
   }
 }
 
+// What it did, when it ends.
+void show_end(server::Service& service, const ServeOptions& options) {
+  using session::ServerCounter;
+  const session::Server& sessions = service.server().sessions();
+  const uint64_t failed = service.server().counter(server::Counter::kFailed);
+  const uint64_t bad = sessions.counter(ServerCounter::kBadMessages);
+  const uint64_t handshakes = sessions.counter(ServerCounter::kHandshakesFailed);
+  if (options.speech.json) {
+    nlohmann::ordered_json line;
+    line["ended"] = true;
+    line["sessions"] = sessions.counter(ServerCounter::kSessions);
+    line["requests"] = sessions.counter(ServerCounter::kRequests);
+    line["failed_requests"] = failed;
+    line["bad_messages"] = bad;
+    line["failed_handshakes"] = handshakes;
+    line["read_bytes"] = service.server().counter(server::Counter::kReadBytes);
+    line["written_bytes"] = service.server().counter(server::Counter::kWrittenBytes);
+    print("{}\n", dump(line, -1));
+  } else if (!options.speech.quiet) {
+    print(
+        "ended after {} sessions and {} requests; {} requests, {} messages and {} handshakes were "
+        "refused\n",
+        sessions.counter(ServerCounter::kSessions), sessions.counter(ServerCounter::kRequests),
+        failed, bad, handshakes);
+  }
+}
+
 int serve(const ServeOptions& options) {
   Report report("serve", options.speech);
   const auto wrong = [&](const std::string& what) {
@@ -184,9 +211,9 @@ int serve(const ServeOptions& options) {
     (*service)->run();
     notify("STOPPING=1");
   }
+  show_end(**service, options);
   if (const auto closed = (*service)->close(); !closed) report.error(closed.error());
-  if (!options.speech.json && !options.speech.quiet && !report.failed()) print("ended\n");
-  return report.failed() ? report.finish() : kDone;
+  return report.failed() ? report.finish() : report.finish_output();
 }
 
 }  // namespace

@@ -259,8 +259,10 @@ class Words(StoreTest):
             self.assertGreater(said["port"], 0)
         finally:
             server.terminate()
-            server.communicate(timeout=support.SECONDS)
+            rest = server.communicate(timeout=support.SECONDS)[0]
         self.assertEqual(server.returncode, 0)
+        ended = json.loads(rest)
+        self.assertEqual((ended["ended"], ended["sessions"], ended["bad_messages"]), (True, 0, 0))
 
 
 if __name__ == "__main__":
