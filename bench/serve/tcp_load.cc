@@ -165,17 +165,7 @@ double through(const Load& load, uint16_t port, const Dialect& dialect) {
   for (uint32_t i = 0; i < load.clients; ++i) {
     clients.push_back(std::make_unique<TcpClient>(load, port, dialect, i));
   }
-  std::atomic<bool> stop{false};
-  std::atomic<uint64_t> count{0};
-  const double begin = now_s();
-  std::vector<std::thread> threads;
-  for (const auto& client : clients) {
-    threads.emplace_back([&] { count += client->run(stop); });
-  }
-  std::this_thread::sleep_for(std::chrono::duration<double>(load.seconds));
-  stop = true;
-  for (auto& thread : threads) thread.join();
-  return static_cast<double>(count) * load.bytes / (now_s() - begin);
+  return run_all(load, clients);
 }
 
 }  // namespace

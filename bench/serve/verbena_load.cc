@@ -98,17 +98,7 @@ double through_verbena(const Load& load, uint16_t port, const std::string& libra
   for (uint32_t i = 0; i < load.clients; ++i) {
     clients.push_back(std::make_unique<LoadClient>(load, port, libraries));
   }
-  std::atomic<bool> stop{false};
-  std::atomic<uint64_t> count{0};
-  const double begin = now_s();
-  std::vector<std::thread> threads;
-  for (const auto& client : clients) {
-    threads.emplace_back([&] { count += client->run(stop); });
-  }
-  std::this_thread::sleep_for(std::chrono::duration<double>(load.seconds));
-  stop = true;
-  for (auto& thread : threads) thread.join();
-  return static_cast<double>(count) * load.bytes / (now_s() - begin);
+  return run_all(load, clients);
 }
 
 }  // namespace verbena::bench

@@ -2,25 +2,6 @@
 #include "store/partial_replay.h"
 
 namespace verbena::store {
-namespace {
-
-// Of the object that a record changes; 0: none.
-uint64_t number_of(const Record& record) {
-  return std::visit(
-      [](const auto& one) -> uint64_t {
-        if constexpr (requires { one.number; }) {
-          return one.number;
-        } else if constexpr (requires { one.to; }) {
-          return one.to;
-        } else {
-          return 0;
-        }
-      },
-      record);
-}
-
-}  // namespace
-
 verbena::Result<void, std::string> PartialReplay::add(const PartialIndex& index) {
   for (const bool doubtful : {false, true}) {
     for (const auto& [number, entry] : index.objects()) {
@@ -74,7 +55,7 @@ void PartialReplay::apply(const Record& record) {
 }
 
 void PartialReplay::drop(const Record& record) {
-  const uint64_t number = number_of(record);
+  const uint64_t number = changed_by(record);
   if (number == 0) return;
   if (replay_.objects().contains(number)) {
     ObjectDoubt doubt;

@@ -130,6 +130,21 @@ using Record =
     std::variant<CreateRecord, MapRecord, TruncateRecord, CloneRecord, DeleteRecord, RenameRecord,
                  CommitRecord, ContentRecord, TableRecord, ObjectRecord, NameRecord, IdRecord>;
 
+// The number of the object that a record changes; 0: none.
+[[nodiscard]] inline uint64_t changed_by(const Record& record) {
+  return std::visit(
+      [](const auto& one) -> uint64_t {
+        if constexpr (requires { one.number; }) {
+          return one.number;
+        } else if constexpr (requires { one.to; }) {
+          return one.to;
+        } else {
+          return 0;
+        }
+      },
+      record);
+}
+
 enum class RecordFault : uint8_t {
   kShort,    // ends within a record
   kType,     // no such type

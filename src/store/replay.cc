@@ -13,21 +13,6 @@ namespace {
 // Numbers of objects are below this: no store makes so many, and there is always a next one.
 constexpr uint64_t kMaxNumber = uint64_t{1} << 63;
 
-// The number of the object that a record changes; 0: none.
-uint64_t changed_by(const Record& record) {
-  return std::visit(
-      [](const auto& one) -> uint64_t {
-        if constexpr (requires { one.number; }) {
-          return one.number;
-        } else if constexpr (requires { one.to; }) {
-          return one.to;
-        } else {
-          return 0;
-        }
-      },
-      record);
-}
-
 std::unexpected<std::string> unknown(const char* what, uint64_t number) {
   return fail(
       fmt::format("{} record refers to object number {}, which does not exist", what, number));

@@ -18,13 +18,6 @@ namespace {
 
 using Bytes = std::vector<uint8_t>;
 
-Bytes random_bytes(size_t size, uint64_t seed) {
-  SeededRandom random(seed);
-  Bytes bytes(size);
-  for (uint8_t& byte : bytes) byte = static_cast<uint8_t>(random.next());
-  return bytes;
-}
-
 TEST(Client, Pings) {
   const ServedStore served;
   const auto client = served.connect();

@@ -27,16 +27,10 @@ namespace {
 using client::Client;
 using client::Code;
 using client::ObjectRef;
+using client::random_bytes;
 using client::ServedStore;
 using protocol::Status;
 using Bytes = std::vector<uint8_t>;
-
-Bytes random_bytes(size_t size, uint64_t seed) {
-  SeededRandom random(seed);
-  Bytes bytes(size);
-  for (uint8_t& byte : bytes) byte = static_cast<uint8_t>(random.next());
-  return bytes;
-}
 
 // How often something is still to be spoilt.
 class Budget {

@@ -8,6 +8,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/random.h"
 #include "client/client.h"
 #include "fabric/verbs_fabric.h"
 #include "medium/malloc_backend.h"
@@ -21,6 +22,13 @@ inline std::unique_ptr<fabric::Fabric> test_fabric() {
   auto fabric = fabric::open_verbs_fabric({.libraries = VERBENA_LIBRARIES});
   EXPECT_TRUE(fabric) << fabric.error();
   return fabric ? std::move(*fabric) : nullptr;
+}
+
+inline std::vector<uint8_t> random_bytes(size_t size, uint64_t seed) {
+  SeededRandom random(seed);
+  std::vector<uint8_t> bytes(size);
+  for (uint8_t& byte : bytes) byte = static_cast<uint8_t>(random.next());
+  return bytes;
 }
 
 class ServedStore {
