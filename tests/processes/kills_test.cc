@@ -62,7 +62,7 @@ struct Storm {
 
 TEST(Kills, SurvivorsGoOnAndNewcomersConnect) {
   const uint64_t seed = number_from("VERBENA_SEED", static_cast<uint64_t>(::getpid()));
-  const uint64_t wanted = number_from("VERBENA_KILLS", kSanitized ? 24 : 200);
+  const uint64_t wanted = number_from("VERBENA_KILLS", kSanitized ? 24 : 100);
   std::printf("seed %llu (VERBENA_SEED), %llu kills (VERBENA_KILLS)\n",
               static_cast<unsigned long long>(seed), static_cast<unsigned long long>(wanted));
   SeededRandom random(seed);
