@@ -15,7 +15,12 @@ set(precompiled_standard
 # AddressSanitizer sees more in code that is not optimised. -O1 would take twice as long.
 add_library(verbena_test_compiler INTERFACE)
 target_link_libraries(verbena_test_compiler INTERFACE verbena_compiler)
-target_compile_options(verbena_test_compiler INTERFACE -g1 -O0)
+# Where a crash is to be looked into there are the sanitizers, which name lines.
+if(VERBENA_SANITIZE)
+  target_compile_options(verbena_test_compiler INTERFACE -g1 -O0)
+else()
+  target_compile_options(verbena_test_compiler INTERFACE -g0 -O0)
+endif()
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # GCC 12 sees uninitialised values in comparisons of std::optional inside GoogleTest's macros.
   target_compile_options(verbena_test_compiler INTERFACE -Wno-maybe-uninitialized)

@@ -205,8 +205,9 @@ void Server::carry_out(session::DoEndStep& action) {
       found->second.draining = true;  // on_ended() confirms
       return;
     }
-    case EndStep::kKeys:   break;  // there are none: no client has one
-    case EndStep::kWrites: break;  // on_done() was told of each, and abandoned it
+    case EndStep::kKeys:    // there are none: no client has one
+    case EndStep::kWrites:  // on_done() was told of each, and abandoned it
+      break;
     case EndStep::kRanges: store_.ranges().drop(action.session); break;
   }
   sessions_->confirm(action.session, action.step, now_);

@@ -64,7 +64,7 @@ store::Result<void> Service::open_store(const ServiceOptions& options) {
 }
 
 store::Result<std::unique_ptr<Service>> Service::start(
-    ServiceOptions options, std::function<void(const std::string&)> warn) {
+    ServiceOptions options, const std::function<void(const std::string&)>& warn) {
   std::unique_ptr<Service> service(new Service);
   options.fabric.message_bytes =
       std::max<uint32_t>(options.fabric.message_bytes, options.server.sessions.limits.inline_bytes +

@@ -30,7 +30,7 @@ class Service {
   // Makes the store if there is none. `warn`: told, by any thread, what an administrator should
   // know of while it runs.
   [[nodiscard]] static store::Result<std::unique_ptr<Service>> start(
-      ServiceOptions options, std::function<void(const std::string&)> warn);
+      ServiceOptions options, const std::function<void(const std::string&)>& warn);
   ~Service();
 
   [[nodiscard]] const fabric::Endpoint& at() const { return at_; }

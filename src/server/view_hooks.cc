@@ -25,7 +25,8 @@ class StatHook final : public HookFor<protocol::StatRequest> {
     if (!object) return fail(object.error());
     auto info = store.stat(*object);
     if (!info) return fail(info.error());
-    call.objects.assign(1, std::move(*info));
+    call.objects.clear();
+    call.objects.push_back(std::move(*info));
     response.entry = entry_of(call.objects.front());
     return {};
   }
