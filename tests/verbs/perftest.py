@@ -5,8 +5,8 @@ import sys
 
 import pairs
 
-# perftest sleeps for a second after its two ends have met: other pairs fit into that.
-AT_ONCE = 8
+# perftest sleeps for a second after its two ends have met: some pairs fit into that of others.
+AT_ONCE = 4
 # By operation: what connections it can have.
 CONNECTIONS = {
     "write": ["RC", "UC", "XRC"],
