@@ -295,7 +295,10 @@ void Driver::take_side_events() {
       case SideSocket::Event::kBytes:
         machine_->on_side_bytes(side_attempt_, side_.bytes(), now_);
         break;
-      case SideSocket::Event::kClosed: machine_->on_side_closed(side_attempt_, now_); break;
+      case SideSocket::Event::kClosed:
+        why_lost_ = side_.why();
+        machine_->on_side_closed(side_attempt_, now_);
+        break;
     }
     carry_out_actions();
   }
@@ -336,7 +339,7 @@ void Driver::carry_out_actions() {
 void Driver::carry_out(session::ConnectSide& action) {
   side_attempt_ = action.attempt;
   if (side_.connect(options_.host, options_.port)) return;
-  why_lost_ = "the name cannot be resolved, or there is no route";
+  why_lost_ = side_.why();
   machine_->on_side_closed(action.attempt, now_);
 }
 void Driver::carry_out(session::SendSide& action) {

@@ -4,6 +4,7 @@
 #include <array>
 #include <cerrno>
 #include <cstdio>
+#include <cstring>
 
 #include <netdb.h>
 #include <netinet/in.h>
@@ -14,11 +15,16 @@ namespace verbena::client {
 
 bool SideSocket::connect(const std::string& host, uint16_t port) {
   close();
+  why_.clear();
   addrinfo hints{};
   hints.ai_flags = AI_NUMERICSERV;
   hints.ai_socktype = SOCK_STREAM;
   addrinfo* found = nullptr;
-  if (getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found) != 0) return false;
+  const int unknown = getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found);
+  if (unknown != 0) {
+    why_ = gai_strerror(unknown);
+    return false;
+  }
   std::array<char, NI_MAXHOST> numeric{};
   getnameinfo(found->ai_addr, found->ai_addrlen, numeric.data(), numeric.size(), nullptr, 0,
               NI_NUMERICHOST);
@@ -30,6 +36,7 @@ bool SideSocket::connect(const std::string& host, uint16_t port) {
     setsockopt(fd_.get(), IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
     begun = ::connect(fd_.get(), found->ai_addr, found->ai_addrlen) == 0 || errno == EINPROGRESS;
   }
+  if (!begun) why_ = std::strerror(errno);
   freeaddrinfo(found);
   if (!begun) close();
   connecting_ = begun;
@@ -66,8 +73,9 @@ bool SideSocket::flush() {
 
 SideSocket::Event SideSocket::next() {
   if (!fd_.valid()) return Event::kNothing;
-  const auto broken = [this] {
+  const auto broken = [this](int error) {
     const bool wanted = closing_;
+    why_ = error == 0 ? "" : std::strerror(error);
     close();
     return wanted ? Event::kNothing : Event::kClosed;
   };
@@ -75,7 +83,7 @@ SideSocket::Event SideSocket::next() {
     int error = 0;
     socklen_t length = sizeof error;
     getsockopt(fd_.get(), SOL_SOCKET, SO_ERROR, &error, &length);
-    if (error != 0) return broken();
+    if (error != 0) return broken(error);
     sockaddr_storage peer{};
     socklen_t bytes = sizeof peer;
     if (getpeername(fd_.get(), reinterpret_cast<sockaddr*>(&peer), &bytes) != 0) {
@@ -84,11 +92,11 @@ SideSocket::Event SideSocket::next() {
     connecting_ = false;
     return Event::kConnected;
   }
-  if (!flush()) return broken();
+  if (!flush()) return broken(errno);
   if (!fd_.valid() || closing_) return Event::kNothing;
   const ssize_t got = recv(fd_.get(), received_.data(), received_.size(), 0);
   if (got < 0 && (errno == EAGAIN || errno == EINTR)) return Event::kNothing;
-  if (got <= 0) return broken();
+  if (got <= 0) return broken(got < 0 ? errno : 0);
   bytes_ = std::span(received_).first(static_cast<size_t>(got));
   return Event::kBytes;
 }

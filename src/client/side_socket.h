@@ -29,6 +29,8 @@ class SideSocket {
   // For epoll: -1 if there is none, and whether it waits until it can write.
   [[nodiscard]] int fd() const { return fd_.get(); }
   [[nodiscard]] bool wants_to_write() const { return connecting_ || !unsent_.empty(); }
+  // Why it was closed, or could not be connected; empty: the peer did.
+  [[nodiscard]] const std::string& why() const { return why_; }
   // Where the server is, numeric.
   [[nodiscard]] const std::string& peer() const { return peer_; }
 
@@ -39,6 +41,7 @@ class SideSocket {
   bool connecting_ = false;
   bool closing_ = false;
   std::string peer_;
+  std::string why_;
   std::vector<uint8_t> unsent_;
   std::vector<uint8_t> received_ = std::vector<uint8_t>(4096);
   std::span<const uint8_t> bytes_;

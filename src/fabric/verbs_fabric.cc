@@ -104,9 +104,12 @@ Result<void> VerbsFabric::watch(int fd) const {
 Result<void> VerbsFabric::open() {
   wake_.reset(epoll_create1(EPOLL_CLOEXEC));
   notice_.reset(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  events_ = library_.create_event_channel();
-  if (!wake_.valid() || !notice_.valid() || events_ == nullptr) {
+  if (!wake_.valid() || !notice_.valid()) {
     return fail(describe_error("cannot make an event channel", errno));
+  }
+  events_ = library_.create_event_channel();
+  if (events_ == nullptr) {
+    return fail(describe_error("the system has no RDMA device that can be used", errno));
   }
   if (const auto done = choose_device(); !done) return done;
   if (const auto done = make_queues(); !done) return done;

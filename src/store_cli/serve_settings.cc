@@ -4,11 +4,14 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <cerrno>
 #include <charconv>
 #include <cstdlib>
+#include <cstring>
 
 #include <fmt/format.h>
 #include <toml++/toml.h>
+#include <unistd.h>
 
 #include "client/remote.h"
 #include "store_cli/secret_file.h"
@@ -189,6 +192,9 @@ std::string variable_of(const Setting& setting) {
 }
 
 Result<Given, std::string> read_settings_file(const std::string& path) {
+  if (access(path.c_str(), R_OK) != 0) {
+    return fail(fmt::format("{}: {}", path, std::strerror(errno)));
+  }
   toml::table table;
   try {
     table = toml::parse_file(path);

@@ -183,7 +183,9 @@ class Ends(Served):
     def test_stopped_in_order(self):
         self.put(content(100_000), "x")
         self.assertEqual(self.stop(), 0)
-        self.assertEqual(self.run_text("ls", "--timeout", "0.3").returncode, UNREACHABLE)
+        done = self.run_text("ls", "--timeout", "0.3")
+        self.assertEqual(done.returncode, UNREACHABLE)
+        self.assertIn("cannot be reached: Connection refused", done.stderr)
         self.start()
         self.assertEqual(self.get("x"), content(100_000))
 
@@ -244,6 +246,9 @@ class Words(StoreTest):
         done = verbena("serve", "--memory", "1G", "--config", settings)
         self.assertEqual(done.returncode, USAGE)
         self.assertIn("line 1: worker: there is no such setting", done.stderr)
+        done = verbena("serve", "--memory", "1G", "--config", self.path("missing"))
+        self.assertEqual(done.returncode, USAGE)
+        self.assertIn("missing: No such file or directory", done.stderr)
 
     def test_json_and_ready_fd(self):
         read, write = os.pipe()
