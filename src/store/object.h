@@ -16,7 +16,7 @@ struct Object {
   const uint64_t number;
   const ObjectId id;
   const uint64_t created_ns;
-  std::string name;  // guarded by the catalog's lock
+  std::string name;  // changed with the catalog's lock and `lock`, read with either
 
   mutable RwLock lock;  // guards what follows
   uint64_t size = 0;

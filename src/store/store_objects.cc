@@ -146,21 +146,24 @@ Result<void> StoreImpl::rename(ObjectId id, std::string_view name) {
   return attempt(0, [&]() -> Result<void> {
     std::string copy(name);
     std::string again(name);
-    const auto lock = catalog_.lock();
-    Object* const object = catalog_.by_id(id);
-    if (object == nullptr) return fail(no_such(id));
-    if (object->name == name) return {};
+    const auto object = find(id);
+    if (!object) return fail(object.error());
+    // Both locks: who has either may read the name.
+    const std::unique_lock lock((*object)->lock);
+    if ((*object)->removed) return fail(no_such(id));
+    const auto catalog = catalog_.lock();
+    if ((*object)->name == name) return {};
     if (catalog_.by_name(name) != nullptr) return fail(name_taken(name));
     if (log_) {
       auto entry =
-          log_->begin(kMaxCreateBytes + kMaxSmallBytes, table_with(*object, 0, 2 * name.size()));
+          log_->begin(kMaxCreateBytes + kMaxSmallBytes, table_with(**object, 0, 2 * name.size()));
       if (!entry) return fail(entry.error());
-      (*entry)->rename({object->number, name});
+      (*entry)->rename({(*object)->number, name});
       entry->commit(next_txn(), now());
     }
-    object_bytes_.fetch_add(2 * (name.size() - object->name.size()), std::memory_order_relaxed);
-    catalog_.rename(*object, std::move(copy), std::move(again));
-    mark_dirty(*object, 0, 2 * name.size());
+    object_bytes_.fetch_add(2 * (name.size() - (*object)->name.size()), std::memory_order_relaxed);
+    catalog_.rename(**object, std::move(copy), std::move(again));
+    mark_dirty(**object, 0, 2 * name.size());
     return {};
   });
 }

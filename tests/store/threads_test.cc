@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Many threads on one store: each request is atomic to all others on its object, and none is lost.
 #include <atomic>
+#include <barrier>
 #include <cstring>
 #include <thread>
 #include <vector>
@@ -165,6 +166,24 @@ TEST_P(StoreThreadsTest, ClonesOntoWhatComesAndGoes) {
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(failed, 0);
+}
+
+// Room in the next table is counted by the name, by who writes and by who renames an object that
+// has not changed since the last one.
+TEST_P(StoreThreadsTest, NamesChangeBesideWrites) {
+  ASSERT_TRUE(store_->create_object(kObject, "name").has_value());
+  const std::vector<uint8_t> block(kBlock, 1);
+  for (int round = 0; round < 100; ++round) {
+    ASSERT_TRUE(store_->checkpoint().has_value());
+    std::barrier start(2);
+    std::thread writer([&] {
+      start.arrive_and_wait();
+      EXPECT_TRUE(store_->write(kObject, 0, block).has_value());
+    });
+    start.arrive_and_wait();
+    EXPECT_TRUE(store_->rename(kObject, "name " + std::to_string(round)).has_value());
+    writer.join();
+  }
 }
 
 TEST_P(StoreThreadsTest, EverythingAtOnce) {
