@@ -30,6 +30,10 @@ struct Settings {
   double seconds = 1;
   std::string json;
   std::string match;
+  uint32_t bytes = 0;  // 0: all of these
+  uint32_t clients = 0;
+  uint32_t depth = 0;
+  bool alone = false;    // without the peers, for a profile
   std::string programs;  // the folder of this build's
 };
 
@@ -120,8 +124,11 @@ void beside_peers(Report& report, const Settings& settings, const Servers& serve
   };
   for (const Case& c : {Case{4096, {.aim = 0.7}, {.aim = 1.0}},
                         Case{1U << 20, {.aim = 1.5}, {.aim = 1.5}}}) {
+    if (settings.bytes != 0 && settings.bytes != c.bytes) continue;
     for (const uint32_t clients : {1U, 8U}) {
+      if (settings.clients != 0 && settings.clients != clients) continue;
       for (const uint32_t depth : {1U, 16U}) {
+        if (settings.depth != 0 && settings.depth != depth) continue;
         report.heading(fmt::format("{} bytes, {} client{}, {} under way each", c.bytes, clients,
                                    clients == 1 ? "" : "s", depth));
         for (const bool write : {false, true}) {
@@ -131,17 +138,18 @@ void beside_peers(Report& report, const Settings& settings, const Servers& serve
           const bool large = c.bytes > 65536;
           const char* const unit = large ? "MB/s" : "k/s";
           const double scale = large ? 1e6 : 1e3 * c.bytes;
-          Row redis{name, unit, scale, fmt::format("{} Redis", unit), goal, {}, {}};
+          Row redis{name, unit, scale, settings.alone ? "" : fmt::format("{} Redis", unit), goal, {}, {}};
           Row memcached{name, unit, scale, fmt::format("{} memcached", unit), goal, {}, {}};
           for (uint32_t round = 0; round < settings.rounds; ++round) {
             const double ours = measure_ours(settings, servers, load);
             redis.ours.push_back(ours);
             memcached.ours.push_back(ours);
+            if (settings.alone) continue;
             redis.theirs.push_back(through_redis(load, servers.redis));
             memcached.theirs.push_back(through_memcached(load, servers.memcached));
           }
           report.print(redis);
-          report.print(memcached);
+          if (!settings.alone) report.print(memcached);
         }
       }
     }
@@ -206,6 +214,10 @@ int main(int argc, char** argv) {
   app.add_option("--rounds", settings.rounds, "of each measurement; the median counts");
   app.add_option("--seconds", settings.seconds, "that each takes");
   app.add_option("--match", settings.match, "only parts with this in their name: peers, clients");
+  app.add_option("--bytes", settings.bytes, "of peers: only requests of this size, 4096 or 1048576");
+  app.add_option("--clients", settings.clients, "of peers: only so many clients, 1 or 8");
+  app.add_option("--depth", settings.depth, "of peers: only so many under way, 1 or 16");
+  app.add_flag("--alone", settings.alone, "without Redis and memcached, for a profile");
   app.add_option("--json", settings.json, "also write all rows to this file");
   CLI11_PARSE(app, argc, argv);
   settings.programs =

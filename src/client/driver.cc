@@ -16,10 +16,8 @@
 namespace verbena::client {
 namespace {
 
-// Without requests nothing is urgent.
-constexpr Duration kIdleLook = 100 * kMillisecond;
 // However much there is to do on the fabric.
-constexpr Duration kSideChannelEvery = 200 * kMicrosecond;
+constexpr Duration kSideChannelEvery = kMillisecond;
 // For the last words when it is closed.
 constexpr Duration kClosing = 2 * kSecond;
 
@@ -35,7 +33,7 @@ Driver::Driver(const Options& options, std::unique_ptr<fabric::Fabric> fabric)
     : options_(options), fabric_(std::move(fabric)), memory_(*fabric_) {}
 
 Driver::~Driver() {
-  if (thread_.joinable()) {
+  if (worker_.joinable()) {
     Lock lock(mutex_);
     now_ = read_clock();
     const Time give_up = now_ + kClosing;
@@ -46,10 +44,11 @@ Driver::~Driver() {
       if (!closed_) cpu_relax();
     }
     stopping_ = true;
-    const uint64_t one = 1;
-    static_cast<void>(!write(wake_.get(), &one, sizeof one));
+    wake();
+    if (thread_ == Thread::kAside) thread_ = Thread::kAwake;
+    thread_turn_.notify_one();
     lock.unlock();
-    thread_.join();
+    worker_.join();
   }
   // Nothing of the connection may use memory any more.
   if (connection_ != 0) {
@@ -81,7 +80,7 @@ Result<void> Driver::start() {
   machine_->start(now_);
   carry_out_actions();
   try {
-    thread_ = std::thread([this] { work(); });
+    worker_ = std::thread([this] { work(); });
   } catch (const std::system_error& error) {
     return failed("no thread", error.code().value());
   }
@@ -114,9 +113,7 @@ void Driver::submit(const protocol::Request& request, Completed done) {
   now_ = read_clock();
   const auto id = machine_->submit(request, deadline(), now_);
   requests_.emplace(id, Request{std::move(done), {}});
-  static_cast<void>(drive());
-  if (drivers_ == 0 && !armed_) leave();
-  tell(lock);
+  after_submit(lock);
 }
 
 void Driver::transfer(const Io& io, Completed done) {
@@ -139,7 +136,7 @@ void Driver::transfer(const Io& io, Completed done) {
         failed.outcome = session::Outcome::kInvalid;
         failed.detail = entry.error();
         finished_.push_back({std::move(request.done), std::move(failed)});
-        return tell(lock);
+        return after_submit(lock);
       }
       request.memory.push_back(*entry);
       buffer.rkey = (*entry)->key.remote;
@@ -151,38 +148,12 @@ void Driver::transfer(const Io& io, Completed done) {
                                  {.repeatable = io.repeatable, .crc = io.crc}, deadline(), now_)
                : machine_->read(io.object, io.offset, std::move(buffers), deadline(), now_);
   requests_.emplace(id, std::move(request));
-  static_cast<void>(drive());
-  if (drivers_ == 0 && !armed_) leave();
-  tell(lock);
+  after_submit(lock);
 }
 
 void Driver::forget(const Io& io) {
   const Lock lock(mutex_);
   for (const auto& piece : io.memory) memory_.forget(piece);
-}
-
-void Driver::enter() {
-  const Lock lock(mutex_);
-  ++drivers_;
-  armed_ = false;
-}
-
-void Driver::wait(const bool& done) {
-  Lock lock(mutex_);
-  Time worked = read_clock();
-  while (!done) {
-    if (drive()) worked = now_;
-    tell(lock);
-    if (done || now_ - worked > options_.busy_poll) break;
-    lock.unlock();
-    // The server may need this core.
-    std::this_thread::yield();
-    lock.lock();
-  }
-  --drivers_;
-  if (drivers_ == 0) leave();
-  tell(lock);
-  changed_.wait(lock, [&] { return done; });
 }
 
 // --- driving
@@ -206,83 +177,12 @@ void Driver::send_messages() {
   if (connection_ == 0 || ending_) return;
   for (;;) {
     const auto room = fabric_->message_room(connection_);
-    if (room.empty()) return;
+    if (room.empty()) break;
     const size_t bytes = machine_->fill(room);
-    if (bytes == 0) return;
+    if (bytes == 0) break;
     fabric_->send(connection_, bytes);
   }
-}
-
-void Driver::leave() {
-  if (machine_->pending() > 0) {
-    armed_ = true;
-    fabric_->arm();
-    static_cast<void>(drive());
-  } else {
-    armed_ = false;
-  }
-}
-
-void Driver::tell(Lock& lock) {
-  while (!finished_.empty()) {
-    std::vector<Finished> finished = std::move(finished_);
-    finished_.clear();
-    lock.unlock();
-    for (Finished& each : finished) each.done(std::move(each.completion));
-    lock.lock();
-  }
-}
-
-void Driver::work() {
-  Lock lock(mutex_);
-  Time worked = 0;
-  while (!stopping_) {
-    now_ = read_clock();
-    if (drivers_ == 0) {
-      armed_ = false;
-      if (drive()) worked = now_;
-      tell(lock);
-      // Others may make more requests meanwhile.
-      if (machine_->pending() > 0 && now_ - worked < options_.busy_poll) {
-        lock.unlock();
-        std::this_thread::yield();
-        lock.lock();
-        continue;
-      }
-      if (drivers_ == 0) leave();
-      tell(lock);
-    }
-    sleep(lock);
-  }
-}
-
-void Driver::sleep(Lock& lock) {
-  set_epoll();
-  const Time next = std::min(machine_->next_time(), now_ + kIdleLook);
-  const Duration span = std::max<Duration>(next - now_, 0);
-  lock.unlock();
-  std::array<epoll_event, 4> events;
-  const int got = epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()),
-                             static_cast<int>((span + kMillisecond - 1) / kMillisecond));
-  lock.lock();
-  for (int i = 0; i < got; ++i) {
-    const int fd = events[static_cast<size_t>(i)].data.fd;
-    uint64_t count = 0;
-    if (fd == wake_.get()) static_cast<void>(!read(fd, &count, sizeof count));
-    if (fd == side_.fd()) side_at_ = 0;
-    if (fd == fabric_->fd()) fabric_->woken();
-  }
-}
-
-// What the thread waits for of the side channel.
-void Driver::set_epoll() {
-  const int fd = side_.fd();
-  epoll_event event{.events = EPOLLIN, .data = {.fd = fd}};
-  if (side_.wants_to_write()) event.events |= EPOLLOUT;
-  // A socket that was closed has left by itself, and another may have its number.
-  if (fd >= 0 && epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) != 0 && errno == EEXIST) {
-    epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, fd, &event);
-  }
+  fabric_->flush();
 }
 
 // --- the side channel

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Carries out what the client's session wants: the TCP connection, the fabric, memory, time. Under
-// one lock; whoever waits for an answer drives it, and when nobody does, a thread of its own.
+// one lock; one of those who wait for an answer drives it, and when nobody waits, a thread of its
+// own.
 #pragma once
 
 #include <atomic>
@@ -86,16 +87,24 @@ class Driver final : private fabric::Handler {
   [[nodiscard]] bool drive();
   void send_messages();
   void take_side_events();
-  // Somebody is told when there is more to do: nobody drives from here on.
+  // Whoever sleeps is woken when there is more to do.
   void leave();
+  void leave_to_thread();
   // Calls those who wait; the lock is given up for that.
   void tell(Lock& lock);
+  void after_submit(Lock& lock);
   void enter();
-  // Drives for a while, then leaves it to the thread and sleeps.
   void wait(const bool& done);
+  void lead(Lock& lock, const bool& done);
   void work();
-  void sleep(Lock& lock);
+  void work_awhile(Lock& lock);
+  [[nodiscard]] bool sleep(Lock& lock);
+  void wake() const;
   void set_epoll();
+  // Answers, or the last step of connecting.
+  [[nodiscard]] bool expects_messages() const {
+    return machine_->pending() > 0 || !machine_->active();
+  }
   [[nodiscard]] Time deadline() const { return now_ + options_.timeout; }
   [[nodiscard]] static Time read_clock();
 
@@ -106,8 +115,16 @@ class Driver final : private fabric::Handler {
   std::condition_variable changed_;  // for those who wait and do not drive
   UniqueFd epoll_;
   UniqueFd wake_;
-  bool armed_ = false;
-  uint32_t drivers_ = 0;  // threads that wait and drive
+  bool armed_ = false;          // the fabric wakes whoever sleeps
+  bool leader_ = false;         // a thread that waits drives
+  bool leader_asleep_ = false;  // until wake(), or the fabric has something
+  uint32_t waiters_ = 0;        // threads that wait, or are about to
+  enum class Thread : uint8_t {
+    kAwake,   // will look before it sleeps
+    kAsleep,  // on the fabric
+    kAside,   // until thread_turn_
+  } thread_ = Thread::kAwake;
+  std::condition_variable thread_turn_;
   bool stopping_ = false;
   Time now_ = 0;
   Time side_at_ = 0;  // when to look at the side channel again
@@ -115,7 +132,8 @@ class Driver final : private fabric::Handler {
   std::optional<session::Client> machine_;
   SideSocket side_;
   session::Attempt side_attempt_ = 0;
-  fabric::ConnectionId connection_ = 0;  // 0: none
+  std::pair<session::Attempt, bool> side_watched_{};  // of which attempt, and for writing too
+  fabric::ConnectionId connection_ = 0;               // 0: none
   session::Attempt fabric_attempt_ = 0;
   bool ending_ = false;  // the session waits for its end
   MemoryCache memory_;
@@ -126,7 +144,7 @@ class Driver final : private fabric::Handler {
   bool closed_ = false;
   std::optional<std::string> refused_;
   std::string why_lost_;
-  std::thread thread_;
+  std::thread worker_;
 };
 
 template <typename T, typename Begin>
@@ -138,7 +156,8 @@ T Driver::await(Begin begin) {
     const Lock lock(mutex_);
     value.emplace(std::move(result));
     done = true;
-    changed_.notify_all();
+    if (waiters_ > 1) changed_.notify_all();
+    if (leader_asleep_) wake();
   });
   wait(done);
   return std::move(*value);

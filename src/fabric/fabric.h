@@ -93,9 +93,10 @@ class Fabric {
   virtual void remove_memory(const Key& key) = 0;
 
   // Where to put the next message; empty: on_sendable() comes. Then send() so many of its bytes, or
-  // ask again.
+  // ask again. Messages go together with flush(), and with the next poll() or arm().
   [[nodiscard]] virtual std::span<uint8_t> message_room(ConnectionId connection) = 0;
   virtual void send(ConnectionId connection, size_t bytes) = 0;
+  virtual void flush() = 0;
 
   // From the peer's memory into ours, and back; both of the same length in all. on_done() follows,
   // once for each.

@@ -54,6 +54,11 @@ struct Connection {
     std::vector<Local> crcs{};  // that are not the device's business
   };
 
+  struct Message {
+    uint32_t buffer = 0;
+    uint32_t bytes = 0;
+  };
+
   ConnectionId id = 0;
   State state = State::kResolving;
   bool accepted = false;    // a peer asked for it
@@ -62,8 +67,9 @@ struct Connection {
   bool waiting = false;     // in VerbsFabric::waiting_
   rdma_cm_id* cm = nullptr;
   ibv_qp* qp = nullptr;
-  uint32_t outstanding = 0;  // work requests that are posted
+  uint32_t outstanding = 0;  // work requests that are posted, and messages to be
   uint32_t messages = 0;     // of them
+  std::vector<Message> unposted;
   std::deque<Transfer> backlog;
   std::unordered_map<uint64_t, Posted> posted;  // by the transfer's number
 };

@@ -223,6 +223,7 @@ void VerbsFabric::fail_connection(Connection& connection, std::string why) {
 void VerbsFabric::end(ConnectionId id) {
   Connection* const connection = find(id);
   if (connection == nullptr || connection->state == Connection::State::kEnding) return;
+  post_messages(*connection);
   connection->state = Connection::State::kEnding;
   if (room_ && room_->first == id) {
     sent_.give(room_->second);

@@ -198,6 +198,7 @@ size_t VerbsFabric::poll_completions(Handler& handler) {
 }
 
 size_t VerbsFabric::poll(Handler& handler) {
+  flush();
   polling_ = true;
   uint64_t ignored = 0;
   if (!notices_.empty()) static_cast<void>(::read(notice_.get(), &ignored, sizeof ignored));
@@ -207,6 +208,7 @@ size_t VerbsFabric::poll(Handler& handler) {
   // Last: what a connection had in the completion queue is polled before it is destroyed.
   count += notices_.size();
   deliver_notices(handler);
+  flush();
   polling_ = false;
   if (!notices_.empty()) {
     const uint64_t one = 1;
@@ -216,12 +218,15 @@ size_t VerbsFabric::poll(Handler& handler) {
 }
 
 void VerbsFabric::arm() {
+  flush();
   looks_ = 2;
   ibv_cq* cq = nullptr;
   void* context = nullptr;
-  unsigned events = 0;
-  while (library_.get_cq_event(channel_, &cq, &context) == 0) ++events;
-  if (events > 0) library_.ack_cq_events(completions_, events);
+  // There is one event at most, however often it was armed.
+  if (armed_ && library_.get_cq_event(channel_, &cq, &context) == 0) {
+    library_.ack_cq_events(completions_, 1);
+  }
+  armed_ = true;
   static_cast<void>(ibv_req_notify_cq(completions_, 0));
 }
 

@@ -60,6 +60,7 @@ class VerbsFabric final : public Fabric {
   void remove_memory(const Key& key) override;
   [[nodiscard]] std::span<uint8_t> message_room(ConnectionId connection) override;
   void send(ConnectionId connection, size_t bytes) override;
+  void flush() override;
   void read(ConnectionId connection, std::span<const Remote> from, std::span<const Local> to,
             OperationId operation) override {
     start(true, connection, to, from, operation);
@@ -130,6 +131,8 @@ class VerbsFabric final : public Fabric {
   [[nodiscard]] bool finish(Connection::Posted& posted);
   bool give_keys(const Connection::Posted& posted);
   [[nodiscard]] bool post(Connection& connection, ibv_send_wr& request);
+  void post_messages(Connection& connection);
+  void drop_messages(Connection& connection, size_t first);
   void post_receive(uint32_t index);
   void on_completion(const ibv_wc& wc, Handler& handler);
   void on_received(Connection* connection, const ibv_wc& wc, Handler& handler);
@@ -164,12 +167,14 @@ class VerbsFabric final : public Fabric {
   std::unordered_map<uint32_t, Connection*> by_number_;  // of the queue pair
   // Those that wait for what others have: buffers, or entries of the completion queue.
   std::deque<ConnectionId> waiting_;
-  size_t outstanding_ = 0;  // of all connections
+  size_t outstanding_ = 0;             // of all connections
+  std::vector<ConnectionId> to_post_;  // those that have messages to be posted
   ConnectionId next_connection_ = 1;
   uint64_t next_transfer_ = 1;
   std::optional<std::pair<ConnectionId, uint32_t>> room_;  // handed out: for whom, which
   std::deque<Notice> notices_;
   bool polling_ = false;
+  bool armed_ = false;  // once at least
 };
 
 }  // namespace verbena::fabric

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What goes over connections of the verbs fabric: its memory, messages, and all completions.
+#include <array>
 #include <cerrno>
 
 #include <fmt/format.h>
@@ -8,6 +9,11 @@
 #include "fabric/verbs_fabric_impl.h"
 
 namespace verbena::fabric {
+namespace {
+
+constexpr size_t kMessagesAtOnce = 16;
+
+}  // namespace
 
 // --- memory
 
@@ -126,20 +132,59 @@ void VerbsFabric::send(ConnectionId id, size_t bytes) {
   const uint32_t index = std::exchange(room_, std::nullopt)->second;
   Connection* const connection = find(id);
   VERBENA_CHECK(connection != nullptr);  // end() takes the room away
-  ibv_sge part{.addr = reinterpret_cast<uint64_t>(sent_.buffer(index).data()),
-               .length = static_cast<uint32_t>(bytes),
-               .lkey = sent_key_->lkey};
-  ibv_send_wr request{};
-  request.wr_id = work_id(Work::kMessage, index);
-  request.sg_list = &part;
-  request.num_sge = 1;
-  request.opcode = IBV_WR_SEND;
-  if (!post(*connection, request)) {
-    sent_.give(index);
-    fail_connection(*connection, "a message cannot be sent");
+  if (connection->unposted.empty()) to_post_.push_back(id);
+  connection->unposted.push_back({index, static_cast<uint32_t>(bytes)});
+  ++connection->messages;
+  ++connection->outstanding;
+  ++outstanding_;
+  if (connection->unposted.size() == kMessagesAtOnce) post_messages(*connection);
+}
+
+void VerbsFabric::flush() {
+  for (const ConnectionId id : to_post_) {
+    Connection* const connection = find(id);
+    if (connection != nullptr) post_messages(*connection);
+  }
+  to_post_.clear();
+}
+
+// As one list: a device does for all of them what it would do for each.
+void VerbsFabric::post_messages(Connection& connection) {
+  const size_t count = connection.unposted.size();
+  if (count == 0) return;
+  if (connection.state != Connection::State::kConnected) return drop_messages(connection, 0);
+  std::array<ibv_sge, kMessagesAtOnce> parts;
+  std::array<ibv_send_wr, kMessagesAtOnce> requests{};
+  for (size_t i = 0; i < count; ++i) {
+    const auto [buffer, bytes] = connection.unposted[i];
+    parts[i] = {.addr = reinterpret_cast<uint64_t>(sent_.buffer(buffer).data()),
+                .length = bytes,
+                .lkey = sent_key_->lkey};
+    requests[i].wr_id = work_id(Work::kMessage, buffer);
+    requests[i].next = i + 1 < count ? &requests[i + 1] : nullptr;
+    requests[i].sg_list = &parts[i];
+    requests[i].num_sge = 1;
+    requests[i].opcode = IBV_WR_SEND;
+  }
+  ibv_send_wr* bad = nullptr;
+  if (ibv_post_send(connection.qp, requests.data(), &bad) == 0) {
+    connection.unposted.clear();
     return;
   }
-  ++connection->messages;
+  drop_messages(connection, static_cast<size_t>(bad - requests.data()));
+  fail_connection(connection, "a message cannot be sent");
+}
+
+// From the first of these on; those before it are posted.
+void VerbsFabric::drop_messages(Connection& connection, size_t first) {
+  const auto dropped = static_cast<uint32_t>(connection.unposted.size() - first);
+  for (size_t i = first; i < connection.unposted.size(); ++i) {
+    sent_.give(connection.unposted[i].buffer);
+  }
+  connection.unposted.clear();
+  connection.messages -= dropped;
+  connection.outstanding -= dropped;
+  outstanding_ -= dropped;
 }
 
 // --- completions

@@ -15,7 +15,7 @@
 namespace verbena::server {
 namespace {
 
-constexpr Duration kSideChannelEvery = 200 * kMicrosecond;
+constexpr Duration kSideChannelEvery = kMillisecond;
 constexpr Duration kLongestSleep = kSecond;
 
 }  // namespace
@@ -107,6 +107,7 @@ bool Server::work() {
   if (now_ >= stalls_at_) look_for_stalls();
   if (stop_.load(std::memory_order_relaxed)) on_stop();
   carry_out_actions();
+  fabric_->flush();
   return done > 0;
 }
 

@@ -2,8 +2,10 @@
 // A client and a server in one process, on the built-in device.
 #include "client/client.h"
 
+#include <array>
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <set>
 #include <string>
 #include <thread>
@@ -190,6 +192,52 @@ TEST(Client, ManyRequestsOfManyThreads) {
     });
   }
   for (auto& thread : threads) thread.join();
+}
+
+// Whoever waits drives the connection for the others, hands over when its answer is there, and
+// leaves what nobody waits for to the client's own thread. Nobody is forgotten: each step is done
+// within the timeout of a request.
+TEST(Client, WhoeverWaitsDrivesForAll) {
+  const ServedStore served;
+  const auto client = served.connect();
+  ASSERT_TRUE(client);
+  const auto object = client->create("object");
+  ASSERT_TRUE(object);
+  const Bytes data = random_bytes(5000, 1);
+  ASSERT_TRUE(client->write(ObjectRef::by(*object), 0, data));
+
+  // A chain: each answer asks for the next, on whichever thread it arrives.
+  constexpr int kLong = 300;
+  std::array<Bytes, 3> back;
+  std::array<std::atomic<int>, 3> left;
+  std::function<void(size_t)> next = [&](size_t chain) {
+    const std::span<uint8_t> to(back[chain]);
+    client->read_async(ObjectRef::by(*object), 0, Client::Memory(&to, 1),
+                       [&, chain](const Result<Transferred>& result) {
+                         EXPECT_TRUE(result);
+                         if (--left[chain] > 0) next(chain);
+                       });
+  };
+  for (size_t chain = 0; chain < left.size(); ++chain) {
+    back[chain].resize(data.size());
+    left[chain] = kLong;
+    next(chain);
+  }
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 3; ++t) {
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < 60; ++i) {
+        EXPECT_TRUE(client->ping());
+        // Now and then nobody waits.
+        if (i % 20 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1 + 2 * t));
+      }
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  for (const auto& chain : left) {
+    while (chain > 0) std::this_thread::yield();  // a lost one fails the request, after a while
+  }
+  for (const Bytes& each : back) EXPECT_EQ(each, data);
 }
 
 TEST(Client, SecretsMustAgree) {

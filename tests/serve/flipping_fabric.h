@@ -68,6 +68,7 @@ class FlippingFabric final : public fabric::Fabric, private fabric::Handler {
   void send(fabric::ConnectionId connection, size_t bytes) override {
     below_->send(connection, bytes);
   }
+  void flush() override { below_->flush(); }
   void read(fabric::ConnectionId connection, std::span<const fabric::Remote> from,
             std::span<const fabric::Local> to, fabric::OperationId operation) override {
     reads_[operation] = {to.begin(), to.end()};
