@@ -19,6 +19,7 @@ struct Load {
   uint32_t clients = 1;
   uint32_t depth = 1;
   double seconds = 1;
+  bool checked = true;  // ours: by the client; otherwise its caller has the CRC, or takes it
 };
 // Each client has so many places for values, which it uses one after the other.
 inline constexpr uint32_t kPlaces = 32;

@@ -2,7 +2,10 @@
 // `./dev bench serve`: the store's server beside Redis and memcached, on loopback, in one run: the
 // same sizes, clients and requests under way. All of them keep the values in memory.
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <array>
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -180,6 +183,69 @@ void how_it_grows(Report& report, const Settings& settings, const Servers& serve
   }
 }
 
+// "BW average" of a program of perftest on our device, bytes per second.
+double through_perftest(const Settings& settings, const std::string& program, double seconds) {
+  const uint16_t port = free_port();
+  const auto count = std::max(100.0, 1000 * seconds);
+  const std::string command =
+      fmt::format("LD_LIBRARY_PATH={}/lib/verbena {} -F -s 1048576 -n {:.0f} -p {}",
+                  settings.programs, program, count, port);
+  const ServerProcess target({"sh", "-c", "exec env " + command + " >/dev/null 2>&1"});
+  for (int tries = 0; tries < 100; ++tries) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    FILE* const output = popen((command + " 127.0.0.1 2>/dev/null").c_str(), "r");
+    if (output == nullptr) break;
+    std::array<char, 256> line{};
+    double average = 0;
+    while (std::fgets(line.data(), line.size(), output) != nullptr) {
+      double peak = 0;
+      uint64_t bytes = 0;
+      uint64_t done = 0;
+      double found = 0;
+      if (std::sscanf(line.data(), "%lu %lu %lf %lf", &bytes, &done, &peak, &found) == 4) {
+        average = found;
+      }
+    }
+    pclose(output);
+    if (average > 0) return average * (1U << 20);
+  }
+  fmt::print(stderr, "{} does not run: is perftest installed?\n", program);
+  std::exit(1);
+}
+
+void beside_the_device(Report& report, const Settings& settings, const Servers& servers) {
+  report.heading("1 MiB, 1 client, 16 under way, beside what the device itself moves");
+  for (const bool write : {true, false}) {
+    const std::string program = write ? "ib_read_bw" : "ib_write_bw";
+    Row row{write ? "puts" : "gets", "MB/s", 1e6, "MB/s " + program, {.aim = 0.8}, {}, {}};
+    for (uint32_t round = 0; round < settings.rounds; ++round) {
+      row.ours.push_back(
+          measure_ours(settings, servers, {write, 1U << 20, 1, 16, settings.seconds}));
+      row.theirs.push_back(through_perftest(settings, program, settings.seconds));
+    }
+    report.print(row);
+  }
+}
+
+// Against a caller who has the CRC of what it writes, and takes that of what it reads. The server
+// and the device make and check theirs in any case.
+void by_integrity(Report& report, const Settings& settings, const Servers& servers) {
+  report.heading("the client's CRCs on, against off; 1 client, 16 under way");
+  for (const uint32_t bytes : {65536U, 1U << 20}) {
+    for (const bool write : {false, true}) {
+      Row row{fmt::format("{} {} bytes", write ? "write" : "read", bytes),
+              "MB/s", 1e6, "MB/s off", {.aim = 0.9}, {}, {}};
+      for (uint32_t round = 0; round < settings.rounds; ++round) {
+        Load load{write, bytes, 1, 16, settings.seconds};
+        row.ours.push_back(measure_ours(settings, servers, load));
+        load.checked = false;
+        row.theirs.push_back(measure_ours(settings, servers, load));
+      }
+      report.print(row);
+    }
+  }
+}
+
 int run(const Settings& settings) {
   Servers servers;
   const ServerProcess ours({settings.programs + "/bin/verbena", "serve", "--memory", "8G",
@@ -200,6 +266,8 @@ int run(const Settings& settings) {
     return settings.match.empty() || part.contains(settings.match);
   };
   if (wanted("peers")) beside_peers(report, settings, servers);
+  if (wanted("device")) beside_the_device(report, settings, servers);
+  if (wanted("integrity")) by_integrity(report, settings, servers);
   if (wanted("clients")) how_it_grows(report, settings, servers, ours);
   if (!settings.json.empty()) std::ofstream(settings.json) << report.json() << '\n';
   return 0;
@@ -213,7 +281,7 @@ int main(int argc, char** argv) {
   CLI::App app("The store's server beside Redis (no persistence) and memcached, on loopback.");
   app.add_option("--rounds", settings.rounds, "of each measurement; the median counts");
   app.add_option("--seconds", settings.seconds, "that each takes");
-  app.add_option("--match", settings.match, "only parts with this in their name: peers, clients");
+  app.add_option("--match", settings.match, "only parts with this in their name: peers, device, integrity, clients");
   app.add_option("--bytes", settings.bytes, "of peers: only requests of this size, 4096 or 1048576");
   app.add_option("--clients", settings.clients, "of peers: only so many clients, 1 or 8");
   app.add_option("--depth", settings.depth, "of peers: only so many under way, 1 or 16");

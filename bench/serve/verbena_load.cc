@@ -31,7 +31,12 @@ class LoadClient {
     const auto object = client_->create("");
     if (!object) give_up(object.error().what);
     object_ = client::ObjectRef::by(*object);
-    for (uint32_t i = 0; i < kPlaces; ++i) check(client_->write(object_, place(i), piece(0)));
+    for (uint32_t i = 0; i < kPlaces; ++i) {
+      const auto done = client_->write(object_, place(i), piece(0));
+      check(done);
+      if (!load.checked) write_options_.crc = done->crc;
+    }
+    read_options_.caller_checks = !load.checked;
   }
   ~LoadClient() { static_cast<void>(client_->remove(object_)); }
 
@@ -52,8 +57,8 @@ class LoadClient {
   uint64_t one_at_a_time(const std::atomic<bool>& stop) {
     uint64_t count = 0;
     for (; !stop.load(std::memory_order_relaxed); ++count) {
-      check(load_.write ? client_->write(object_, place(count), piece(0))
-                        : client_->read(object_, place(count), piece(0)));
+      check(load_.write ? client_->write(object_, place(count), piece(0), write_options_)
+                        : client_->read(object_, place(count), piece(0), read_options_));
     }
     return count;
   }
@@ -75,9 +80,10 @@ class LoadClient {
       const std::span<const uint8_t> from = to;
       const uint64_t at = place(count + slot);
       if (load_.write) {
-        client_->write_async(object_, at, client::Client::ConstMemory(&from, 1), {}, done);
+        client_->write_async(object_, at, client::Client::ConstMemory(&from, 1),
+                             write_options_, done);
       } else {
-        client_->read_async(object_, at, client::Client::Memory(&to, 1), done);
+        client_->read_async(object_, at, client::Client::Memory(&to, 1), read_options_, done);
       }
     };
     for (uint32_t slot = 0; slot < load_.depth; ++slot) next(slot);
@@ -89,6 +95,8 @@ class LoadClient {
   std::vector<uint8_t> memory_;
   std::unique_ptr<client::Client> client_;
   client::ObjectRef object_;
+  client::WriteOptions write_options_;
+  client::ReadOptions read_options_;
 };
 
 }  // namespace

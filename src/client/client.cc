@@ -239,11 +239,18 @@ class Transfer : public std::enable_shared_from_this<Transfer> {
       const bool more = completion.length == wanted && self->read_ < bytes_in(self->io_.memory);
       if (more) return self->read_piece();
       completion.length = self->read_;
+      completion.crc = self->crc_of_read();
       self->finish(completion);
     });
   }
+  [[nodiscard]] uint32_t crc_of_read() const {
+    uint32_t state = kCrc32Start;
+    for (const auto& piece : part_of(io_.memory, 0, read_)) state = crc32_msb_update(state, piece);
+    return crc32_finish(state);
+  }
   void finish(const Completion& completion) {
-    if (good(completion)) return done_(Transferred{completion.length, completion.object});
+    if (good(completion))
+      return done_(Transferred{completion.length, completion.object, completion.crc});
     done_(fail(error_of(completion, driver_.why_lost())));
   }
 
@@ -271,19 +278,32 @@ std::vector<std::span<uint8_t>> unconst(Client::ConstMemory from) {
   return memory;
 }
 
+Driver::Io read_of(const ObjectRef& object, uint64_t offset, Client::Memory to,
+                   const ReadOptions& options) {
+  return {.object = object,
+          .offset = offset,
+          .memory = {to.begin(), to.end()},
+          .caller_checks = options.caller_checks};
+}
 Driver::Io write_of(const ObjectRef& object, uint64_t offset, Client::ConstMemory from,
                     const WriteOptions& options) {
-  return {true,   options.repeatable, object,
-          offset, unconst(from),      options.crc ? *options.crc : crc_of(from)};
+  return {.write = true,
+          .repeatable = options.repeatable,
+          .object = object,
+          .offset = offset,
+          .memory = unconst(from),
+          .crc = options.crc ? *options.crc : crc_of(from)};
 }
 
 }  // namespace
 
-Result<Transferred> Client::read(const ObjectRef& object, uint64_t offset, Memory to) {
-  return wait_for(*driver_, {false, false, object, offset, {to.begin(), to.end()}, 0});
+Result<Transferred> Client::read(const ObjectRef& object, uint64_t offset, Memory to,
+                                 const ReadOptions& options) {
+  return wait_for(*driver_, read_of(object, offset, to, options));
 }
-Result<Transferred> Client::read(const ObjectRef& object, uint64_t offset, std::span<uint8_t> to) {
-  return wait_for(*driver_, {false, false, object, offset, {to}, 0});
+Result<Transferred> Client::read(const ObjectRef& object, uint64_t offset, std::span<uint8_t> to,
+                                 const ReadOptions& options) {
+  return wait_for(*driver_, read_of(object, offset, Memory(&to, 1), options));
 }
 Result<Transferred> Client::write(const ObjectRef& object, uint64_t offset, ConstMemory from,
                                   const WriteOptions& options) {
@@ -293,8 +313,9 @@ Result<Transferred> Client::write(const ObjectRef& object, uint64_t offset,
                                   std::span<const uint8_t> from, const WriteOptions& options) {
   return write(object, offset, ConstMemory(&from, 1), options);
 }
-void Client::read_async(const ObjectRef& object, uint64_t offset, Memory to, Done done) {
-  begin(*driver_, {false, false, object, offset, {to.begin(), to.end()}, 0}, std::move(done));
+void Client::read_async(const ObjectRef& object, uint64_t offset, Memory to,
+                        const ReadOptions& options, Done done) {
+  begin(*driver_, read_of(object, offset, to, options), std::move(done));
 }
 void Client::write_async(const ObjectRef& object, uint64_t offset, ConstMemory from,
                          const WriteOptions& options, Done done) {

@@ -79,6 +79,7 @@ struct CloneOptions {
 struct Transferred {
   uint64_t bytes = 0;
   ObjectId object{};
+  uint32_t crc = 0;  // CRC-32/BZIP2 of the bytes
 };
 using Done = std::function<void(Result<Transferred>)>;
 struct WriteOptions {
@@ -87,6 +88,11 @@ struct WriteOptions {
   // CRC-32/BZIP2 of the data, if the caller has it: other data is not stored. Otherwise it is that
   // of the data when the request is made.
   std::optional<uint32_t> crc{};
+};
+struct ReadOptions {
+  // The caller compares the data with Transferred::crc, with what else it does to it: here it is
+  // not, and what arrives wrong is not asked for again.
+  bool caller_checks = false;
 };
 
 class Driver;
@@ -121,8 +127,9 @@ class Client {
   [[nodiscard]] Result<void> unregister_range(uint64_t range);
   // Fewer bytes than asked for at the object's end. At most limits().io_bytes, in one step.
   [[nodiscard]] Result<Transferred> read(const ObjectRef& object, uint64_t offset,
-                                         std::span<uint8_t> to);
-  [[nodiscard]] Result<Transferred> read(const ObjectRef& object, uint64_t offset, Memory to);
+                                         std::span<uint8_t> to, const ReadOptions& options = {});
+  [[nodiscard]] Result<Transferred> read(const ObjectRef& object, uint64_t offset, Memory to,
+                                         const ReadOptions& options = {});
   [[nodiscard]] Result<Transferred> write(const ObjectRef& object, uint64_t offset,
                                           std::span<const uint8_t> from,
                                           const WriteOptions& options = {});
@@ -131,7 +138,8 @@ class Client {
 
   // --- asynchronous: `done` is called once, by any thread that drives the connection; it may make
   // requests, but not wait. The memory is the request's until then.
-  void read_async(const ObjectRef& object, uint64_t offset, Memory to, Done done);
+  void read_async(const ObjectRef& object, uint64_t offset, Memory to, const ReadOptions& options,
+                  Done done);
   void write_async(const ObjectRef& object, uint64_t offset, ConstMemory from,
                    const WriteOptions& options, Done done);
 

@@ -146,7 +146,8 @@ void Driver::transfer(const Io& io, Completed done) {
   const auto id =
       io.write ? machine_->write(io.object, io.offset, std::move(buffers),
                                  {.repeatable = io.repeatable, .crc = io.crc}, deadline(), now_)
-               : machine_->read(io.object, io.offset, std::move(buffers), deadline(), now_);
+               : machine_->read(io.object, io.offset, std::move(buffers),
+                                {.caller_checks = io.caller_checks}, deadline(), now_);
   requests_.emplace(id, std::move(request));
   after_submit(lock);
 }

@@ -36,7 +36,8 @@ class Driver final : private fabric::Handler {
     ObjectRef object{};
     uint64_t offset = 0;
     std::vector<std::span<uint8_t>> memory{};
-    uint32_t crc = 0;  // of what is written
+    uint32_t crc = 0;            // of what is written
+    bool caller_checks = false;  // what is read
   };
   void transfer(const Io& io, Completed done);
   // Memory of a request whose data was spoilt.

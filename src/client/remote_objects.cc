@@ -171,7 +171,7 @@ store::Result<size_t> RemoteObjects::read(ObjectId id, uint64_t offset, std::spa
   Parts parts;
   for (uint64_t at = 0; at == 0 || at < bytes.size(); at += kPartBytes) {
     const auto part = bytes.subspan(at, std::min(kPartBytes, bytes.size() - at));
-    client_->read_async(ObjectRef::by(id), offset + at, Client::Memory(&part, 1),
+    client_->read_async(ObjectRef::by(id), offset + at, Client::Memory(&part, 1), {},
                         parts.next(part.size()));
   }
   const auto read = parts.wait();

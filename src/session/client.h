@@ -58,7 +58,8 @@ struct Buffer {
 struct IoOptions {
   bool repeatable = false;  // a write that may be executed again after the server was restarted
   std::optional<uint32_t>
-      crc{};  // of a write's data, if the caller has it; otherwise it is computed
+      crc{};                   // of a write's data, if the caller has it; otherwise it is computed
+  bool caller_checks = false;  // the data of a read, by Completion::crc
 };
 
 enum class Outcome : uint8_t {
@@ -79,6 +80,7 @@ struct Completion {
   std::string detail{};
   ObjectId object{};               // of a read or write
   uint64_t length = 0;             // bytes read or written
+  uint32_t crc = 0;                // of these
   std::vector<uint8_t> message{};  // the response to any other request, for as()
 
   // nullopt: not answered, or REFUSED. Views point into `message`.
@@ -148,7 +150,8 @@ class Client {
 
   // --- requests; the id is that of the Completed, which may be among the next actions
   [[nodiscard]] RequestId read(const protocol::ObjectRef& object, uint64_t offset,
-                               std::vector<Buffer> buffers, Time deadline, Time now);
+                               std::vector<Buffer> buffers, const IoOptions& options, Time deadline,
+                               Time now);
   [[nodiscard]] RequestId write(const protocol::ObjectRef& object, uint64_t offset,
                                 std::vector<Buffer> buffers, const IoOptions& options,
                                 Time deadline, Time now);
@@ -203,7 +206,8 @@ class Client {
     bool ever_sent = false;    // in any
     bool exposed = false;      // its memory's keys went out over the present queue pair
     bool inline_data = false;  // its data was, or shall be, in the message
-    bool fencing = false;      // to be completed as `expired` says once it is fenced
+    bool caller_checks = false;
+    bool fencing = false;  // to be completed as `expired` says once it is fenced
     Outcome expired = Outcome::kTimedOut;
     // A read or write: the request without its payload, its name, its memory.
     std::optional<protocol::IoRequest> io{};

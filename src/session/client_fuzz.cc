@@ -91,7 +91,7 @@ class ClientHistory {
     const auto length = static_cast<uint32_t>(memory.size());
     const std::vector<Buffer> buffers{{memory.data(), length, 1, 0x1000}};
     note(kind == 2
-             ? client_.read(object, 0, buffers, deadline, now_)
+             ? client_.read(object, 0, buffers, {}, deadline, now_)
              : client_.write(object, 0, buffers, {.repeatable = true, .crc = {}}, deadline, now_));
   }
   void note(RequestId id) { completions_.try_emplace(id, 0); }

@@ -95,7 +95,8 @@ TEST_F(Requests, InlineWriteAndRead) {
   EXPECT_EQ(stored, memory.bytes);
   Memory other(1001);
   std::ranges::fill(other.bytes, 0);
-  const RequestId read = pair_.client.read(ObjectRef::by("n"), 5, other.buffers(), kFar, pair_.now);
+  const RequestId read =
+      pair_.client.read(ObjectRef::by("n"), 5, other.buffers(), {}, kFar, pair_.now);
   pair_.pump();
   EXPECT_EQ(pair_.outcome(read), Outcome::kDone);
   EXPECT_EQ(pair_.completion(read)->length, 1001u);
@@ -114,7 +115,7 @@ TEST_F(Requests, AboveTheInlineLimitTheServerGetsSegments) {
   const RequestId write =
       pair_.client.write(ObjectRef::by(kObject), 0, memory.buffers(), {}, kFar, pair_.now);
   const RequestId read =
-      pair_.client.read(ObjectRef::by(kObject), 0, memory.buffers(), kFar, pair_.now);
+      pair_.client.read(ObjectRef::by(kObject), 0, memory.buffers(), {}, kFar, pair_.now);
   pair_.pump();
   EXPECT_EQ(pair_.outcome(write), Outcome::kDone);
   EXPECT_EQ(pair_.outcome(read), Outcome::kDone);
@@ -138,10 +139,10 @@ TEST_F(Requests, DataAndEchoesAreChecked) {
           spoilt.spoil(std::get<protocol::IoResponse>(response));
           return response;
         };
-        const RequestId id =
-            write ? pair_.client.write(ObjectRef::by(kObject), 0, memory.buffers(), {}, kFar,
-                                       pair_.now)
-                  : pair_.client.read(ObjectRef::by(kObject), 0, memory.buffers(), kFar, pair_.now);
+        const RequestId id = write ? pair_.client.write(ObjectRef::by(kObject), 0, memory.buffers(),
+                                                        {}, kFar, pair_.now)
+                                   : pair_.client.read(ObjectRef::by(kObject), 0, memory.buffers(),
+                                                       {}, kFar, pair_.now);
         pair_.pump();
         EXPECT_EQ(pair_.outcome(id), Outcome::kCorrupted) << spoilt.what << " " << length;
         EXPECT_FALSE(pair_.completion(id)->detail.empty());
@@ -150,12 +151,30 @@ TEST_F(Requests, DataAndEchoesAreChecked) {
   }
 }
 
+// Its caller is told the CRC, and compares; what comes with the message is compared in any case.
+TEST_F(Requests, ACallerMayCheckWhatItReads) {
+  for (const size_t length : {100u, 100'000u}) {
+    Memory memory(length);
+    pair_.execute = [&](const protocol::Request& request) {
+      protocol::Response response = good_answer(request, memory.bytes);
+      std::get<protocol::IoResponse>(response).crc ^= 1;
+      return response;
+    };
+    const RequestId id = pair_.client.read(ObjectRef::by(kObject), 0, memory.buffers(),
+                                           {.caller_checks = true}, kFar, pair_.now);
+    pair_.pump();
+    EXPECT_EQ(pair_.outcome(id), length == 100 ? Outcome::kCorrupted : Outcome::kDone);
+    EXPECT_EQ(pair_.completion(id)->crc,
+              crc32_finish(crc32_msb_update(kCrc32Start, memory.bytes)) ^ 1);
+  }
+}
+
 TEST_F(Requests, AShortReadIsFine) {
   Memory memory(100);
   const std::vector<uint8_t> data{1, 2, 3};
   pair_.execute = [&](const protocol::Request& request) { return good_answer(request, data); };
   const RequestId id =
-      pair_.client.read(ObjectRef::by(kObject), 0, memory.buffers(), kFar, pair_.now);
+      pair_.client.read(ObjectRef::by(kObject), 0, memory.buffers(), {}, kFar, pair_.now);
   pair_.pump();
   EXPECT_EQ(pair_.outcome(id), Outcome::kDone);
   EXPECT_EQ(pair_.completion(id)->length, 3u);
@@ -220,11 +239,12 @@ TEST_F(Requests, InvalidOnesEndWithoutBeingSent) {
       pair_.client.submit(protocol::CreateRequest{.name = name}, kFar, pair_.now);
   Memory memory(32u << 20);
   const RequestId too_long =
-      pair_.client.read(ObjectRef::by(kObject), 0, memory.buffers(), kFar, pair_.now);
+      pair_.client.read(ObjectRef::by(kObject), 0, memory.buffers(), {}, kFar, pair_.now);
   Memory small(100'000);
   std::vector<Buffer> pieces;
   for (uint32_t i = 0; i < 20; ++i) pieces.push_back({&small.bytes[i * 5000], 5000, 1, 1});
-  const RequestId too_many = pair_.client.read(ObjectRef::by(kObject), 0, pieces, kFar, pair_.now);
+  const RequestId too_many =
+      pair_.client.read(ObjectRef::by(kObject), 0, pieces, {}, kFar, pair_.now);
   pair_.pump();
   EXPECT_EQ(pair_.outcome(bad_name), Outcome::kInvalid);
   EXPECT_EQ(pair_.outcome(too_long), Outcome::kInvalid);

@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/block_sums.h"
 #include "base/random.h"
 #include "medium/testing.h"
 #include "served_store.h"
@@ -31,6 +32,10 @@ TEST(Client, Pings) {
   }
 }
 
+uint32_t crc_of(std::span<const uint8_t> bytes) {
+  return crc32_finish(crc32_msb_update(kCrc32Start, bytes));
+}
+
 TEST(Client, ReadsWhatItWrote) {
   const ServedStore served;
   const auto client = served.connect();
@@ -48,9 +53,15 @@ TEST(Client, ReadsWhatItWrote) {
       const auto read = client->read(ObjectRef::by(*object), 0, back);
       ASSERT_TRUE(read) << read.error().what;
       ASSERT_EQ(read->bytes, size == 0 ? 0 : offset + size);
+      EXPECT_EQ(read->crc, crc_of(std::span(back).first(read->bytes)));
       if (size == 0) continue;
       EXPECT_TRUE(std::ranges::all_of(std::span(back).first(offset), [](int b) { return b == 0; }));
       EXPECT_TRUE(std::ranges::equal(std::span(back).subspan(offset, size), data));
+      const auto unchecked =
+          client->read(ObjectRef::by(*object), offset, back, {.caller_checks = true});
+      ASSERT_TRUE(unchecked) << unchecked.error().what;
+      EXPECT_EQ(unchecked->crc, crc_of(data));
+      EXPECT_TRUE(std::ranges::equal(std::span(back).first(size), data));
     }
   }
 }
@@ -212,7 +223,7 @@ TEST(Client, WhoeverWaitsDrivesForAll) {
   std::array<std::atomic<int>, 3> left;
   std::function<void(size_t)> next = [&](size_t chain) {
     const std::span<uint8_t> to(back[chain]);
-    client->read_async(ObjectRef::by(*object), 0, Client::Memory(&to, 1),
+    client->read_async(ObjectRef::by(*object), 0, Client::Memory(&to, 1), {},
                        [&, chain](const Result<Transferred>& result) {
                          EXPECT_TRUE(result);
                          if (--left[chain] > 0) next(chain);

@@ -178,7 +178,7 @@ TEST_P(EndToEnd, AHundredMegabytes) {
   });
   all_pieces([&](size_t at, size_t bytes, auto done) {
     const auto piece = std::span(back).subspan(at, bytes);
-    client->read_async(ObjectRef::by(*object), at, Client::Memory(&piece, 1), done);
+    client->read_async(ObjectRef::by(*object), at, Client::Memory(&piece, 1), {}, done);
   });
   EXPECT_TRUE(back == data);
   // One request may not have that much, and says so.
@@ -211,7 +211,7 @@ void work(Client& client, const std::string& name, size_t depth, size_t rounds) 
           client.write_async(ObjectRef::by(*object), i * kApart, Client::ConstMemory(&from, 1), {},
                              done);
         } else {
-          client.read_async(ObjectRef::by(*object), i * kApart, Client::Memory(&to, 1), done);
+          client.read_async(ObjectRef::by(*object), i * kApart, Client::Memory(&to, 1), {}, done);
         }
       }
       while (left > 0) std::this_thread::sleep_for(std::chrono::microseconds(50));

@@ -207,7 +207,7 @@ void SimClient::make_io(Operation& operation, bool write, Time deadline) {
         client_.write(object, 0, std::move(buffers),
                       {.repeatable = operation.repeatable, .crc = {}}, deadline, world_.now());
   } else {
-    operation.id = client_.read(object, 0, std::move(buffers), deadline, world_.now());
+    operation.id = client_.read(object, 0, std::move(buffers), {}, deadline, world_.now());
   }
 }
 
