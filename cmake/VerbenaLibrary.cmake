@@ -7,14 +7,15 @@
 #   x_bench.cc   Google Benchmark program x_bench
 #   x_main.cc    a program; the folder's CMakeLists.txt names it with verbena_program()
 
-# verbena_library(<name> [DEPS folder...] [LINK target...] [TEST_DEPS folder...] [THREADS])
+# verbena_library(<name> [DEPS folder...] [LINK target...] [TEST_DEPS folder...] [THREADS] [WAITS] [SECONDS n])
 #
 #   DEPS       the folders this one may include; scripts/check-layers holds the sources to it
 #   LINK       libraries that are not ours
 #   TEST_DEPS  further folders for the tests, fuzzers and benchmarks alone
 #   THREADS    the tests start threads: `./dev test --sanitizers` runs them under ThreadSanitizer too
+#   WAITS, SECONDS  of the tests, as in verbena_add_test()
 function(verbena_library name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "THREADS" "" "DEPS;LINK;TEST_DEPS")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "THREADS;WAITS" "SECONDS" "DEPS;LINK;TEST_DEPS")
   if(arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "verbena_library(${name}): unknown arguments ${arg_UNPARSED_ARGUMENTS}")
   endif()
@@ -47,10 +48,8 @@ function(verbena_library name)
 
   set(link ${library} ${arg_TEST_DEPS})
   if(tests AND VERBENA_TESTS)
-    if(arg_THREADS)
-      set(threads THREADS)
-    endif()
-    verbena_test(${name}_test SOURCES ${tests} LINK ${link} LEAKS ${threads})
+    _verbena_test_options(options)
+    verbena_test(${name}_test SOURCES ${tests} LINK ${link} LEAKS ${options})
   endif()
   foreach(source IN LISTS fuzzers)
     _verbena_fuzzer(${source} "${link}")
@@ -132,18 +131,29 @@ function(_verbena_test_executable name)
     RUNTIME_OUTPUT_DIRECTORY ${VERBENA_TEST_OUTPUT_DIRECTORY})
 endfunction()
 
-# verbena_add_test(<name> [THREADS] [LEAKS] [SECONDS n] COMMAND ...): a ctest entry run from the repository's
-# root. SECONDS: about how long it takes, of a long one; the longest start first, so that no core is idle at the end.
-# LEAKS: AddressSanitizer looks for them. On arm64 that takes GCC's four seconds for each process, whatever
-# it did: all unit tests have it, and of the programs that run whole pieces one of each kind.
+# verbena_add_test(<name> [THREADS] [LEAKS] [WAITS] [SECONDS n] COMMAND ...): a ctest entry run from the
+# repository's root.
+#
+#   LEAKS    AddressSanitizer looks for them. On arm64 that takes GCC's four seconds for each process, whatever
+#            it did: all unit tests have it, and of the programs that run whole pieces one of each kind
+#   WAITS    it uses about half of the time of one core or less: it waits for disks, time-outs or other processes.
+#            Such a test counts as half a core, so that others run meanwhile: `./dev test` gives ctest two
+#            units for each core, and other tests take two. With sanitizers all are busy
+#   SECONDS  about how long it takes, of a long one; the longest start first, so that no core is idle at
+#            the end
 function(verbena_add_test name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "THREADS;LEAKS" "SECONDS" "COMMAND")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "THREADS;LEAKS;WAITS" "SECONDS" "COMMAND")
   add_test(NAME ${name} COMMAND ${arg_COMMAND} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
   set(environment "UBSAN_OPTIONS=print_stacktrace=1" "TSAN_OPTIONS=halt_on_error=1")
   if(NOT arg_LEAKS)
     list(APPEND environment "ASAN_OPTIONS=detect_leaks=0")
   endif()
-  set_tests_properties(${name} PROPERTIES TIMEOUT 600 ENVIRONMENT "${environment}")
+  set(processors 2)
+  if(arg_WAITS AND NOT VERBENA_SANITIZE)
+    set(processors 1)
+  endif()
+  set_tests_properties(${name} PROPERTIES
+    TIMEOUT 600 ENVIRONMENT "${environment}" PROCESSORS ${processors})
   if(arg_SECONDS)
     set_tests_properties(${name} PROPERTIES COST ${arg_SECONDS})
   endif()
@@ -159,27 +169,32 @@ endfunction()
 # What the ThreadSanitizer step of `./dev test --sanitizers` builds.
 add_custom_target(verbena_threads_tests)
 
-# verbena_test(<name> SOURCES file... [LINK target...] [THREADS] [LEAKS] [SECONDS n]): a GoogleTest program and its
-# ctest entry; one entry per program keeps start-up cost away from the sum of many small tests.
+# verbena_test(<name> SOURCES file... [LINK target...] [THREADS] [LEAKS] [WAITS] [SECONDS n]): a GoogleTest program
+# and its ctest entry; one entry per program keeps start-up cost away from the sum of many small tests.
 function(verbena_test name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "THREADS;LEAKS" "SECONDS" "SOURCES;LINK")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "THREADS;LEAKS;WAITS" "SECONDS" "SOURCES;LINK")
   _verbena_test_executable(${name} SOURCES ${arg_SOURCES} LINK ${arg_LINK} GTest::gtest_main)
   verbena_compile_test(${name})
-  set(options)
-  foreach(option IN ITEMS THREADS LEAKS)
-    if(arg_${option})
-      list(APPEND options ${option})
-    endif()
-  endforeach()
-  if(arg_SECONDS)
-    list(APPEND options SECONDS ${arg_SECONDS})
-  endif()
+  _verbena_test_options(options)
   set(arguments)
   if(VERBENA_SANITIZE STREQUAL "thread")
     set(arguments --gtest_filter=-*Property*)  # long, and of one thread
   endif()
   verbena_add_test(${name} ${options} COMMAND ${name} ${arguments})
 endfunction()
+
+# What the caller was given of verbena_add_test()'s options, to be passed on.
+macro(_verbena_test_options result)
+  set(${result})
+  foreach(option IN ITEMS THREADS LEAKS WAITS)
+    if(arg_${option})
+      list(APPEND ${result} ${option})
+    endif()
+  endforeach()
+  if(arg_SECONDS)
+    list(APPEND ${result} SECONDS ${arg_SECONDS})
+  endif()
+endmacro()
 
 function(_verbena_fuzzer source link)
   get_filename_component(target ${source} NAME_WE)
