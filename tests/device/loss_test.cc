@@ -113,19 +113,19 @@ void storm_far(End& far, uint64_t rounds) {
   EXPECT_EQ(sum, rounds);
 }
 
-struct Case {
+struct LossCase {
   const char* name;
   bool one_process;
   bool ipv6;
   Mtu mtu;
   link::FaultRates rates;
 };
-void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
+void PrintTo(const LossCase& c, std::ostream* out) { *out << c.name; }
 
-class Lossy : public ::testing::TestWithParam<Case> {};
+class Lossy : public ::testing::TestWithParam<LossCase> {};
 
 TEST_P(Lossy, AllCompletesInOrderAndAtomicsOnce) {
-  const Case& c = GetParam();
+  const LossCase& c = GetParam();
   const uint64_t rounds = repeat(100, 30);
   const PairOptions options{.one_process = c.one_process,
                             .ipv6 = c.ipv6,
@@ -152,30 +152,30 @@ TEST_P(Lossy, AllCompletesInOrderAndAtomicsOnce) {
 // identification field leaves one corrupted packet in 65,536 unseen.
 INSTANTIATE_TEST_SUITE_P(
     Faults, Lossy,
-    ::testing::Values(Case{"loss", false, false, Mtu::k1024, {.loss_ppm = 20'000}},
-                      Case{"heavy loss", true, false, Mtu::k4096, {.loss_ppm = 80'000}},
-                      Case{"duplication", false, true, Mtu::k1024, {.duplicate_ppm = 100'000}},
-                      Case{"reordering", false, false, Mtu::k512, {.reorder_ppm = 50'000}},
-                      Case{"corruption", false, true, Mtu::k2048, {.corrupt_ppm = 20'000}},
-                      Case{"delay", true, true, Mtu::k4096, {.delay_ppm = 5'000}},
-                      Case{"everything, two processes",
-                           false,
-                           true,
-                           Mtu::k256,
-                           {.loss_ppm = 10'000,
-                            .duplicate_ppm = 10'000,
-                            .reorder_ppm = 10'000,
-                            .delay_ppm = 500,
-                            .corrupt_ppm = 10'000}},
-                      Case{"everything, one process",
-                           true,
-                           true,
-                           Mtu::k4096,
-                           {.loss_ppm = 10'000,
-                            .duplicate_ppm = 10'000,
-                            .reorder_ppm = 10'000,
-                            .delay_ppm = 500,
-                            .corrupt_ppm = 10'000}}),
+    ::testing::Values(LossCase{"loss", false, false, Mtu::k1024, {.loss_ppm = 20'000}},
+                      LossCase{"heavy loss", true, false, Mtu::k4096, {.loss_ppm = 80'000}},
+                      LossCase{"duplication", false, true, Mtu::k1024, {.duplicate_ppm = 100'000}},
+                      LossCase{"reordering", false, false, Mtu::k512, {.reorder_ppm = 50'000}},
+                      LossCase{"corruption", false, true, Mtu::k2048, {.corrupt_ppm = 20'000}},
+                      LossCase{"delay", true, true, Mtu::k4096, {.delay_ppm = 5'000}},
+                      LossCase{"everything, two processes",
+                               false,
+                               true,
+                               Mtu::k256,
+                               {.loss_ppm = 10'000,
+                                .duplicate_ppm = 10'000,
+                                .reorder_ppm = 10'000,
+                                .delay_ppm = 500,
+                                .corrupt_ppm = 10'000}},
+                      LossCase{"everything, one process",
+                               true,
+                               true,
+                               Mtu::k4096,
+                               {.loss_ppm = 10'000,
+                                .duplicate_ppm = 10'000,
+                                .reorder_ppm = 10'000,
+                                .delay_ppm = 500,
+                                .corrupt_ppm = 10'000}}),
     [](const auto& which) {
       std::string name = which.param.name;
       std::erase_if(name, [](char letter) { return std::isalnum(letter) == 0; });

@@ -260,7 +260,7 @@ void all_far(End& far) {
 
 // --- reliable connections
 
-struct Case {
+struct MatrixCase {
   bool one_process;
   bool ipv6;
   Mtu mtu;
@@ -270,13 +270,13 @@ struct Case {
 
 constexpr uint32_t kWraps = 0xfffff0;
 
-void PrintTo(const Case& c, std::ostream* out) {
+void PrintTo(const MatrixCase& c, std::ostream* out) {
   *out << (c.one_process ? "one process" : "two processes") << (c.ipv6 ? ", IPv6" : ", IPv4")
        << ", MTU " << transport::mtu_bytes(c.mtu) << ", " << c.queue_pairs << " queue pairs, PSN "
        << c.first_psn;
 }
 
-[[nodiscard]] PairOptions setup_of(const Case& c) {
+[[nodiscard]] PairOptions setup_of(const MatrixCase& c) {
   return {.one_process = c.one_process,
           .ipv6 = c.ipv6,
           .mtu = c.mtu,
@@ -286,7 +286,7 @@ void PrintTo(const Case& c, std::ostream* out) {
           .depth = 16};
 }
 
-class RcMatrix : public ::testing::TestWithParam<Case> {};
+class RcMatrix : public ::testing::TestWithParam<MatrixCase> {};
 
 TEST_P(RcMatrix, EveryOperationOfEverySize) {
   const PairOptions setup = setup_of(GetParam());
@@ -306,17 +306,17 @@ TEST_P(RcMatrix, EveryOperationOfEverySize) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Pairwise, RcMatrix,
-                         ::testing::Values(Case{false, false, Mtu::k256, 1, 0},
-                                           Case{true, true, Mtu::k256, 1024, kWraps},
-                                           Case{false, true, Mtu::k512, 16, kWraps},
-                                           Case{true, false, Mtu::k512, 1, 0},
-                                           Case{false, true, Mtu::k1024, 1, 0},
-                                           Case{true, false, Mtu::k1024, 64, kWraps},
-                                           Case{false, false, Mtu::k2048, 64, kWraps},
-                                           Case{true, true, Mtu::k2048, 16, 0},
-                                           Case{false, false, Mtu::k4096, 1024, 0},
-                                           Case{true, true, Mtu::k4096, 64, kWraps},
-                                           Case{false, true, Mtu::k4096, 1, kWraps}));
+                         ::testing::Values(MatrixCase{false, false, Mtu::k256, 1, 0},
+                                           MatrixCase{true, true, Mtu::k256, 1024, kWraps},
+                                           MatrixCase{false, true, Mtu::k512, 16, kWraps},
+                                           MatrixCase{true, false, Mtu::k512, 1, 0},
+                                           MatrixCase{false, true, Mtu::k1024, 1, 0},
+                                           MatrixCase{true, false, Mtu::k1024, 64, kWraps},
+                                           MatrixCase{false, false, Mtu::k2048, 64, kWraps},
+                                           MatrixCase{true, true, Mtu::k2048, 16, 0},
+                                           MatrixCase{false, false, Mtu::k4096, 1024, 0},
+                                           MatrixCase{true, true, Mtu::k4096, 64, kWraps},
+                                           MatrixCase{false, true, Mtu::k4096, 1, kWraps}));
 
 // --- one message as long as memory allows a test
 
@@ -352,7 +352,7 @@ TEST(Large, OneMessage) {
 
 // --- unreliable connections: on one host nothing is lost
 
-class UcMatrix : public ::testing::TestWithParam<Case> {};
+class UcMatrix : public ::testing::TestWithParam<MatrixCase> {};
 
 TEST_P(UcMatrix, EveryOperationOfEverySize) {
   PairOptions setup = setup_of(GetParam());
@@ -389,16 +389,16 @@ TEST_P(UcMatrix, EveryOperationOfEverySize) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Pairwise, UcMatrix,
-                         ::testing::Values(Case{false, false, Mtu::k256, 16, kWraps},
-                                           Case{true, true, Mtu::k512, 1, 0},
-                                           Case{false, true, Mtu::k1024, 64, kWraps},
-                                           Case{true, false, Mtu::k2048, 16, 0},
-                                           Case{false, true, Mtu::k4096, 1, 0},
-                                           Case{true, false, Mtu::k4096, 1, kWraps}));
+                         ::testing::Values(MatrixCase{false, false, Mtu::k256, 16, kWraps},
+                                           MatrixCase{true, true, Mtu::k512, 1, 0},
+                                           MatrixCase{false, true, Mtu::k1024, 64, kWraps},
+                                           MatrixCase{true, false, Mtu::k2048, 16, 0},
+                                           MatrixCase{false, true, Mtu::k4096, 1, 0},
+                                           MatrixCase{true, false, Mtu::k4096, 1, kWraps}));
 
 // --- datagrams
 
-class UdMatrix : public ::testing::TestWithParam<Case> {};
+class UdMatrix : public ::testing::TestWithParam<MatrixCase> {};
 
 TEST_P(UdMatrix, EverySizeWithItsHeader) {
   constexpr uint32_t kGrh = 40;
@@ -447,10 +447,10 @@ TEST_P(UdMatrix, EverySizeWithItsHeader) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Pairwise, UdMatrix,
-                         ::testing::Values(Case{false, false, Mtu::k4096, 1, 0},
-                                           Case{true, false, Mtu::k4096, 64, kWraps},
-                                           Case{false, true, Mtu::k4096, 16, kWraps},
-                                           Case{true, true, Mtu::k4096, 1, 0}));
+                         ::testing::Values(MatrixCase{false, false, Mtu::k4096, 1, 0},
+                                           MatrixCase{true, false, Mtu::k4096, 64, kWraps},
+                                           MatrixCase{false, true, Mtu::k4096, 16, kWraps},
+                                           MatrixCase{true, true, Mtu::k4096, 1, 0}));
 
 }  // namespace
 }  // namespace verbena::device::testing

@@ -32,7 +32,7 @@ using transport::WcStatus;
   if (child == 0) {
     (void)::dup2(ends[1], STDERR_FILENO);
     const std::string filter = "--gtest_filter=NoticePart.DISABLED_" + part;
-    ::execl("/proc/self/exe", "device_notices_test", filter.c_str(),
+    ::execl("/proc/self/exe", "device_topics_test", filter.c_str(),
             "--gtest_also_run_disabled_tests", "--gtest_brief=1", nullptr);
     ::_exit(1);
   }

@@ -84,18 +84,18 @@ void watch(End& far, const std::vector<Shot>& list) {
   }
 }
 
-struct Case {
+struct VisibilityCase {
   const char* name;
   bool one_process;
   transport::Mtu mtu;
   link::FaultRates rates;
 };
-void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
+void PrintTo(const VisibilityCase& c, std::ostream* out) { *out << c.name; }
 
-class Visibility : public ::testing::TestWithParam<Case> {};
+class Visibility : public ::testing::TestWithParam<VisibilityCase> {};
 
 TEST_P(Visibility, TheLastByteComesLast) {
-  const Case& c = GetParam();
+  const VisibilityCase& c = GetParam();
   auto list = shots();
   // Losses cost round trips.
   if (c.rates.loss_ppm != 0) {
@@ -110,12 +110,13 @@ TEST_P(Visibility, TheLastByteComesLast) {
 
 INSTANTIATE_TEST_SUITE_P(
     Places, Visibility,
-    ::testing::Values(Case{"TwoProcesses", false, transport::Mtu::k4096, {}},
-                      Case{"OneProcess", true, transport::Mtu::k1024, {}},
-                      Case{"Lossy",
-                           false,
-                           transport::Mtu::k256,
-                           {.loss_ppm = 20'000, .duplicate_ppm = 20'000, .reorder_ppm = 20'000}}),
+    ::testing::Values(VisibilityCase{"TwoProcesses", false, transport::Mtu::k4096, {}},
+                      VisibilityCase{"OneProcess", true, transport::Mtu::k1024, {}},
+                      VisibilityCase{
+                          "Lossy",
+                          false,
+                          transport::Mtu::k256,
+                          {.loss_ppm = 20'000, .duplicate_ppm = 20'000, .reorder_ppm = 20'000}}),
     [](const auto& which) { return std::string(which.param.name); });
 
 }  // namespace

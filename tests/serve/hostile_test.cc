@@ -6,7 +6,6 @@
 #include <array>
 #include <atomic>
 #include <chrono>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
@@ -19,6 +18,7 @@
 #include <sys/resource.h>
 
 #include "serve/attacks.h"
+#include "serve/settings.h"
 #include "serve/target.h"
 #include "serve/worker.h"
 
@@ -27,11 +27,6 @@ namespace {
 
 using client::ObjectRef;
 using protocol::Fault;
-
-uint64_t setting(const char* name, uint64_t otherwise) {
-  const char* const value = std::getenv(name);
-  return value == nullptr ? otherwise : std::strtoull(value, nullptr, 10);
-}
 
 // A client that keeps to the rules, all the time.
 class GoodClient {

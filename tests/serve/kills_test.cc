@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <csignal>
-#include <cstdlib>
 #include <filesystem>
 #include <iostream>
 #include <memory>
@@ -20,6 +19,7 @@
 
 #include "base/random.h"
 #include "medium/testing.h"
+#include "serve/settings.h"
 #include "serve/target.h"
 #include "serve/worker.h"
 
@@ -29,11 +29,6 @@ namespace {
 using client::Client;
 using client::ObjectInfo;
 using client::ObjectRef;
-
-uint64_t setting(const char* name, uint64_t otherwise) {
-  const char* const value = std::getenv(name);
-  return value == nullptr ? otherwise : std::strtoull(value, nullptr, 10);
-}
 
 std::set<std::string> shared_memory_files() {
   std::set<std::string> names;
