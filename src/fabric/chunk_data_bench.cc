@@ -24,7 +24,7 @@ namespace {
 constexpr uint32_t kData = 4048;
 constexpr uint32_t kChunk = 4096;
 constexpr uint32_t kCrcAt = 4084;
-constexpr uint32_t kMaxParts = 259;
+constexpr uint32_t kMostParts = 259;
 
 class Server final : public Handler {
  public:
@@ -141,7 +141,7 @@ void move_chunks(benchmark::State& state, bool read, bool part_keys, bool crcs) 
 
 void add(const char* name, bool read, bool part_keys, bool crcs) {
   benchmark::RegisterBenchmark(name, move_chunks, read, part_keys, crcs)
-      ->ArgsProduct({{1, 8}, {1, 2, 4, 8, 16, 32, 64, 128, kMaxParts}})
+      ->ArgsProduct({{1, 8}, {1, 2, 4, 8, 16, 32, 64, 128, kMostParts}})
       ->UseRealTime();
 }
 

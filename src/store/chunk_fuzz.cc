@@ -26,7 +26,7 @@ using Bytes = std::span<const uint8_t, kChunkBytes>;
                                                           : ChunkVerdict::kLength;
 }
 
-void take(const uint8_t* data, size_t size) {
+void take_chunk(const uint8_t* data, size_t size) {
   FuzzChunk chunk = fuzz_chunk(data, size);
   make_crcs_right(chunk);
   const ChunkVerdict verdict = examine(chunk.bytes);
@@ -43,6 +43,6 @@ void take(const uint8_t* data, size_t size) {
 }  // namespace verbena::store
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  verbena::store::take(data, size);
+  verbena::store::take_chunk(data, size);
   return 0;
 }

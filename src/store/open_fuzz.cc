@@ -33,8 +33,8 @@ constexpr uint32_t kBlocks = 8;
 constexpr uint8_t kNotClosed = 1;  // bits of `what`
 constexpr uint8_t kScanned = 2;
 
-constexpr uint8_t kCopyA = 1;  // bits of `how`
-constexpr uint8_t kCopyB = 2;
+constexpr uint8_t kHowCopyA = 1;  // bits of `how`
+constexpr uint8_t kHowCopyB = 2;
 constexpr uint8_t kMended = 4;  // CRCs made right
 constexpr uint8_t kMoved = 8;   // and the id
 
@@ -166,7 +166,7 @@ class Trial {
     const uint64_t from = input_.u8() % (kPerBlock * kBlocks);
     for (const uint64_t chunk : {place.a, place.b}) {
       const bool chosen =
-          which >= 128 ? chunk == place.a : (how & (chunk == place.a ? kCopyA : kCopyB)) != 0;
+          which >= 128 ? chunk == place.a : (how & (chunk == place.a ? kHowCopyA : kHowCopyB)) != 0;
       if (!chosen) continue;
       switch (kind % 3) {
         case 0:  put(chunk, at, bytes); break;

@@ -11,7 +11,7 @@
 namespace verbena::store {
 namespace {
 
-void take(const uint8_t* data, size_t size) {
+void take_record(const uint8_t* data, size_t size) {
   const std::span<const uint8_t> bytes(data, size);
   std::vector<uint8_t> room(size);
   RecordWriter writer(room);
@@ -36,6 +36,6 @@ void take(const uint8_t* data, size_t size) {
 }  // namespace verbena::store
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  verbena::store::take(data, size);
+  verbena::store::take_record(data, size);
   return 0;
 }

@@ -13,9 +13,9 @@
 namespace verbena::store {
 namespace {
 
-using Bytes = std::array<uint8_t, kChunkBytes>;
+using ChunkBytes = std::array<uint8_t, kChunkBytes>;
 
-void make_head_right(Bytes& chunk) {
+void make_head_right(ChunkBytes& chunk) {
   const uint8_t* p = chunk.data();
   const size_t extents = size_t{load_be16(p + 86)} + load_be16(p + 88);
   ChunkHead head = head_of(p);
@@ -27,12 +27,12 @@ void make_head_right(Bytes& chunk) {
   seal(chunk.data(), head, data_crc_of(p));
 }
 
-[[nodiscard]] bool right_crcs(const Bytes& chunk) {
+[[nodiscard]] bool right_crcs(const ChunkBytes& chunk) {
   const ChunkVerdict verdict = examine(chunk);
   return verdict != ChunkVerdict::kCrc && verdict != ChunkVerdict::kDataCrc;
 }
 
-void check_refused(const Bytes& chunk, SuperblockFault fault) {
+void check_refused(const ChunkBytes& chunk, SuperblockFault fault) {
   const bool magic = std::memcmp(chunk.data(), "VERBENA STORE\n", 14) == 0;
   const bool known = load_be32(chunk.data() + 14) == kFormatVersion;
   VERBENA_CHECK(name_of(fault) != std::string_view("unknown"));
@@ -40,7 +40,7 @@ void check_refused(const Bytes& chunk, SuperblockFault fault) {
   VERBENA_CHECK((fault == SuperblockFault::kVersion) == (right_crcs(chunk) && magic && !known));
 }
 
-void take(const uint8_t* data, size_t size) {
+void take_superblock(const uint8_t* data, size_t size) {
   FuzzChunk chunk = fuzz_chunk(data, size);
   if ((chunk.what & kFuzzRightHead) != 0) make_head_right(chunk.bytes);
   make_crcs_right(chunk);
@@ -49,7 +49,7 @@ void take(const uint8_t* data, size_t size) {
     check_refused(chunk.bytes, superblock.error());
     return;
   }
-  Bytes again;
+  ChunkBytes again;
   again.fill(0xee);
   encode(*superblock, head_of(chunk.bytes.data()).id, again);
   VERBENA_CHECK(again == chunk.bytes);
@@ -61,6 +61,6 @@ void take(const uint8_t* data, size_t size) {
 }  // namespace verbena::store
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  verbena::store::take(data, size);
+  verbena::store::take_superblock(data, size);
   return 0;
 }

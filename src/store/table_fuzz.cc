@@ -79,7 +79,7 @@ void look(const Table& table, FuzzInput keys) {
   }
 }
 
-void take(const uint8_t* data, size_t size) {
+void take_table(const uint8_t* data, size_t size) {
   FuzzInput input(data, size);
   const FuzzChunks newer(input);
   const FuzzChunks older(input);
@@ -100,6 +100,6 @@ void take(const uint8_t* data, size_t size) {
 }  // namespace verbena::store
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  verbena::store::take(data, size);
+  verbena::store::take_table(data, size);
   return 0;
 }
