@@ -3,6 +3,7 @@
 #include "medium/backend.h"
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -292,6 +293,37 @@ TEST_P(KeepingBackend, ThreadsAllocateFlushAndRelease) {
     });
   }
   for (std::thread& thread : threads) thread.join();
+}
+
+// Files go, and come again, beside all of that.
+TEST_P(KeepingBackend, FilesAreRemovedMeanwhile) {
+  std::atomic<bool> stop = false;
+  std::thread trimming([&] {
+    while (!stop) EXPECT_TRUE(backend_->trim());
+  });
+  std::vector<std::thread> threads;
+  for (uint32_t thread = 0; thread < 2; ++thread) {
+    threads.emplace_back([this, thread] {
+      for (uint32_t round = 0; round < 5; ++round) {
+        std::vector<Block> mine;
+        for (uint32_t i = 0; i < kCapacity / 2; ++i) {
+          auto block = backend_->allocate();
+          ASSERT_TRUE(block) << block.error().what;
+          fill_pattern(block->memory, 4096, thread + round + i);
+          backend_->flush(block->memory, 4096);
+          mine.push_back(*block);
+        }
+        ASSERT_TRUE(backend_->fence());
+        for (uint32_t i = 0; i < mine.size(); ++i) {
+          ASSERT_TRUE(has_pattern(mine[i].memory, 4096, thread + round + i));
+          backend_->release(mine[i]);
+        }
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  stop = true;
+  trimming.join();
 }
 
 std::vector<Kind> kinds_that(bool (*fits)(const Kind&)) {

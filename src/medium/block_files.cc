@@ -462,15 +462,19 @@ Result<void> BlockFiles::grow() {
   return {};
 }
 
-Result<void> BlockFiles::remove_last() {
+void BlockFiles::leave_last() {
   VERBENA_CHECK(!options_.read_only && count() > 1);
-  BlockFile& gone = last();
+  count_.store(count() - 1, std::memory_order_release);
+}
+
+Result<void> BlockFiles::remove_left() {
+  BlockFile& gone = *files_.at(count()).load();
+  // Should it stay, it is of no use and does no harm: a file that is made later takes its place.
+  gone.direct.reset();
+  gone.fd.reset();
   if (::unlinkat(folder_.get(), gone.name.c_str(), 0) != 0) {
     return system_error(Code::kIo, "removing " + path_of(gone), errno);
   }
-  count_.store(count() - 1, std::memory_order_release);
-  gone.fd.reset();
-  gone.direct.reset();
   // It may come back after a crash, with blocks that nobody refers to.
   if (::fsync(folder_.get()) != 0) {
     return system_error(Code::kIo, "syncing directory " + options_.folder, errno);

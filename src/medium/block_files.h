@@ -4,8 +4,8 @@
 // as the last, so that few of them serve a large store. They are never sparse: writing to a mapped
 // hole when the disk is full would be SIGBUS. A file appears under its name only when it is whole.
 //
-// The caller makes sure that no other process has the folder open for writing. open(), grow() and
-// remove_last() are the caller's to lock; everything else may go on beside them.
+// The caller makes sure that no other process has the folder open for writing. open(), grow(),
+// leave_last() and remove_left() are the caller's to lock; everything else may go on beside them.
 #pragma once
 
 #include <array>
@@ -81,8 +81,10 @@ class BlockFiles {
   // Makes the next file; it is durable, with its name, when this returns. kFull if there is no room
   // for a single block.
   [[nodiscard]] Result<void> grow();
-  // The last file goes, and with it its blocks; durable when this returns.
-  [[nodiscard]] Result<void> remove_last();
+  // The last file is not counted any more, nor are its blocks: at once. Then it is removed, before
+  // the next one is made; durable when this returns.
+  void leave_last();
+  [[nodiscard]] Result<void> remove_left();
   // Behind which file there are at least so many blocks, as a position.
   [[nodiscard]] uint32_t end_of(uint32_t blocks) const;
   // Makes files until there is this block.

@@ -26,31 +26,62 @@ FileBackend::FileBackend(std::unique_ptr<BlockFiles> files)
     : files_(std::move(files)), positions_(files_->capacity()) {}
 
 Result<Block> FileBackend::allocate() {
-  const std::lock_guard lock(mutex_);
   if (files_->options().read_only) return only_for_reading(*files_);
-  const std::optional<uint32_t> position = positions_.lowest_free();
-  if (!position) {
-    return fail(Error{Code::kFull, "all " + std::to_string(capacity()) + " blocks of " +
-                                       files_->options().folder + " are in use"});
+  for (;;) {
+    std::optional<uint32_t> position;
+    {
+      const std::lock_guard lock(mutex_);
+      position = positions_.lowest_free();
+      if (position && *position < existing()) return take(*position, false);
+    }
+    if (!position) position = lowest_free();
+    if (!position) {
+      return fail(Error{Code::kFull, "all " + std::to_string(capacity()) + " blocks of " +
+                                         files_->options().folder + " are in use"});
+    }
+    if (auto grown = grow_to(*position); !grown) return fail(grown.error());
   }
-  return take(*position, false);
+}
+
+std::optional<uint32_t> FileBackend::lowest_free() {
+  const std::lock_guard fencing(fence_mutex_);
+  settle_released();
+  const std::lock_guard lock(mutex_);
+  return positions_.lowest_free();
 }
 
 Result<Block> FileBackend::claim(uint32_t position) {
-  const std::lock_guard lock(mutex_);
-  if (position >= capacity() || positions_.held(position)) {
-    return fail(Error{Code::kBad, "block " + std::to_string(position) + " of " +
-                                      files_->options().folder +
-                                      " is in use or does not exist; there are " +
-                                      std::to_string(capacity()) + " blocks"});
+  try_settle();
+  for (;;) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (position >= capacity() || positions_.held(position)) {
+        return fail(Error{Code::kBad, "block " + std::to_string(position) + " of " +
+                                          files_->options().folder +
+                                          " is in use or does not exist; there are " +
+                                          std::to_string(capacity()) + " blocks"});
+      }
+      if (position < existing()) return take(position, true);
+    }
+    if (files_->options().read_only) return only_for_reading(*files_);
+    if (auto grown = grow_to(position); !grown) return fail(grown.error());
   }
-  if (files_->options().read_only && position >= existing()) return only_for_reading(*files_);
-  return take(position, true);
+}
+
+void FileBackend::try_settle() {
+  if (!fence_mutex_.try_lock()) return;
+  const std::lock_guard fencing(fence_mutex_, std::adopt_lock);
+  settle_released();
+}
+
+Result<void> FileBackend::grow_to(uint32_t position) {
+  const std::lock_guard files(files_mutex_);
+  return files_->grow_to(position);
 }
 
 void FileBackend::release(Block block) {
   const std::lock_guard lock(mutex_);
-  positions_.give(block.position);
+  give(block.position);
 }
 
 bool FileBackend::any_held(const BlockFile& file) const {
@@ -60,19 +91,29 @@ bool FileBackend::any_held(const BlockFile& file) const {
   return false;
 }
 
-Result<uint32_t> FileBackend::trim() {
+bool FileBackend::leave_last_file() {
   const std::lock_guard fencing(fence_mutex_);
+  settle_released();
   const std::lock_guard lock(mutex_);
+  const uint32_t index = files_->count() - 1;
+  const BlockFile& last = files_->file(index);
+  if (any_held(last) || !may_remove(index)) return false;
+  // Of blocks that were released before they were written out.
+  if (!queue_.drop(last.first * uint64_t{block_bytes()},
+                   (uint64_t{last.first} + last.blocks) * block_bytes())) {
+    return false;
+  }
+  files_->leave_last();
+  return true;
+}
+
+Result<uint32_t> FileBackend::trim() {
   if (files_->options().read_only) return only_for_reading(*files_);
+  const std::lock_guard files(files_mutex_);
   const uint32_t before = existing();
-  while (files_->count() > 1) {
-    const uint32_t index = files_->count() - 1;
-    const BlockFile& last = files_->file(index);
-    if (any_held(last) || !detach(index)) break;
-    // Of blocks that were released before they were written out.
-    queue_.drop(last.first * uint64_t{block_bytes()},
-                (uint64_t{last.first} + last.blocks) * block_bytes());
-    if (auto removed = files_->remove_last(); !removed) return fail(removed.error());
+  while (files_->count() > 1 && leave_last_file()) {
+    detach(files_->count());
+    if (auto removed = files_->remove_left(); !removed) return fail(removed.error());
   }
   return before - existing();
 }
@@ -93,6 +134,7 @@ Result<void> FileBackend::fence_after_failure() {
 Result<void> FileBackend::write_queue() {
   try {
     auto done = write_out(files_->split(queue_.take()));
+    settle_released();
     if (!done && !failure_) failure_ = done.error();
     return done;
   } catch (const std::bad_alloc&) {
@@ -102,7 +144,6 @@ Result<void> FileBackend::write_queue() {
 }
 
 Result<Block> FileBackend::take(uint32_t position, bool claimed) {
-  if (auto grown = files_->grow_to(position); !grown) return fail(grown.error());
   auto memory = attach(position, claimed);
   if (!memory) return fail(memory.error());
   positions_.take(position);

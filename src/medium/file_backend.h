@@ -48,22 +48,39 @@ class FileBackend : public Backend {
   // Makes these durable, which are in order; fence_mutex_ is held.
   [[nodiscard]] virtual Result<void> write_out(std::span<const FilePiece> pieces) = 0;
 
-  // Before this file, of which nobody holds a block, is removed; with both mutexes. False: it must
-  // stay.
-  [[nodiscard]] virtual bool detach(uint32_t index) {
+  // Blocks that were released while a fence went on are free from here on; with fence_mutex_.
+  virtual void settle_released() noexcept {}
+  // The same, unless one goes on now.
+  void try_settle();
+  // A block nobody uses any more; with mutex_.
+  void give(uint32_t position) { positions_.give(position); }
+
+  // Whether this file, of which nobody holds a block, may be removed; with all mutexes.
+  [[nodiscard]] virtual bool may_remove(uint32_t index) {
     static_cast<void>(index);
     return true;
   }
+  // Nobody can get a block of this file any more, and it is about to be removed. With files_mutex_
+  // alone, so that it may take its time.
+  virtual void detach(uint32_t index) { static_cast<void>(index); }
 
   [[nodiscard]] const BlockFiles& files() const { return *files_; }
 
-  std::mutex mutex_;        // of positions_, of making files, and of attach()
-  std::mutex fence_mutex_;  // before mutex_, where both are taken
+  // In this order, where several are taken. Whoever takes or gives blocks has mutex_ for a moment
+  // alone; making and removing files waits for the disk.
+  std::mutex files_mutex_;  // of making and removing files
+  std::mutex fence_mutex_;  // one fence at a time
+  std::mutex mutex_;        // of positions_, and of attach()
   FlushQueue queue_;        // in bytes from the beginning of block 0
 
  private:
+  // With mutex_; of a file that is there.
   [[nodiscard]] Result<Block> take(uint32_t position, bool claimed);
+  [[nodiscard]] Result<void> grow_to(uint32_t position);
+  [[nodiscard]] std::optional<uint32_t> lowest_free();
   [[nodiscard]] bool any_held(const BlockFile& file) const;
+  // Takes the last file away from everybody; false: it must stay.
+  [[nodiscard]] bool leave_last_file();
   // With fence_mutex_.
   [[nodiscard]] Result<void> write_queue();
 

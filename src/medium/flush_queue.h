@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
+#include <new>
 #include <utility>
 #include <vector>
 
@@ -43,15 +44,29 @@ class FlushQueue {
     merge(taken);
     return taken;
   }
-  // Forgets what is within.
-  void drop(uint64_t begin, uint64_t end) {
+  // Forgets what is within. False: there is no memory for what is left, and nothing has changed.
+  [[nodiscard]] bool drop(uint64_t begin, uint64_t end) noexcept {
     const std::lock_guard lock(mutex_);
-    std::vector<Range> kept;
-    for (const Range& range : ranges_) {
-      if (range.begin < begin) kept.push_back({range.begin, std::min(range.end, begin)});
-      if (range.end > end) kept.push_back({std::max(range.begin, end), range.end});
+    // What lies on both sides becomes two.
+    const auto both = [&](const Range& range) { return range.begin < begin && range.end > end; };
+    const size_t before = ranges_.size();
+    try {
+      ranges_.reserve(before + static_cast<size_t>(std::ranges::count_if(ranges_, both)));
+    } catch (const std::bad_alloc&) {
+      return false;
     }
-    ranges_ = std::move(kept);
+    for (size_t i = 0; i < before; ++i) {
+      Range& range = ranges_[i];
+      if (range.end <= begin || range.begin >= end) continue;
+      if (both(range)) ranges_.push_back({end, range.end});
+      if (range.begin < begin) {
+        range.end = begin;
+      } else {
+        range = {std::max(range.begin, end), std::max(range.end, end)};
+      }
+    }
+    std::erase_if(ranges_, [](const Range& range) { return range.begin == range.end; });
+    return true;
   }
 
   [[nodiscard]] size_t size() {

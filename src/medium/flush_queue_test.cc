@@ -28,7 +28,14 @@ TEST(FlushQueue, DroppedRangesAreCut) {
   queue.add(0, 100);
   queue.add(120, 130);
   queue.add(140, 300);
-  queue.drop(50, 200);
+  EXPECT_TRUE(queue.drop(50, 200));
+  EXPECT_EQ(queue.take(), (Ranges{{0, 50}, {200, 300}}));
+  queue.add(0, 300);
+  queue.add(400, 410);
+  queue.add(0, 100);
+  EXPECT_TRUE(queue.drop(50, 200));
+  EXPECT_TRUE(queue.drop(400, 410));
+  EXPECT_TRUE(queue.drop(300, 400));
   EXPECT_EQ(queue.take(), (Ranges{{0, 50}, {200, 300}}));
 }
 

@@ -92,16 +92,18 @@ class NvdimmBackend final : public FileBackend {
     return addresses_->base() + position * block_bytes();
   }
 
-  [[nodiscard]] bool detach(uint32_t index) override {
+  // What could not be read is replaced page by page, and these pages are known.
+  [[nodiscard]] bool may_remove(uint32_t index) override {
     const auto& mapping = mappings_.at(index);
-    if (!mapping) return true;
-    // What could not be read is replaced page by page, and these pages are known.
-    if (guard_->lost(mapping->memory(), mapping->bytes())) return false;
-    if (options_.registrar != nullptr) {
+    return !mapping || !guard_->lost(mapping->memory(), mapping->bytes());
+  }
+  // First the registration goes, then what is registered.
+  void detach(uint32_t index) override {
+    const auto& mapping = mappings_.at(index);
+    if (mapping && options_.registrar != nullptr) {
       options_.registrar->remove(mapping->memory(), mapping->bytes());
     }
     mappings_.at(index).reset();
-    return true;
   }
 
   [[nodiscard]] Result<void> write_out(std::span<const FilePiece> pieces) override {

@@ -3,11 +3,14 @@
 
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <filesystem>
+#include <functional>
+#include <future>
 #include <memory>
 #include <string>
 #include <thread>
@@ -145,6 +148,41 @@ TEST_F(NvdimmBackendTest, FilesAreRegisteredAsAWhole) {
   const auto again = open_nvdimm_backend(how);
   ASSERT_FALSE(again);
   EXPECT_EQ(again.error().what, "the device refuses");
+}
+
+// While the device gives up a mapping, others take and give blocks; when it has, the file is still
+// there.
+class PatientRegistrar final : public Registrar {
+ public:
+  Result<void> add(uint8_t* /*memory*/, size_t /*bytes*/) override { return {}; }
+  void remove(uint8_t* memory, size_t /*bytes*/) override {
+    if (!meanwhile) return;
+    memory[0] = memory[0];  // it is mapped
+    auto done = std::async(std::launch::async, meanwhile);
+    EXPECT_EQ(done.wait_for(std::chrono::seconds(60)), std::future_status::ready);
+    ++removed;
+  }
+  std::function<void()> meanwhile;
+  int removed = 0;
+};
+
+TEST_F(NvdimmBackendTest, NobodyWaitsForAFileThatIsRemoved) {
+  PatientRegistrar registrar;
+  NvdimmOptions how = options();
+  how.registrar = &registrar;
+  const auto backend = open(how);
+  const Block first = *backend->allocate();
+  backend->release(*backend->claim(8));
+  registrar.meanwhile = [&] {
+    backend->release(*backend->allocate());
+    backend->flush(first.memory, 4096);
+    EXPECT_TRUE(backend->fence());
+    EXPECT_EQ(backend->existing(), 8U);
+  };
+  EXPECT_EQ(*backend->trim(), 16U);
+  EXPECT_EQ(registrar.removed, 1);
+  registrar.meanwhile = nullptr;
+  EXPECT_EQ(backend->claim(8)->position, 8U);  // in a new file
 }
 
 // A range alone is synced by msync, several by fdatasync. Of neither is it known what was written.

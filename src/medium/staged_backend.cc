@@ -44,18 +44,14 @@ class StagedBackend final : public FileBackend {
             .device_target = true};
   }
 
+  // A fence may be writing from the memory, or be about to. Then the block goes when it is done:
+  // nobody waits for the disk here.
   void release(Block block) override {
     {
-      // A fence may be writing from the memory, or be about to.
-      const std::lock_guard fencing(fence_mutex_);
-      const uint64_t begin = memory_->offset_of(block.memory);
-      queue_.drop(begin, begin + block_bytes());
-    }
-    {
       const std::lock_guard lock(mutex_);
-      memory_->give(block.position);
+      released_.push_back(block.position);
     }
-    FileBackend::release(block);
+    try_settle();
   }
 
   [[nodiscard]] Result<void> load(const uint8_t* memory, size_t bytes) override {
@@ -95,13 +91,30 @@ class StagedBackend final : public FileBackend {
   }
 
   [[nodiscard]] Result<uint8_t*> attach(uint32_t position, bool claimed) override {
+    // Releasing it must not fail for want of memory.
+    if (++held_ > released_.capacity()) released_.reserve(2 * held_);
     auto memory = memory_->take(position);
-    if (!memory) return memory;
+    if (!memory) {
+      --held_;
+      return memory;
+    }
     granules_.set_block(position, !claimed);
     const std::lock_guard lock(lost_mutex_);
     const uint64_t pages = block_bytes() / kPage;
     lost_.erase(lost_.lower_bound(position * pages), lost_.lower_bound((position + 1) * pages));
     return memory;
+  }
+
+  void settle_released() noexcept override {
+    const std::lock_guard lock(mutex_);
+    for (; !released_.empty(); released_.pop_back()) {
+      const uint32_t position = released_.back();
+      const uint64_t begin = uint64_t{position} * block_bytes();
+      if (!queue_.drop(begin, begin + block_bytes())) return;  // once more later
+      memory_->give(position);
+      give(position);
+      --held_;
+    }
   }
 
   [[nodiscard]] Result<void> write_out(std::span<const FilePiece> pieces) override {
@@ -132,6 +145,8 @@ class StagedBackend final : public FileBackend {
   }
 
   Granules granules_;
+  size_t held_ = 0;                 // blocks that are held, or released and not settled; mutex_
+  std::vector<uint32_t> released_;  // has room for all of them; mutex_
   const std::unique_ptr<AnonymousMemory> memory_;
   const std::unique_ptr<FileWriter> writer_;
   std::mutex lost_mutex_;
