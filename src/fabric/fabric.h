@@ -88,7 +88,8 @@ class Fabric {
   [[nodiscard]] virtual ConnectionId connect(const Endpoint& to) = 0;
 
   // Memory that operations use, which is added once at a time; or, if `remote`, memory that peers
-  // use, where pieces may overlap. Until it is removed, which nobody does while it is used.
+  // use, where pieces may overlap. Until it is removed, which nobody does while it is used. These
+  // two may be called by any thread.
   [[nodiscard]] virtual Result<Key> add_memory(uint8_t* memory, size_t bytes, bool remote) = 0;
   virtual void remove_memory(const Key& key) = 0;
 

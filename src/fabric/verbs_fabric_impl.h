@@ -16,6 +16,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -158,11 +159,12 @@ class VerbsFabric final : public Fabric {
   size_t max_parts_ = 1;
   uint8_t max_reads_ = 1;  // at once, of a queue pair
 
+  mutable std::mutex memory_mutex_;             // of the next three
   std::unordered_map<uint64_t, ibv_mr*> keys_;  // by number
   uint64_t next_key_ = 1;
-  uint32_t looks_ = 2;  // so many polls look at connections, then few do
-  uint32_t polls_ = 0;
   std::map<const uint8_t*, ibv_mr*> memory_;  // our own, by its beginning
+  uint32_t looks_ = 2;                        // so many polls look at connections, then few do
+  uint32_t polls_ = 0;
   std::unordered_map<ConnectionId, std::unique_ptr<Connection>> connections_;
   std::unordered_map<uint32_t, Connection*> by_number_;  // of the queue pair
   // Those that wait for what others have: buffers, or entries of the completion queue.

@@ -18,29 +18,35 @@ constexpr size_t kMessagesAtOnce = 16;
 // --- memory
 
 Result<Key> VerbsFabric::add_memory(uint8_t* memory, size_t bytes, bool remote) {
-  VERBENA_CHECK(remote || !memory_.contains(memory));
   const int access =
       IBV_ACCESS_LOCAL_WRITE | (remote ? IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE : 0);
+  // Which takes its time, for all of it is made present.
   ibv_mr* const key = library_.reg_mr(domain_, memory, bytes, access);
   if (key == nullptr) {
     return fail(describe_error(
         fmt::format("cannot register {} bytes of memory (see ulimit -l)", bytes), errno));
   }
-  if (!remote) memory_[memory] = key;
+  const std::scoped_lock lock(memory_mutex_);
+  VERBENA_CHECK(remote || memory_.emplace(memory, key).second);
   keys_.emplace(next_key_, key);
   return Key{next_key_++, remote ? key->rkey : 0};
 }
 
 void VerbsFabric::remove_memory(const Key& key) {
-  const auto found = keys_.find(key.number);
-  VERBENA_CHECK(found != keys_.end());
-  ibv_mr* const region = found->second;
-  keys_.erase(found);
-  if (key.remote == 0) memory_.erase(static_cast<const uint8_t*>(region->addr));
+  ibv_mr* region = nullptr;
+  {
+    const std::scoped_lock lock(memory_mutex_);
+    const auto found = keys_.find(key.number);
+    VERBENA_CHECK(found != keys_.end());
+    region = found->second;
+    keys_.erase(found);
+    if (key.remote == 0) memory_.erase(static_cast<const uint8_t*>(region->addr));
+  }
   library_.dereg_mr(region);
 }
 
 uint32_t VerbsFabric::key_of(const Local& local) const {
+  const std::scoped_lock lock(memory_mutex_);
   const auto behind = memory_.upper_bound(local.memory);
   VERBENA_CHECK(behind != memory_.begin());
   const ibv_mr& key = *std::prev(behind)->second;

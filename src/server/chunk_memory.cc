@@ -7,47 +7,47 @@ namespace verbena::server {
 
 medium::Result<void> ChunkMemory::add(uint8_t* memory, size_t bytes) {
   const std::scoped_lock lock(mutex_);
-  changes_.push_back({memory, bytes});
-  changed_.store(true, std::memory_order_release);
+  waiting_.push_back({memory, bytes});
+  any_waiting_.store(true, std::memory_order_release);
   return {};
 }
 
 void ChunkMemory::remove(uint8_t* memory, size_t /*bytes*/) {
   const std::scoped_lock lock(mutex_);
-  const auto never_registered = std::ranges::find(changes_, memory, &Change::memory);
-  if (never_registered != changes_.end()) {
-    changes_.erase(never_registered);
+  const auto never_registered = std::ranges::find(waiting_, memory, &Mapping::memory);
+  if (never_registered != waiting_.end()) {
+    waiting_.erase(never_registered);
     return;
   }
-  changes_.push_back({memory, 0});
-  changed_.store(true, std::memory_order_release);
+  const auto key = keys_.extract(memory);
+  if (!key.empty()) fabric_->remove_memory(key.mapped());
+}
+
+void ChunkMemory::forget_fabric() {
+  const std::scoped_lock lock(mutex_);
+  fabric_ = nullptr;
+  keys_.clear();
 }
 
 fabric::Result<void> ChunkMemory::refresh(fabric::Fabric& fabric) {
-  if (!changed_.load(std::memory_order_acquire)) return {};
+  // Pairs with the release of add(): memory that a request has got is in the list.
+  if (!any_waiting_.load(std::memory_order_acquire)) return {};
   const std::scoped_lock lock(mutex_);
+  fabric_ = &fabric;
   if (zeros_.empty()) {
     zeros_.resize(kZeros);
     const auto key = fabric.add_memory(zeros_.data(), zeros_.size(), false);
     if (!key) return fail(key.error());
   }
-  size_t done = 0;
-  fabric::Result<void> result;
-  for (const Change& change : changes_) {
-    if (change.bytes == 0) {
-      fabric.remove_memory(keys_.at(change.memory));
-      keys_.erase(change.memory);
-    } else if (const auto key = fabric.add_memory(change.memory, change.bytes, false)) {
-      keys_[change.memory] = *key;
-    } else {
-      result = fail(key.error());
-      break;
-    }
-    ++done;
+  while (!waiting_.empty()) {
+    const Mapping& next = waiting_.back();
+    const auto key = fabric.add_memory(next.memory, next.bytes, false);
+    if (!key) return fail(key.error());
+    keys_[next.memory] = *key;
+    waiting_.pop_back();
   }
-  changes_.erase(changes_.begin(), changes_.begin() + static_cast<ptrdiff_t>(done));
-  changed_.store(!changes_.empty(), std::memory_order_relaxed);
-  return result;
+  any_waiting_.store(false, std::memory_order_relaxed);
+  return {};
 }
 
 std::span<const fabric::Local> ChunkMemory::list(std::span<const store::Scatter> pieces,

@@ -41,6 +41,7 @@ Server::~Server() {
   if (base_ != nullptr) event_base_free(base_);
   // Requests that were cut short hold chunks of the store, which the fabric may still use.
   sessions_.reset();
+  memory_.forget_fabric();
   fabric_.reset();
 }
 
