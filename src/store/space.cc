@@ -36,6 +36,7 @@ struct Space::Block {
   medium::Block taken;
   bool log = false;
   bool pending = false;  // in the list
+  bool left = false;     // nothing new goes there: not in the ring
   size_t held_at = 0;
   uint32_t free_count = 0;
   Block* next = nullptr;  // ring of those with free chunks
@@ -147,6 +148,7 @@ Result<Space::Block*> Space::adopt(medium::Result<medium::Block> taken, bool log
 
 void Space::unhold(Block& block) {
   const uint32_t position = block.taken.position;
+  look_from_ = std::min(look_from_, position);
   (*pages_[position / kPageBlocks].load(std::memory_order_relaxed))[position % kPageBlocks].store(
       nullptr, std::memory_order_release);
   backend_.release(block.taken);
@@ -175,12 +177,59 @@ void Space::unlink(Block& block) {
   block.next = block.previous = nullptr;
 }
 
+// Chunks of a block that are free from now on, and those that are not.
+void Space::more_free(Block& block, uint32_t chunks) {
+  if (!block.left && block.free_count == 0) link(block);
+  block.free_count += chunks;
+  (block.left ? left_free_ : free_) += chunks;
+  if (!block.left && block.free_count == per_block_) ++empty_blocks_;
+}
+
+void Space::less_free(Block& block, uint32_t chunks) {
+  if (!block.left && block.free_count == per_block_) --empty_blocks_;
+  block.free_count -= chunks;
+  (block.left ? left_free_ : free_) -= chunks;
+  if (!block.left && block.free_count == 0) unlink(block);
+}
+
+void Space::leave(Block& block, bool left) {
+  if (block.left == left) return;
+  const uint32_t free = block.free_count;
+  if (free > 0) less_free(block, free);
+  block.left = left;
+  if (free > 0) more_free(block, free);
+}
+
+void Space::leave_from(uint32_t limit) {
+  const std::scoped_lock lock(mutex_);
+  leave_from_locked(limit);
+}
+
+void Space::leave_from_locked(uint32_t limit) {
+  left_from_ = limit;
+  look_from_ = 0;
+  for (size_t i = held_.size(); i-- > 0;) {
+    Block& block = *held_[i];
+    if (block.log) continue;
+    leave(block, limit > 0 && block.taken.position >= limit);
+    if (block.left) give_up_empty(block);
+  }
+}
+
+bool Space::adopt_before_left() {
+  for (; look_from_ < left_from_; ++look_from_) {
+    if (held_block(look_from_) != nullptr || !backend_.has(look_from_)) continue;
+    if (adopt(backend_.claim(look_from_), false)) return true;
+  }
+  return false;
+}
+
 Result<void> Space::make_room(uint64_t want, Purpose purpose) {
   const uint64_t kept = purpose == Purpose::kGrow ? kLastResort : 0;
   // What can never fit is refused before the medium has grown for it.
   const uint64_t blocks = std::min(backend_.capacity(), kPages * kPageBlocks);
   const uint64_t held = data_blocks_ + log_blocks_;
-  const uint64_t most = free_ + ((blocks > held ? blocks - held : 0) << shift_);
+  const uint64_t most = free_ + left_free_ + ((blocks > held ? blocks - held : 0) << shift_);
   if (want + kept > most) {
     return fail(Error{
         Code::kFull,
@@ -189,6 +238,10 @@ Result<void> Space::make_room(uint64_t want, Purpose purpose) {
         {}});
   }
   while (free_ < want + kept) {
+    if (left_from_ > 0) {
+      if (!adopt_before_left()) leave_from_locked(0);
+      continue;
+    }
     const auto more = adopt(backend_.allocate(), false);
     if (!more) return fail(more.error());
   }
@@ -215,6 +268,14 @@ Result<void> Space::allocate(uint64_t want, std::vector<Piece>& pieces, Purpose 
 
 void Space::grow() {
   if (!low()) return;
+  {
+    const std::scoped_lock lock(mutex_);
+    if (left_from_ > 0) {
+      low_.store(false, std::memory_order_relaxed);
+      if (!adopt_before_left()) leave_from_locked(0);
+      return;
+    }
+  }
   // Files grow now, without the lock.
   auto more = backend_.allocate();
   const std::scoped_lock lock(mutex_);
@@ -235,9 +296,9 @@ Result<void> Space::allocate_below(uint32_t limit, uint32_t* from, uint64_t want
   for (; want > 0 && *from < limit; ++*from) {
     Block* found = held_block(*from);
     if (found == nullptr && backend_.has(*from)) {
+      // One that cannot be had is on its way back to the medium.
       const auto more = adopt(backend_.claim(*from), false);
-      if (!more) return failed(more.error());
-      found = *more;
+      if (more) found = *more;
     }
     if (found == nullptr || found->log) continue;
     while (want > 0 && found->free_count > 0) take_from(*found, want, pieces);
@@ -245,15 +306,6 @@ Result<void> Space::allocate_below(uint32_t limit, uint32_t* from, uint64_t want
   }
   if (want > 0) return failed({Code::kFull, "no space before the end", {}});
   return {};
-}
-
-void Space::give_up_from(uint32_t limit) {
-  const std::scoped_lock lock(mutex_);
-  for (size_t i = held_.size(); i-- > 0;) {
-    Block& block = *held_[i];
-    if (block.log || block.taken.position < limit || block.pending) continue;
-    if (block.free_count == per_block_) give_up(block);
-  }
 }
 
 // Chunks that were given back just now, if there are enough: they are in the cache still. Not where
@@ -272,9 +324,7 @@ bool Space::take_warm(uint64_t want, std::vector<Piece>& pieces) {
     }
     clear(found->free, inside(chunk));
     found->references[inside(chunk)].store(1, std::memory_order_relaxed);
-    if (found->free_count-- == per_block_) --empty_blocks_;
-    if (found->free_count == 0) unlink(*found);
-    --free_;
+    less_free(*found, 1);
     pieces.push_back({chunk, 1});
   }
   if (want == 0) return true;
@@ -303,12 +353,9 @@ void Space::take_from(Block& block, uint64_t& want, std::vector<Piece>& pieces) 
   for (uint32_t i = first; i < end; ++i) {
     block.references[i].store(1, std::memory_order_relaxed);
   }
-  if (block.free_count == per_block_) --empty_blocks_;
   pieces.back().count = end - first;
-  block.free_count -= end - first;
-  free_ -= end - first;
   want -= end - first;
-  if (block.free_count == 0) unlink(block);
+  less_free(block, end - first);
 }
 
 // Chunks nobody refers to are free: those of the words [word, end).
@@ -318,23 +365,17 @@ void Space::put_back(Block& block, const uint64_t* bits, uint32_t word, uint32_t
     block.free[word] |= bits[word];
     added += static_cast<uint32_t>(std::popcount(bits[word]));
   }
-  if (added == 0) return;
-  if (block.free_count == 0) link(block);
-  block.free_count += added;
-  free_ += added;
-  if (block.free_count == per_block_) ++empty_blocks_;
+  if (added > 0) more_free(block, added);
 }
 
 void Space::give_up_empty(Block& block) {
-  if (block.free_count < per_block_ || block.pending || empty_blocks_ <= kEmptyBlocks) return;
-  give_up(block);
+  if (block.free_count < per_block_ || block.pending) return;
+  if (block.left || empty_blocks_ > kEmptyBlocks) give_up(block);
 }
 
 // One of data, all of whose chunks are free.
 void Space::give_up(Block& block) {
-  unlink(block);
-  free_ -= per_block_;
-  --empty_blocks_;
+  less_free(block, per_block_);
   --data_blocks_;
   unhold(block);
 }
@@ -504,12 +545,11 @@ Result<medium::Block> Space::allocate_log() {
   for (size_t i = 0; !taken && taken.error().code == Code::kFull && i < held_.size(); ++i) {
     Block& block = *held_[i];
     if (block.log || block.free_count < per_block_ || block.pending) continue;
-    unlink(block);
-    free_ -= per_block_;
-    --empty_blocks_;
+    less_free(block, per_block_);
     --data_blocks_;
     ++log_blocks_;
     block.log = true;
+    block.left = false;
     return block.taken;
   }
   if (!taken) return fail(taken.error());
@@ -529,7 +569,7 @@ Space::Numbers Space::numbers() const {
   numbers.capacity =
       (uint64_t{std::min(backend_.capacity(), kPages * kPageBlocks)} << shift_) - numbers.log;
   numbers.pending = young_ + sealed_ + old_;
-  numbers.used = (data_blocks_ << shift_) - free_ - numbers.pending;
+  numbers.used = (data_blocks_ << shift_) - free_ - left_free_ - numbers.pending;
   return numbers;
 }
 

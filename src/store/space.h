@@ -70,8 +70,9 @@ class Space {
   // is moved on.
   [[nodiscard]] Result<void> allocate_below(uint32_t limit, uint32_t* from, uint64_t want,
                                             std::vector<Piece>& pieces);
-  // Blocks from `limit` on in which nothing is are the medium's again.
-  void give_up_from(uint32_t limit);
+  // From here on nothing new goes into blocks of data from `limit` on, as long as there is space
+  // elsewhere, and they are the medium's again when nothing is in them; 0: anywhere again.
+  void leave_from(uint32_t limit);
   // Chunks that were never in the log: free at once.
   void give_back(const Piece& piece);
   void add(uint64_t chunk, uint32_t count);
@@ -129,6 +130,12 @@ class Space {
   void put_back(Block& block, const uint64_t* bits, uint32_t word, uint32_t end);
   void link(Block& block);
   void unlink(Block& block);
+  void more_free(Block& block, uint32_t chunks);
+  void less_free(Block& block, uint32_t chunks);
+  void leave(Block& block, bool left);
+  void leave_from_locked(uint32_t limit);
+  // One more block before those that are left. False: there is none that is free.
+  [[nodiscard]] bool adopt_before_left();
   void give_up_empty(Block& block);
   void give_up(Block& block);
   void unhold(Block& block);
@@ -153,9 +160,12 @@ class Space {
   std::array<uint64_t, kWarm> warm_{};
   uint32_t warm_count_ = 0;
   Block* pending_ = nullptr;  // list of blocks with pending chunks
-  uint64_t free_ = 0;         // chunks in data blocks
+  uint64_t free_ = 0;         // chunks in data blocks, but for those that are left
+  uint64_t left_free_ = 0;    // and in these
+  uint32_t left_from_ = 0;    // where they begin; 0: none is left
+  uint32_t look_from_ = 0;    // all blocks before are held, or the medium does not have them
   std::atomic<bool> low_{false};
-  uint64_t empty_blocks_ = 0;  // of data, all of whose chunks are free
+  uint64_t empty_blocks_ = 0;  // of data and not left, all of whose chunks are free
   uint64_t data_blocks_ = 0;
   uint64_t log_blocks_ = 0;
   uint64_t young_ = 0;  // pending, by state

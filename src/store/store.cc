@@ -327,11 +327,13 @@ bool Store::would_wait() const { return impl_->would_wait(); }
 SpaceInfo Store::space() const { return impl_->space_info(); }
 medium::Properties Store::medium_properties() const { return impl_->backend().properties(); }
 StoreInfo Store::info() const { return impl_->info(); }
-Result<CompactReport> Store::compact(const Progress& progress) {
-  return guarded([&] { return impl_->compact(progress); });
+Result<CompactReport> Store::compact(const Progress& progress, uint32_t slack) {
+  return guarded([&] { return impl_->compact(progress, slack); });
 }
 Result<ScrubReport> Store::scrub(const Progress& progress) {
   return guarded([&] { return impl_->scrub(progress); });
 }
+
+SpareSpace Store::spare_space(uint32_t slack) const { return impl_->spare_space(slack); }
 
 }  // namespace verbena::store

@@ -174,6 +174,11 @@ struct CompactReport {
   std::vector<Damage> damage;  // chunks that stay where they are because of it, the first of them
   bool whole = true;           // false: it was stopped, or had no space to go on
 };
+// In blocks of the medium.
+struct SpareSpace {
+  uint64_t blocks = 0;  // that it has
+  uint64_t spare = 0;   // of these, what compact() could give back, about
+};
 // Called now and then, with how many chunks; false stops the work.
 using Progress = std::function<bool(uint64_t done, uint64_t all)>;
 
@@ -250,10 +255,13 @@ class Store final : public Objects {
   // Every live chunk and both copies of the log, from the medium itself, beside whatever goes on.
   [[nodiscard]] Result<ScrubReport> scrub(const Progress& progress = {});
   // Moves what lies at the end of the medium to where there is space before, and gives the end back
-  // to the system. Beside whatever goes on, which waits for a megabyte at a time, and for
-  // checkpoints of the whole index. Objects are what they were, their times too. Stopping it, and
-  // crashes, lose nothing.
-  [[nodiscard]] Result<CompactReport> compact(const Progress& progress = {});
+  // to the system. Beside whatever goes on, which waits for checkpoints of the whole index. Objects
+  // are what they were, their times too. Stopping it, and crashes, lose nothing. `progress` is
+  // called without locks, after about a megabyte each. `slack`: percent of the data for which space
+  // stays, so that the medium need not grow at once.
+  [[nodiscard]] Result<CompactReport> compact(const Progress& progress = {}, uint32_t slack = 0);
+  // What it would give back; cheap.
+  [[nodiscard]] SpareSpace spare_space(uint32_t slack = 0) const;
 
  private:
   friend class StoreImpl;

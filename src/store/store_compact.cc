@@ -9,6 +9,10 @@
 // metadata. So it is the same chunk for every object that shares it. What moves it is a transaction
 // like a write, of one object each, and the old chunk is free when any other would be. A crash
 // leaves some where they were.
+//
+// Everything else goes on: chunks are pinned while they are copied, which may wait for the medium,
+// and an object is locked while a record of its new runs goes into the log. A clone that is made of
+// an object in between keeps the old chunks, and gets others when its turn comes.
 #include <algorithm>
 
 #include "store/chunk_check.h"
@@ -18,9 +22,12 @@
 namespace verbena::store {
 namespace {
 
-constexpr uint64_t kAtOnce = 256;     // chunks, while everything else waits
-constexpr size_t kMaxSharers = 4096;  // of overlapping runs, beyond which they stay
+constexpr uint64_t kAtOnce = 256;       // chunks
+constexpr size_t kRunsAtOnce = 4096;    // that are looked at while writers of the object wait
+constexpr size_t kObjectsAtOnce = 256;  // and objects, before others are asked whether to go on
+constexpr size_t kMaxSharers = 4096;    // of overlapping runs, beyond which they stay
 constexpr size_t kMaxReported = 1000;
+constexpr int kMaxRounds = 3;  // what writers leave behind the limit meanwhile is found by the next
 
 }  // namespace
 
@@ -30,26 +37,10 @@ class StoreImpl::Compaction {
       : store_(store), progress_(progress), limit_(limit) {}
 
   Result<void> run() {
-    collect();
-    uint64_t chunks = 0;
-    for (size_t at = 0; at < items_.size();) {
-      const size_t end = batch_end(at);
-      if (progress_ && !progress_(chunks, chunks_)) {
-        report.whole = false;
-        return {};
-      }
-      const auto batch = std::span(items_).subspan(at, end - at);
-      auto moved = move(batch);
-      if (!moved && moved.error().code == Code::kLogFull && store_.checkpoint())
-        moved = move(batch);
-      if (!moved && moved.error().code == Code::kFull) {
-        report.whole = false;
-        return {};
-      }
-      if (!moved) return moved;
-      if (const auto settled = store_.settle(0); !settled) return settled;
-      for (const Item& item : batch) chunks += item.run.count;
-      at = end;
+    for (int round = 0; round < kMaxRounds && report.whole; ++round) {
+      collect();
+      if (items_.empty()) break;
+      if (const auto done = move_all(); !done) return done;
     }
     return {};
   }
@@ -60,20 +51,61 @@ class StoreImpl::Compaction {
   struct Item {
     ObjectRef object;
     Run run;
+    bool pinned = false;
   };
 
+  bool goes_on() {
+    if (progress_ && !progress_(chunks_done_, chunks_)) report.whole = false;
+    return report.whole;
+  }
+
+  Result<void> move_all() {
+    for (size_t at = 0; at < items_.size();) {
+      if (!goes_on()) return {};
+      const size_t end = batch_end(at);
+      const auto batch = std::span(items_).subspan(at, end - at);
+      const auto moved = move(batch);
+      if (!moved && moved.error().code == Code::kFull) {
+        report.whole = false;
+        return {};
+      }
+      if (!moved) return moved;
+      for (const Item& item : batch) chunks_done_ += item.run.count;
+      at = end;
+    }
+    return {};
+  }
+
   void collect() {
-    const std::unique_lock world(store_.world_);
-    store_.catalog_.for_each([&](Object& object) {
-      object.table.for_each(0, kMaxIndex, [&](const Run& run) {
+    items_.clear();
+    look_from_ = 0;
+    std::optional<Cursor> after;
+    for (size_t found = kObjectsAtOnce; found == kObjectsAtOnce && goes_on();) {
+      const auto page = store_.catalog_.page(after, kObjectsAtOnce, &after);
+      for (const ObjectRef& object : page) collect_from(object);
+      found = page.size();
+    }
+    std::ranges::sort(items_, {}, [](const Item& item) { return item.run.chunk; });
+  }
+
+  void collect_from(const ObjectRef& object) {
+    for (uint64_t next = 0; next < kMaxIndex;) {
+      const std::shared_lock lock(object->lock);
+      size_t seen = 0;
+      uint64_t behind = kMaxIndex;
+      object->table.for_each(next, kMaxIndex, [&](const Run& run) {
+        if (seen++ == kRunsAtOnce) {
+          behind = run.index;
+          return false;
+        }
         if (run.chunk / store_.space_.chunks_per_block() >= limit_) {
-          items_.push_back({ObjectRef(&object), run});
+          items_.push_back({object.share(), run, false});
           chunks_ += run.count;
         }
         return true;
       });
-    });
-    std::ranges::sort(items_, {}, [](const Item& item) { return item.run.chunk; });
+      next = behind;
+    }
   }
 
   // Those that share chunks move together, so that they share them afterwards.
@@ -90,6 +122,7 @@ class StoreImpl::Compaction {
     return at;
   }
 
+  // With the object's lock.
   [[nodiscard]] static bool is_still_so(const Item& item) {
     if (item.object->removed) return false;
     bool same = false;
@@ -101,16 +134,37 @@ class StoreImpl::Compaction {
     return same;
   }
 
-  Result<void> move(std::span<Item> batch) {
-    const std::unique_lock world(store_.world_);
-    std::vector<Item*> items;
-    for (Item& item : batch) {
-      if (is_still_so(item)) items.push_back(&item);
+  // Chunks of the objects that still have them stay as they are until this is gone.
+  struct Pins {
+    Space& space;
+    std::span<Item> items;
+    Pins(Space& its_space, std::span<Item> its_items) : space(its_space), items(its_items) {
+      for (Item& item : items) {
+        const std::shared_lock lock(item.object->lock);
+        item.pinned = is_still_so(item);
+        if (item.pinned) space.add(item.run.chunk, item.run.count);
+      }
     }
-    if (items.empty() || items.size() > kMaxSharers) {
-      if (!items.empty()) report.whole = false;
+    Pins(const Pins&) = delete;
+    Pins& operator=(const Pins&) = delete;
+    ~Pins() {
+      for (Item& item : items) {
+        if (std::exchange(item.pinned, false)) space.drop(item.run.chunk, item.run.count);
+      }
+    }
+  };
+
+  Result<void> move(std::span<Item> batch) {
+    if (batch.size() > kMaxSharers) {
+      report.whole = false;
       return {};
     }
+    const Pins pins(store_.space_, batch);
+    std::vector<Item*> items;
+    for (Item& item : batch) {
+      if (item.pinned) items.push_back(&item);
+    }
+    if (items.empty()) return {};
     // Each chunk once.
     from_.clear();
     for (const Item* const item : items) {
@@ -149,7 +203,8 @@ class StoreImpl::Compaction {
     store_.persist_pieces(pieces);
     store_.note_dirty(pieces);
     for (Item* const item : mine_) {
-      if (const auto done = install(*item); !done) return done;
+      const auto done = store_.attempt(0, [&] { return install(*item); });
+      if (!done) return done;
     }
     return {};
   }
@@ -191,9 +246,12 @@ class StoreImpl::Compaction {
     return std::nullopt;
   }
 
-  // Log and mapping. The time is the one that the object has: its bytes are not modified.
+  // Log and mapping, unless the object was changed there meanwhile. The time is the one that the
+  // object has: its bytes are not modified.
   Result<void> install(Item& item) {
     Object& object = *item.object;
+    const std::unique_lock lock(object.lock);
+    if (!is_still_so(item)) return {};
     std::vector<Run> runs;
     const size_t first = place_of(item.run.chunk);
     for (uint32_t i = 0; i < item.run.count; ++i) {
@@ -229,7 +287,8 @@ class StoreImpl::Compaction {
   const uint32_t limit_;
   uint32_t look_from_ = 0;
   std::vector<Item> items_;  // in order of their chunks
-  uint64_t chunks_ = 0;
+  uint64_t chunks_ = 0;      // of all items so far
+  uint64_t chunks_done_ = 0;
   // Of one batch:
   std::vector<uint64_t> from_;  // chunks, in order
   std::vector<uint64_t> to_;    // where each goes
@@ -245,7 +304,29 @@ uint32_t StoreImpl::blocks_there() const {
   return count;
 }
 
-Result<CompactReport> StoreImpl::compact(const Progress& progress) {
+// With so many percent of space for what comes next.
+StoreImpl::CompactPlan StoreImpl::plan_compaction(uint64_t chunks, uint64_t log_blocks,
+                                                  uint32_t slack) const {
+  const uint64_t per_block = space_.chunks_per_block();
+  const uint64_t data = (chunks + per_block - 1) / per_block;
+  CompactPlan plan;
+  plan.for_log = std::max(log_->blocks_for(index_bytes()), log_blocks);
+  const uint64_t need = data + data * slack / 100 + 1 + plan.for_log;
+  const uint32_t existing = backend_->existing();
+  plan.limit = backend_->trimmed(static_cast<uint32_t>(std::min<uint64_t>(need, existing)));
+  plan.spare = existing - std::min(plan.limit, existing);
+  return plan;
+}
+
+SpareSpace StoreImpl::spare_space(uint32_t slack) const {
+  if (!log_) return {};
+  // What is pending is free after the first checkpoint.
+  const uint64_t chunks = space_.numbers().used;
+  return {.blocks = backend_->existing(), .spare = plan_compaction(chunks, 0, slack).spare};
+}
+
+Result<CompactReport> StoreImpl::compact(const Progress& progress, uint32_t slack) {
+  const std::scoped_lock one_at_a_time(compacting_);
   CompactReport report;
   report.blocks_before = report.blocks = blocks_there();
   if (!log_) return report;
@@ -255,31 +336,38 @@ Result<CompactReport> StoreImpl::compact(const Progress& progress) {
     report.whole = false;
     return report;
   }
-  const uint64_t per_block = space_.chunks_per_block();
   const Space::Numbers numbers = space_.numbers();
-  const uint64_t for_log = std::max(log_->blocks_for(index_bytes()), numbers.log / per_block);
-  const uint64_t need = (numbers.used + numbers.pending + per_block - 1) / per_block + 1 + for_log;
-  const uint32_t limit =
-      backend_->trimmed(static_cast<uint32_t>(std::min<uint64_t>(need, backend_->existing())));
-  if (limit >= backend_->existing()) return report;
+  const auto plan = plan_compaction(numbers.used + numbers.pending,
+                                    numbers.log / space_.chunks_per_block(), slack);
+  if (plan.spare == 0) return report;
   // The last before the limit are for what log and tables do not have before it yet.
-  const uint64_t lacking = for_log - std::min<uint64_t>(for_log, log_->blocks_below(limit));
-  uint32_t data_limit = limit;
+  const uint64_t lacking =
+      plan.for_log - std::min<uint64_t>(plan.for_log, log_->blocks_below(plan.limit));
+  uint32_t data_limit = plan.limit;
   for (uint64_t left = lacking; left > 0 && data_limit > 0;) {
     left -= backend_->has(--data_limit) ? 1 : 0;
   }
+  struct Leaving {
+    StoreImpl& store;
+    ~Leaving() {
+      store.space_.leave_from(0);
+      store.log_->leave_from(0);
+    }
+  };
   Compaction work(*this, progress, data_limit);
-  auto done = work.run();
-  if (done) done = checkpoint();  // what has moved is free where it was
-  space_.give_up_from(data_limit);
-  log_->leave_from(limit);
-  if (done) done = checkpoint(true);
-  log_->leave_from(0);
-  if (!done && done.error().code != Code::kFull) return fail(done.error());
-  work.report.whole = work.report.whole && done;
-  work.report.blocks_before = report.blocks_before;
-  if (const auto less = backend_->trim(); !less) {
-    return fail(Error{Code::kIo, less.error().what, {}});
+  {
+    const Leaving leaving{*this};
+    space_.leave_from(data_limit);
+    auto done = work.run();
+    if (done) done = checkpoint();  // what has moved is free where it was
+    log_->leave_from(plan.limit);
+    if (done) done = checkpoint(true);
+    if (!done && done.error().code != Code::kFull) return fail(done.error());
+    work.report.whole = work.report.whole && done;
+    work.report.blocks_before = report.blocks_before;
+    if (const auto less = backend_->trim(); !less) {
+      return fail(Error{Code::kIo, less.error().what, {}});
+    }
   }
   work.report.blocks = blocks_there();
   return std::move(work.report);

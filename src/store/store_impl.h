@@ -10,6 +10,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <new>
 #include <shared_mutex>
 #include <span>
@@ -133,7 +134,8 @@ class StoreImpl {
   SpaceInfo space_info() const;
   StoreInfo info() const;
   Result<ScrubReport> scrub(const Progress& progress);
-  Result<CompactReport> compact(const Progress& progress);
+  Result<CompactReport> compact(const Progress& progress, uint32_t slack);
+  SpareSpace spare_space(uint32_t slack) const;
   [[nodiscard]] uint32_t blocks_there() const;
   // What came is not what was sent.
   [[nodiscard]] static Error mismatch(ObjectId id, const Extents& range, uint32_t expected,
@@ -155,6 +157,14 @@ class StoreImpl {
   class Recovery;
   class Scrub;
   class Compaction;
+  struct CompactPlan {
+    uint64_t for_log = 0;  // blocks
+    uint32_t limit = 0;    // where everything is to lie before
+    uint32_t spare = 0;    // blocks behind it
+  };
+  // For so many chunks of data, and blocks of the log.
+  [[nodiscard]] CompactPlan plan_compaction(uint64_t chunks, uint64_t log_blocks,
+                                            uint32_t slack) const;
 
   // Runs an operation: again after what made room for it; memory that runs out is an error; then
   // flushes and checkpoints what is due.
@@ -288,6 +298,7 @@ class StoreImpl {
   std::unique_ptr<medium::Backend> backend_;
   Options options_;
   bool persistent_;
+  std::mutex compacting_;  // before all others
   mutable RwLock world_;
   mutable Space space_;
   Persist persist_;

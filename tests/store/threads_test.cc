@@ -35,24 +35,52 @@ constexpr int kSteps = 3000;
 class StoreThreadsTest : public ::testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
-    place_ = make_place(GetParam(), {.chunks_per_block = 64, .blocks = 64});
+    std::string kind = GetParam();
+    const bool tended = kind.ends_with("_tended");
+    if (tended) kind.resize(kind.size() - std::strlen("_tended"));
+    place_ = make_place(kind, {.chunks_per_block = 64, .blocks = 64});
     ASSERT_NE(place_, nullptr);
     auto backend = place_->backend();
     ASSERT_TRUE(backend.has_value()) << backend.error().what;
     Options options;
     options.flush_bytes = 1 << 20;
+    if (tended) {
+      options.on_due = [this] {
+        due_ = true;
+        due_.notify_one();
+      };
+    }
     SeededRandom random(1);
     auto created = Store::create(std::move(*backend), options, random);
     ASSERT_TRUE(created.has_value()) << created.error().what;
     store_ = std::move(*created);
+    if (tended) tending_ = std::thread([this] { tend(); });
+  }
+  void tend() {
+    while (!stop_) {
+      due_.wait(false);
+      due_ = false;
+      if (stop_) break;
+      EXPECT_TRUE(store_->tend().has_value());
+    }
   }
   void TearDown() override {
+    if (tending_.joinable()) {
+      stop_ = true;
+      due_ = true;
+      due_.notify_one();
+      tending_.join();
+    }
     if (store_ == nullptr) return;
     EXPECT_TRUE(store_->close().has_value());
   }
 
   std::unique_ptr<Place> place_;
   std::unique_ptr<Store> store_;
+  // As a server does: flushes, checkpoints and growth are a thread's.
+  std::thread tending_;
+  std::atomic<bool> due_ = false;
+  std::atomic<bool> stop_ = false;
 };
 
 // A block says who wrote it and in which round, in each of its words.
@@ -243,6 +271,7 @@ TEST_P(StoreThreadsTest, EverythingAtOnce) {
           case 7:
             if (random.below(8) == 0) fine(store_->flush());
             if (random.below(64) == 0) fine(store_->checkpoint());
+            if (random.below(64) == 0) fine(store_->compact());
             static_cast<void>(store_->list({}, 10));
             static_cast<void>(store_->space());
             break;
@@ -277,6 +306,56 @@ TEST_P(StoreThreadsTest, EverythingAtOnce) {
   EXPECT_EQ(space.used, 0u);
   EXPECT_EQ(space.pending, 0u);
   EXPECT_EQ(space.mappings, 0u);
+}
+
+// Chunks move while they are read and replaced: nobody loses an update, or sees half of one.
+TEST_P(StoreThreadsTest, ChunksMoveBesideReadersAndWriters) {
+  constexpr uint64_t kBallast = 30;
+  const auto ballast = [](uint64_t i) { return ObjectId{.high = 9, .low = i}; };
+  const std::vector<uint8_t> bytes(60 * kDataBytes, 9);
+  const auto put_ballast = [&] {
+    for (uint64_t i = 0; i < kBallast; ++i) {
+      ASSERT_TRUE(store_->create_object(ballast(i)) && store_->write(ballast(i), 0, bytes));
+    }
+  };
+  ASSERT_NO_FATAL_FAILURE(put_ballast());
+  ASSERT_TRUE(store_->create_object(kObject) &&
+              store_->write(kObject, 0, std::vector<uint8_t>(kBlock * kWriters)));
+  std::atomic<bool> stop = false;
+  std::vector<std::thread> writers;
+  for (uint32_t w = 0; w < kWriters / 2; ++w) {
+    writers.emplace_back([&, w] {
+      std::vector<uint8_t> block(kBlock);
+      for (uint32_t round = 1; !stop.load(std::memory_order_relaxed); ++round) {
+        fill(block, w, round);
+        ASSERT_TRUE(store_->write(kObject, w * kBlock, block).has_value());
+        const auto read = store_->prepare_read(kObject, 0, kBlock * kWriters);
+        ASSERT_TRUE(read.has_value());
+        const std::vector<uint8_t> all = gather(read->pieces());
+        ASSERT_EQ(crc(all), read->crc());
+        for (uint32_t other = 0; other < kWriters / 2; ++other) {
+          const auto seen = round_of(std::span(all).subspan(other * kBlock, kBlock), other);
+          ASSERT_TRUE(seen.has_value());
+          ASSERT_TRUE(other != w || *seen == round);
+        }
+        ASSERT_TRUE(round % 16 != w || store_->flush().has_value());
+      }
+    });
+  }
+  for (int round = 0; round < 3 + kSteps / 600; ++round) {
+    for (uint64_t i = 0; i < kBallast; ++i) EXPECT_TRUE(store_->remove(ballast(i)));
+    const auto report = store_->compact();
+    EXPECT_TRUE(report) << report.error().what;
+    put_ballast();
+  }
+  stop = true;
+  for (std::thread& writer : writers) writer.join();
+  EXPECT_EQ(store_->scrub()->damaged, 0u);
+  for (uint64_t i = 0; i < kBallast; ++i) EXPECT_TRUE(store_->remove(ballast(i)));
+  EXPECT_TRUE(store_->remove(kObject));
+  ASSERT_TRUE(store_->flush() && store_->flush());
+  EXPECT_EQ(store_->space().used, 0u);
+  EXPECT_EQ(store_->space().pending, 0u);
 }
 
 // Whose write a fence has lost is not known, and the next one may succeed: from the first failure
@@ -325,7 +404,8 @@ TEST(StoreFenceTest, FailsOnceUnderLoad) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Places, StoreThreadsTest, ::testing::Values("malloc", "nvdimm"));
+INSTANTIATE_TEST_SUITE_P(Places, StoreThreadsTest,
+                         ::testing::Values("malloc", "nvdimm", "nvdimm_tended"));
 
 }  // namespace
 }  // namespace verbena::store::trial
