@@ -64,7 +64,7 @@ store::Result<void> Service::open_store(const ServiceOptions& options) {
 }
 
 store::Result<std::unique_ptr<Service>> Service::start(
-    ServiceOptions options, const std::function<void(const std::string&)>& warn) {
+    ServiceOptions options, const std::function<void(const std::string&)>& tell) {
   std::unique_ptr<Service> service(new Service);
   options.fabric.message_bytes =
       std::max<uint32_t>(options.fabric.message_bytes, options.server.sessions.limits.inline_bytes +
@@ -75,15 +75,18 @@ store::Result<std::unique_ptr<Service>> Service::start(
   service->fabric_name_ = (*fabric)->name();
   if (const auto opened = service->open_store(options); !opened) return fail(opened.error());
   service->upkeep_.start(
-      *service->store_,
-      [store = service->store_] {
-        const uint64_t now = wall_clock_ns();
-        constexpr uint64_t kDay = uint64_t{24} * 3600 * kSecond;
-        static_cast<void>(store::remove_drafts(*store, now < kDay ? 0 : now - kDay));
-      },
-      [warn](const store::Error& error) {
-        warn("the store takes no more changes: " + error.what);
-      });
+      *service->store_, options.compaction,
+      {.hourly =
+           [store = service->store_] {
+             const uint64_t now = wall_clock_ns();
+             constexpr uint64_t kDay = uint64_t{24} * 3600 * kSecond;
+             static_cast<void>(store::remove_drafts(*store, now < kDay ? 0 : now - kDay));
+           },
+       .failed =
+           [tell](const store::Error& error) {
+             tell("the store takes no more changes: " + error.what);
+           },
+       .told = tell});
   service->server_ = std::make_unique<Server>(std::move(options.server), *service->store_,
                                               service->memory_, std::move(*fabric));
   auto at = service->server_->start();

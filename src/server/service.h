@@ -23,20 +23,22 @@ struct ServiceOptions {
   store::DirectoryOptions directory{};
   fabric::VerbsOptions fabric{};
   Options server{};
+  CompactionPolicy compaction{};
 };
 
 class Service {
  public:
-  // Makes the store if there is none. `warn`: told, by any thread, what an administrator should
+  // Makes the store if there is none. `tell`: told, by any thread, what an administrator should
   // know of while it runs.
   [[nodiscard]] static store::Result<std::unique_ptr<Service>> start(
-      ServiceOptions options, const std::function<void(const std::string&)>& warn);
+      ServiceOptions options, const std::function<void(const std::string&)>& tell);
   ~Service();
 
   [[nodiscard]] const fabric::Endpoint& at() const { return at_; }
   [[nodiscard]] const std::string& fabric_name() const { return fabric_name_; }
   [[nodiscard]] store::Store& store() { return *store_; }
   [[nodiscard]] Server& server() { return *server_; }
+  [[nodiscard]] const Upkeep& upkeep() const { return upkeep_; }
   [[nodiscard]] bool created() const { return created_; }
 
   // Until stop().

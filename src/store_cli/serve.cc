@@ -159,6 +159,7 @@ void show_end(server::Service& service, const ServeOptions& options) {
   const uint64_t failed = service.server().counter(server::Counter::kFailed);
   const uint64_t bad = sessions.counter(ServerCounter::kBadMessages);
   const uint64_t handshakes = sessions.counter(ServerCounter::kHandshakesFailed);
+  const server::Upkeep::Numbers upkeep = service.upkeep().numbers();
   if (options.speech.json) {
     nlohmann::ordered_json line;
     line["ended"] = true;
@@ -169,6 +170,9 @@ void show_end(server::Service& service, const ServeOptions& options) {
     line["failed_handshakes"] = handshakes;
     line["read_bytes"] = service.server().counter(server::Counter::kReadBytes);
     line["written_bytes"] = service.server().counter(server::Counter::kWrittenBytes);
+    line["compactions"] = upkeep.compactions;
+    line["moved_bytes"] = upkeep.moved_chunks * store::kChunkBytes;
+    line["returned_bytes"] = upkeep.returned_bytes;
     print("{}\n", dump(line, -1));
   } else if (!options.speech.quiet) {
     print(

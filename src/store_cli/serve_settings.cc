@@ -156,6 +156,23 @@ constexpr auto kSettings = std::to_array<Setting>({
      }},
     {"drain", "SECONDS", "time for requests to finish when it is stopped (default 5)",
      [](ServeSettings& s, const std::string& v) { return set_seconds(s.service.server.drain, v); }},
+    {"compact", "PERCENT",
+     "give files back to the file system in the background when so\nmuch of their size is not "
+     "needed; 0: never (default 25)",
+     [](ServeSettings& s, const std::string& v) {
+       return set_number(s.service.compaction.percent, v, 0, 100);
+     }},
+    {"compact_every", "SECONDS", "how often to look whether that is so (default 60)",
+     [](ServeSettings& s, const std::string& v) {
+       return set_seconds(s.service.compaction.every, v);
+     }},
+    {"compact_least", "SIZE", "and that they are at least so much (default 64M)",
+     [](ServeSettings& s, const std::string& v) -> Done {
+       const auto bytes = parse_size(v);
+       if (!bytes) return fail(bytes.error());
+       s.service.compaction.least_bytes = *bytes;
+       return {};
+     }},
     {"no_identity_check", "", "do not check who sent a message: for experiments only",
      [](ServeSettings& s, const std::string& v) -> Done {
        bool off = false;

@@ -38,6 +38,21 @@ TEST(ServeSettings, APlaceThatIsSaidReplacesOneThatIsWritten) {
   EXPECT_EQ(all->service.memory_bytes, uint64_t{1} << 30);
 }
 
+TEST(ServeSettings, Compaction) {
+  const auto usual = combine({{"data", {"/x"}}}, {}, {});
+  ASSERT_TRUE(usual) << usual.error();
+  EXPECT_EQ(usual->service.compaction.percent, 25U);
+  EXPECT_EQ(usual->service.compaction.every, 60 * kSecond);
+  const auto all =
+      combine({{"data", {"/x"}}, {"compact", {"0"}}},
+              {{"compact_every", {"0.5"}}, {"compact", {"7"}}}, {{"compact_least", {"1G"}}});
+  ASSERT_TRUE(all) << all.error();
+  EXPECT_EQ(all->service.compaction.percent, 0U);
+  EXPECT_EQ(all->service.compaction.every, 500 * kMillisecond);
+  EXPECT_EQ(all->service.compaction.least_bytes, uint64_t{1} << 30);
+  EXPECT_FALSE(combine({{"data", {"/x"}}, {"compact", {"101"}}}, {}, {}));
+}
+
 TEST(ServeSettings, OnePlaceIsNeeded) {
   EXPECT_FALSE(combine({}, {}, {}));
   EXPECT_FALSE(combine({{"memory", {"1G"}}, {"data", {"/x"}}}, {}, {}));

@@ -36,7 +36,9 @@ class ServedStore {
   // Without a folder, in memory.
   explicit ServedStore(server::Options options = {}, const std::string& folder = {},
                        store::Options store_options = {},
-                       std::unique_ptr<fabric::Fabric> fabric = test_fabric()) {
+                       std::unique_ptr<fabric::Fabric> fabric = test_fabric(),
+                       const server::CompactionPolicy& compaction = {},
+                       store::Kind kind = store::Kind::kMapped) {
     store_options.on_due = upkeep_.on_due();
     if (folder.empty()) {
       medium::MallocOptions memory{.block_bytes = size_t{1} << 20, .capacity = 512};
@@ -50,6 +52,7 @@ class ServedStore {
     } else {
       store::DirectoryOptions directory;
       directory.registrar = &memory_;
+      directory.kind = kind;
       directory.capacity_bytes = uint64_t{512} << 20;
       directory.store = store_options;
       auto opened = store::DirectoryStore::open({folder}, directory);
@@ -58,7 +61,8 @@ class ServedStore {
       in_folder_.emplace(std::move(*opened));
       store_ = &in_folder_->store();
     }
-    upkeep_.start(*store_, {}, [](const store::Error& error) { ADD_FAILURE() << error.what; });
+    upkeep_.start(*store_, compaction,
+                  {.failed = [](const store::Error& error) { ADD_FAILURE() << error.what; }});
     if (options.listen.host.empty()) options.listen.host = "127.0.0.1";
     server_ = std::make_unique<server::Server>(options, *store_, memory_, std::move(fabric));
     const auto at = server_->start();
@@ -90,6 +94,7 @@ class ServedStore {
   }
   [[nodiscard]] store::Store& store() { return *store_; }
   [[nodiscard]] server::Server& server() { return *server_; }
+  [[nodiscard]] const server::Upkeep& upkeep() const { return upkeep_; }
   [[nodiscard]] const fabric::Endpoint& at() const { return at_; }
 
  private:

@@ -4,6 +4,7 @@
 //
 //   status   sessions=0 requests=0 ...      what clients hold, and what was refused
 //   scrub    used=17 live=17 damaged=0      chunks that are in use, and those of objects
+//   upkeep   compactions=1 returned=65536   what was given back to the file system
 //
 // It ends in order with SIGTERM, or when its input ends.
 #include <csignal>
@@ -59,6 +60,10 @@ std::string answer_to(const std::string& question, server::Service& service) {
     service.server().run_on_loop([&] { told.set_value(status_of(service)); });
     return told.get_future().get();
   }
+  if (question == "upkeep") {
+    const server::Upkeep::Numbers numbers = service.upkeep().numbers();
+    return fmt::format("compactions={} returned={}", numbers.compactions, numbers.returned_bytes);
+  }
   const auto report = service.store().scrub();
   if (!report) return report.error().what;
   return fmt::format("used={} live={} damaged={}", service.store().space().used, report->chunks,
@@ -73,6 +78,8 @@ int run(const std::string& host, uint16_t port, const std::string& folder, const
   options.directory.chunks_per_block = 256;
   options.fabric.libraries = VERBENA_LIBRARIES;
   options.server.listen = {host, port};
+  // Small, and often.
+  options.compaction = {.percent = 20, .least_bytes = 1 << 20, .every = 20 * kMillisecond};
   if (secret != nullptr) options.server.sessions.secret = secret;
   auto service = server::Service::start(std::move(options), [](const std::string& what) {
     std::fprintf(stderr, "serve_target: %s\n", what.c_str());
