@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <limits>
 #include <new>
+#include <set>
 
 namespace verbena::store {
 namespace {
@@ -117,13 +118,14 @@ Result<void> RangeRegistry::remove(ClientId client, RangeId range) {
 
 void RangeRegistry::drop(ClientId client) {
   const std::scoped_lock lock(mutex_);
-  auto own = by_client_.extract(client);
+  const auto own = by_client_.extract(client);
   if (own.empty()) return;
-  while (!own.mapped().empty()) {
-    const ObjectId object = own.mapped().begin()->second;
+  // Each object once, however many of its ranges are this client's.
+  std::set<ObjectId> objects;
+  for (const auto& [range, object] : own.mapped()) objects.insert(object);
+  for (const ObjectId object : objects) {
     by_object_.at(object).erase_if([&](const Range& r) { return r.client == client; });
     tidy(object);
-    std::erase_if(own.mapped(), [&](const auto& entry) { return entry.second == object; });
   }
 }
 
