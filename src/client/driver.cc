@@ -218,7 +218,7 @@ void Driver::on_done(fabric::ConnectionId /*connection*/, fabric::OperationId /*
                      bool /*good*/) {}  // the server does RDMA, we do not
 void Driver::on_failed(fabric::ConnectionId connection, std::string_view why) {
   if (connection != connection_) return;
-  why_lost_ = why;
+  why_lost_ = fmt::format("RDMA: {}", why);
   machine_->on_fabric_failed(fabric_attempt_, now_);
 }
 void Driver::on_ended(fabric::ConnectionId connection) {

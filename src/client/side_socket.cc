@@ -25,20 +25,25 @@ bool SideSocket::connect(const std::string& host, uint16_t port) {
     why_ = gai_strerror(unknown);
     return false;
   }
+  const addrinfo* to = found;
+  for (size_t i = 0; i < turn_; ++i) to = to->ai_next == nullptr ? found : to->ai_next;
   std::array<char, NI_MAXHOST> numeric{};
-  getnameinfo(found->ai_addr, found->ai_addrlen, numeric.data(), numeric.size(), nullptr, 0,
+  getnameinfo(to->ai_addr, to->ai_addrlen, numeric.data(), numeric.size(), nullptr, 0,
               NI_NUMERICHOST);
   peer_ = numeric.data();
-  fd_.reset(socket(found->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  fd_.reset(socket(to->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   const int yes = 1;
   bool begun = false;
   if (fd_.valid()) {
     setsockopt(fd_.get(), IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
-    begun = ::connect(fd_.get(), found->ai_addr, found->ai_addrlen) == 0 || errno == EINPROGRESS;
+    begun = ::connect(fd_.get(), to->ai_addr, to->ai_addrlen) == 0 || errno == EINPROGRESS;
   }
   if (!begun) why_ = std::strerror(errno);
   freeaddrinfo(found);
-  if (!begun) close();
+  if (!begun) {
+    close();
+    ++turn_;
+  }
   connecting_ = begun;
   return begun;
 }
@@ -83,7 +88,10 @@ SideSocket::Event SideSocket::next() {
     int error = 0;
     socklen_t length = sizeof error;
     getsockopt(fd_.get(), SOL_SOCKET, SO_ERROR, &error, &length);
-    if (error != 0) return broken(error);
+    if (error != 0) {
+      ++turn_;
+      return broken(error);
+    }
     sockaddr_storage peer{};
     socklen_t bytes = sizeof peer;
     if (getpeername(fd_.get(), reinterpret_cast<sockaddr*>(&peer), &bytes) != 0) {

@@ -13,7 +13,8 @@ namespace verbena::client {
 
 class SideSocket {
  public:
-  // Resolves the name, which may take a while, and begins to connect; false: it cannot.
+  // Resolves the name, which may take a while, and begins to connect; false: it cannot. If the name
+  // has several addresses, and the last one did not answer, it is the turn of the next.
   [[nodiscard]] bool connect(const std::string& host, uint16_t port);
   void close();
   // Sends what it can, and keeps the rest.
@@ -40,6 +41,7 @@ class SideSocket {
   UniqueFd fd_;
   bool connecting_ = false;
   bool closing_ = false;
+  size_t turn_ = 0;  // of the addresses that the name has
   std::string peer_;
   std::string why_;
   std::vector<uint8_t> unsent_;

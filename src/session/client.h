@@ -223,6 +223,10 @@ class Client {
   void lose(std::string why, Time now);
   void after_fabric_ended(Time now);
   void refused(protocol::EndReason reason, std::string_view detail, Time now);
+  [[nodiscard]] bool in_handshake() const {
+    return state_ == State::kHello || state_ == State::kProof;
+  }
+  void on_bad_frame(protocol::Fault fault, Time now);
   void on_frame(std::span<const uint8_t> frame, Time now);
   void on_challenge(const protocol::Challenge& challenge, std::span<const uint8_t> frame, Time now);
   void on_welcome(const protocol::Welcome& welcome, Time now);

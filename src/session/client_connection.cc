@@ -59,7 +59,10 @@ void Client::connect(Time now) {
 // server can reach the memory of requests.
 void Client::lose(std::string why, Time now) {
   if (state_ == State::kIdle || state_ >= State::kEndingFabric) return;
-  if (state_ == State::kActive) actions_.emplace_back(SessionLost{std::move(why)});
+  // Of the fabric, its owner knows more.
+  if (state_ == State::kActive || in_handshake()) {
+    actions_.emplace_back(SessionLost{std::move(why)});
+  }
   close_side();
   connect_deadline_ = ping_at_ = silent_at_ = kNever;
   init_sent_ = false;
@@ -146,20 +149,21 @@ void Client::on_side_closed(Attempt attempt, Time now) {
 void Client::on_side_bytes(Attempt attempt, std::span<const uint8_t> bytes, Time now) {
   while (attempt == attempt_ && side_open() && !bytes.empty()) {
     const auto frame = reader_.next(bytes);
-    if (!frame) {
-      ++faults_;
-      return lose(protocol::text_of(frame.error()), now);
-    }
+    if (!frame) return on_bad_frame(frame.error(), now);
     if (!frame->empty()) on_frame(*frame, now);
   }
 }
 
+void Client::on_bad_frame(protocol::Fault fault, Time now) {
+  ++faults_;
+  std::string why = protocol::text_of(fault);
+  if (in_handshake()) why = "the answer is not that of a Verbena server (" + why + ")";
+  lose(std::move(why), now);
+}
+
 void Client::on_frame(std::span<const uint8_t> frame, Time now) {
   const auto message = protocol::decode_frame(frame);
-  if (!message) {
-    ++faults_;
-    return lose(protocol::text_of(message.error()), now);
-  }
+  if (!message) return on_bad_frame(message.error(), now);
   if (const auto* goodbye = std::get_if<protocol::Goodbye>(&*message)) {
     return on_goodbye(*goodbye, now);
   }

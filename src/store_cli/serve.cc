@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // `verbena serve`: a store for clients on this host and others, over RDMA.
+#include <charconv>
 #include <csignal>
 #include <cstdlib>
 #include <map>
 #include <memory>
+#include <optional>
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -12,6 +15,7 @@
 
 #include "cli/installation.h"
 #include "store_cli/commands.h"
+#include "store_cli/object_name.h"
 #include "store_cli/options.h"
 #include "store_cli/print.h"
 #include "store_cli/serve_settings.h"
@@ -79,6 +83,16 @@ class Signals {
   ~Signals() { serving = nullptr; }
 };
 
+// -1: none was asked for; nothing: that is not one.
+std::optional<int> parse_fd(const std::string& text) {
+  if (text.empty()) return -1;
+  int fd = -1;
+  const char* const end = text.data() + text.size();
+  const auto [after, error] = std::from_chars(text.data(), end, fd);
+  if (error != std::errc{} || after != end || fcntl(fd, F_GETFD) < 0) return std::nullopt;
+  return fd;
+}
+
 // To the service manager, if there is one (sd_notify).
 void notify(std::string_view state) {
   const char* const path = std::getenv("NOTIFY_SOCKET");
@@ -116,7 +130,7 @@ void warn_of(const ServeSettings& settings, const Report& report) {
 }
 
 void show_start(server::Service& service, const ServeSettings& settings,
-                const ServeOptions& options, Report& report) {
+                const ServeOptions& options, int ready_fd, Report& report) {
   const std::string where =
       settings.memory.empty()
           ? fmt::format("{}{}", settings.service.folders.front(), service.created() ? ", new" : "")
@@ -143,8 +157,8 @@ void show_start(server::Service& service, const ServeSettings& settings,
   }
   static_cast<void>(std::fflush(stdout));
   notify("READY=1");
-  if (!options.ready_fd.empty()) {
-    const UniqueFd fd(std::atoi(options.ready_fd.c_str()));
+  if (ready_fd >= 0) {
+    const UniqueFd fd(ready_fd);
     const std::string line = fmt::format("ready {}\n", text_of(service.at()));
     if (write(fd.get(), line.data(), line.size()) < 0) {
       report.note(fmt::format("--ready-fd {}: cannot be written to", options.ready_fd));
@@ -202,6 +216,9 @@ int serve(const ServeOptions& options) {
     if (!libraries) return wrong(libraries.error());
     settings->service.fabric.libraries = *libraries;
   }
+  const auto ready_fd = parse_fd(options.ready_fd);
+  if (!ready_fd)
+    return wrong("--ready-fd: '" + printable(options.ready_fd) + "' is not a descriptor");
   warn_of(*settings, report);
   auto service = server::Service::start(settings->service,
                                         [&](const std::string& what) { report.note(what); });
@@ -211,7 +228,7 @@ int serve(const ServeOptions& options) {
   }
   {
     const Signals signals(**service);
-    show_start(**service, *settings, options, report);
+    show_start(**service, *settings, options, *ready_fd, report);
     (*service)->run();
     notify("STOPPING=1");
   }
