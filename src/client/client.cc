@@ -52,6 +52,7 @@ ObjectInfo info_of(const protocol::ObjectEntry& entry) {
           .size = entry.size,
           .chunks = entry.chunks,
           .segments = entry.segments,
+          .content = entry.content,
           .created_ns = entry.created_ns,
           .modified_ns = entry.modified_ns};
 }
@@ -137,6 +138,12 @@ Result<Page> Client::list(const ObjectInfo* after, uint16_t limit) {
     }
     return page;
   });
+}
+Result<StoredCrc> Client::stored_crc(const ObjectRef& object, uint64_t offset, uint64_t length) {
+  return ask(*driver_, protocol::CrcRequest{.object = object, .offset = offset, .length = length},
+             [](const protocol::CrcResponse& response) {
+               return StoredCrc{response.length, response.crc};
+             });
 }
 Result<ObjectId> Client::clone(const ObjectRef& from, const ObjectRef& to,
                                const CloneOptions& options) {

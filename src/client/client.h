@@ -61,12 +61,18 @@ struct ObjectInfo {
   uint64_t size = 0;
   uint64_t chunks = 0;
   uint64_t segments = 0;
+  uint64_t content = 0;
   uint64_t created_ns = 0;
   uint64_t modified_ns = 0;
 };
 struct Page {
   std::vector<ObjectInfo> objects{};
   bool more = false;
+};
+// Of how many bytes, and their CRC-32/BZIP2.
+struct StoredCrc {
+  uint64_t bytes = 0;
+  uint32_t crc = 0;
 };
 struct CloneOptions {
   uint64_t from_offset = 0;
@@ -118,6 +124,10 @@ class Client {
   [[nodiscard]] Result<ObjectInfo> stat(const ObjectRef& object);
   // In order of name, then id, behind `after`.
   [[nodiscard]] Result<Page> list(const ObjectInfo* after, uint16_t limit = 0);
+  // From the CRCs that are stored with the bytes. Fewer bytes than asked for at the object's end,
+  // or if the server does not look at more at once; length 0: to the end.
+  [[nodiscard]] Result<StoredCrc> stored_crc(const ObjectRef& object, uint64_t offset,
+                                             uint64_t length);
   // The object that has the clone.
   [[nodiscard]] Result<ObjectId> clone(const ObjectRef& from, const ObjectRef& to,
                                        const CloneOptions& options = {});

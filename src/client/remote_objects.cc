@@ -55,6 +55,7 @@ store::ObjectInfo info_of(ObjectInfo info) {
   object.size = info.size;
   object.chunks = info.chunks;
   object.segments = info.segments;
+  object.content = info.content;
   object.created_ns = info.created_ns;
   object.modified_ns = info.modified_ns;
   return object;
@@ -178,6 +179,22 @@ store::Result<size_t> RemoteObjects::read(ObjectId id, uint64_t offset, std::spa
   if (!read) return failed(read.error());
   if (crc != nullptr) *crc = store::crc_of(bytes.first(*read));
   return *read;
+}
+
+store::Result<uint32_t> RemoteObjects::stored_crc(ObjectId id, uint64_t offset,
+                                                  uint64_t length) const {
+  uint32_t crc = store::crc_of_zeros(0);
+  for (uint64_t done = 0; done < length;) {
+    const auto part = client_->stored_crc(ObjectRef::by(id), offset + done, length - done);
+    if (!part) return failed(part.error());
+    if (part->bytes == 0 || part->bytes > length - done) {
+      return fail(
+          store::Error{store::Code::kInvalid, "the range is past the end of the object", {}});
+    }
+    crc = store::crc_join(crc, part->crc, part->bytes);
+    done += part->bytes;
+  }
+  return crc;
 }
 
 store::Result<void> RemoteObjects::clone(const store::CloneRequest& request) {

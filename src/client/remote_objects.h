@@ -30,6 +30,8 @@ class RemoteObjects final : public store::Objects {
                                           std::span<const uint8_t> bytes) override;
   [[nodiscard]] store::Result<size_t> read(ObjectId id, uint64_t offset, std::span<uint8_t> bytes,
                                            uint32_t* crc) const override;
+  [[nodiscard]] store::Result<uint32_t> stored_crc(ObjectId id, uint64_t offset,
+                                                   uint64_t length) const override;
   [[nodiscard]] store::Result<void> clone(const store::CloneRequest& request) override;
   [[nodiscard]] store::Result<void> flush() override;
 

@@ -61,6 +61,11 @@ TEST(Examples, MessagesOfTheFabric) {
   const Seal key = Seal::with_key(testing::kKey);
   const Seal secret = Seal::with_secret(testing::kSecret);
   const CreateRequest create{.id = 11, .oldest = 5, .object = {3, 9}, .name = "greeting"};
+  const CrcRequest crc{.id = 22,
+                       .oldest = 5,
+                       .object = ObjectRef::by(ObjectId{3, 9}),
+                       .offset = 4048,
+                       .length = 100'000};
   const std::map<std::string, Bytes> meant{
       {"write", encoded(testing::write_request())},
       {"rdma-write", encoded(testing::rdma_write_request())},
@@ -74,6 +79,9 @@ TEST(Examples, MessagesOfTheFabric) {
       {"plain-read-ack", encoded(testing::plain_read_response())},
       {"create", encoded(create)},
       {"create-ack", encoded(CreateResponse{.id = 11, .object = {3, 9}})},
+      {"stat-ack", encoded(StatResponse{.id = 17, .entry = testing::entry_of("greeting")})},
+      {"crc", encoded(crc)},
+      {"crc-ack", encoded(CrcResponse{.id = 22, .length = 100'000, .crc = 0xdeadbeef})},
   };
   Examples examples = examples_of("docs/protocol.md");
   for (const auto& [name, bytes] : meant) {
@@ -95,7 +103,7 @@ TEST(Examples, FramesOfTheSideChannel) {
 }
 
 // Each example of the document is one of those above.
-TEST(Examples, NoneIsUnchecked) { EXPECT_EQ(examples_of("docs/protocol.md").size(), 12u + 7u); }
+TEST(Examples, NoneIsUnchecked) { EXPECT_EQ(examples_of("docs/protocol.md").size(), 15u + 7u); }
 
 }  // namespace
 }  // namespace verbena::protocol

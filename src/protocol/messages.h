@@ -11,6 +11,7 @@
 #include <variant>
 
 #include "protocol/control_messages.h"
+#include "protocol/crc_messages.h"
 #include "protocol/io.h"
 #include "protocol/object_messages.h"
 #include "protocol/range_messages.h"
@@ -28,6 +29,7 @@ using Request = std::variant<Ping,                  //
                              ReplaceRequest,        //
                              StatRequest,           //
                              ListRequest,           //
+                             CrcRequest,            //
                              RangeRegisterRequest,  //
                              RangeUnregisterRequest>;
 

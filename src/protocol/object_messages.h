@@ -186,18 +186,20 @@ struct ReplaceRequest {
 
 // What STAT and LIST say about an object.
 struct ObjectEntry {
-  static constexpr size_t kMinBytes = 16 + 5 * 8 + 2;
+  static constexpr size_t kMinBytes = 16 + 6 * 8 + 2;
   ObjectId object{};
   uint64_t size = 0;      // bytes
   uint64_t chunks = 0;    // mapped, shared ones too
   uint64_t segments = 0;  // runs they lie in
+  uint64_t content = 0;   // bytes that take no chunk, since they are few
   uint64_t created_ns = 0;
   uint64_t modified_ns = 0;
   std::string_view name{};  // empty: none
   [[nodiscard]] size_t bytes() const { return kMinBytes + name.size(); }
   bool operator==(const ObjectEntry&) const = default;
   static void fields(auto& self, auto& f) {
-    f(self.object, self.size, self.chunks, self.segments, self.created_ns, self.modified_ns);
+    f(self.object, self.size, self.chunks, self.segments, self.content, self.created_ns,
+      self.modified_ns);
     f.name(self.name);
   }
 };

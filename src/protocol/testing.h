@@ -120,6 +120,7 @@ inline std::vector<Request> all_requests() {
                   .after_name = "greeting",
                   .after_id = {3, 9},
                   .limit = 100},
+      CrcRequest{.id = 22, .oldest = 5, .object = by_id, .offset = 4048, .length = 100'000},
       RangeRegisterRequest{.id = 19,
                            .oldest = 5,
                            .object = by_id,
@@ -135,6 +136,7 @@ inline ObjectEntry entry_of(std::string_view name) {
           .size = 13,
           .chunks = 1,
           .segments = 1,
+          .content = 2,
           .created_ns = 1'700'000'000'000'000'000,
           .modified_ns = 1'700'000'000'000'000'001,
           .name = name};
@@ -197,6 +199,7 @@ inline std::vector<Response> all_responses() {
       ReplaceResponse{{.id = 16}},
       StatResponse{.id = 17, .entry = entry_of("greeting")},
       ListResponse{.id = 18, .more = true, .entries = {entry_of("a"), entry_of("b")}},
+      CrcResponse{.id = 22, .length = 100'000, .crc = 0xdeadbeef},
       RangeRegisterResponse{.id = 19, .range = 77},
       RangeUnregisterResponse{{.id = 20}},
       Refused{.id = 21, .detail = "unknown message type 99", .type = 99},

@@ -6,16 +6,17 @@ namespace {
 
 class FlushHook final : public HookFor<protocol::FlushRequest> {
   [[nodiscard]] Where where() const override { return Where::kWorker; }
-  [[nodiscard]] store::Result<void> execute(const Request& request, Response& /*response*/,
-                                            Call& call, store::Store& store) const override {
-    // Everything is flushed, but an object that is not there is an error.
+  // Everything is flushed, but an object that is not there is an error.
+  [[nodiscard]] store::Result<void> check(const Request& request, const Call& call,
+                                          store::Store& store) const override {
     const bool all = request.object.kind == protocol::ObjectRef::Kind::kDefault &&
                      call.default_object == ObjectId{};
-    if (!all) {
-      const auto object = find(request.object, call, store);
-      if (!object) return fail(object.error());
-      if (const auto info = store.stat(*object); !info) return fail(info.error());
-    }
+    if (all) return {};
+    const auto info = find_info(request.object, call, store);
+    return info ? store::Result<void>{} : fail(info.error());
+  }
+  [[nodiscard]] store::Result<void> execute(const Request& /*request*/, Response& /*response*/,
+                                            Call& /*call*/, store::Store& store) const override {
     return store.flush();
   }
 };

@@ -34,6 +34,12 @@ class Hook {
   Hook& operator=(const Hook&) = delete;
   virtual ~Hook() = default;
   [[nodiscard]] virtual Where where() const = 0;
+  // On the loop, of what is about to go to a worker: whether it is refused here and now, because
+  // what is wrong with it can be told without waiting. A request that is refused then costs no more
+  // than one that is answered, and nobody keeps the workers busy with such requests.
+  [[nodiscard]] virtual bool refuses(Call& /*call*/, store::Store& /*store*/) const {
+    return false;
+  }
   [[nodiscard]] virtual Next run(Call& call, store::Store& store) const = 0;
   [[nodiscard]] virtual Next run_moved(Call& /*call*/, store::Store& /*store*/) const {
     return Next::kAnswer;
@@ -48,8 +54,18 @@ class HookFor : public Hook {
   using Response = typename R::Response;
 
  protected:
+  // What refuses() finds out; whatever it lets pass, execute() checks again.
+  [[nodiscard]] virtual store::Result<void> check(const R& /*request*/, const Call& /*call*/,
+                                                  store::Store& /*store*/) const {
+    return {};
+  }
   [[nodiscard]] virtual store::Result<void> execute(const R& request, Response& response,
                                                     Call& call, store::Store& store) const = 0;
+  [[nodiscard]] bool refuses(Call& call, store::Store& store) const final {
+    const auto fine = check(call.as<R>(), call, store);
+    if (!fine) call.fail(fine.error());
+    return !fine;
+  }
   [[nodiscard]] Next run(Call& call, store::Store& store) const final {
     const R& request = call.as<R>();
     auto& response = call.response.emplace<Response>();
@@ -62,6 +78,10 @@ class HookFor : public Hook {
 // The object that a request means.
 [[nodiscard]] store::Result<ObjectId> find(const protocol::ObjectRef& object, const Call& call,
                                            const store::Store& store);
+// The same, if it is there; and what it is.
+[[nodiscard]] store::Result<store::ObjectInfo> find_info(const protocol::ObjectRef& object,
+                                                         const Call& call,
+                                                         const store::Store& store);
 
 // By the index in protocol::Request.
 using Hooks = std::vector<std::unique_ptr<Hook>>;
@@ -79,6 +99,7 @@ std::unique_ptr<Hook> make_truncate_hook();
 std::unique_ptr<Hook> make_replace_hook();
 std::unique_ptr<Hook> make_stat_hook();
 std::unique_ptr<Hook> make_list_hook();
+std::unique_ptr<Hook> make_crc_hook();
 std::unique_ptr<Hook> make_range_register_hook();
 std::unique_ptr<Hook> make_range_unregister_hook();
 

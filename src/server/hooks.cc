@@ -32,6 +32,7 @@ Hooks all_hooks() {
   hooks[kIndexOf<ReplaceRequest>] = make_replace_hook();
   hooks[kIndexOf<StatRequest>] = make_stat_hook();
   hooks[kIndexOf<ListRequest>] = make_list_hook();
+  hooks[kIndexOf<CrcRequest>] = make_crc_hook();
   hooks[kIndexOf<RangeRegisterRequest>] = make_range_register_hook();
   hooks[kIndexOf<RangeUnregisterRequest>] = make_range_unregister_hook();
   for (const auto& hook : hooks) VERBENA_CHECK(hook != nullptr);
@@ -48,6 +49,12 @@ store::Result<ObjectId> find(const protocol::ObjectRef& object, const Call& call
   }
   if (call.default_object != ObjectId{}) return call.default_object;
   return fail(store::Error{store::Code::kInvalid, "the session has no default object (STAT)", {}});
+}
+
+store::Result<store::ObjectInfo> find_info(const protocol::ObjectRef& object, const Call& call,
+                                           const store::Store& store) {
+  const auto found = find(object, call, store);
+  return found ? store.stat(*found) : fail(found.error());
 }
 
 }  // namespace verbena::server

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Requests that change objects as a whole.
+#include <fmt/format.h>
 #include <sys/random.h>
 
 #include "server/hook.h"
@@ -7,11 +8,18 @@
 namespace verbena::server {
 namespace {
 
-// They may wait for the medium, or take long.
+// They change a name, or make an object: no more than a write does.
+template <typename R>
+class NameHook : public HookFor<R> {
+  [[nodiscard]] Where where() const final { return Where::kEither; }
+};
+// They may take long, as there may be many chunks.
 template <typename R>
 class ObjectHook : public HookFor<R> {
   [[nodiscard]] Where where() const final { return Where::kWorker; }
 };
+
+store::Error invalid(std::string what) { return {store::Code::kInvalid, std::move(what), {}}; }
 
 // An id for an object that was given a name alone. Of 2^128: nobody has it.
 store::Result<ObjectId> draw_id() {
@@ -20,7 +28,7 @@ store::Result<ObjectId> draw_id() {
   return fail(store::Error{store::Code::kIo, "the kernel gives no random numbers", {}});
 }
 
-class CreateHook final : public ObjectHook<protocol::CreateRequest> {
+class CreateHook final : public NameHook<protocol::CreateRequest> {
   [[nodiscard]] store::Result<void> execute(const Request& request, Response& response,
                                             Call& /*call*/, store::Store& store) const override {
     response.object = request.object;
@@ -34,6 +42,25 @@ class CreateHook final : public ObjectHook<protocol::CreateRequest> {
 };
 
 class CowHook final : public ObjectHook<protocol::CowRequest> {
+  [[nodiscard]] store::Result<void> check(const Request& request, const Call& call,
+                                          store::Store& store) const override {
+    const auto from = find_info(request.from, call, store);
+    if (!from) return fail(from.error());
+    if (request.from_offset > from->size || request.length > from->size - request.from_offset) {
+      return fail(
+          invalid(fmt::format("invalid range: {} bytes at offset {} of an object of {} bytes",
+                              request.length, request.from_offset, from->size)));
+    }
+    const uint64_t length = request.length == 0 ? from->size - request.from_offset : request.length;
+    if (length > UINT64_MAX - request.to_offset) {
+      return fail(invalid("the range of the destination ends beyond 2^64 bytes"));
+    }
+    const auto to = find_info(request.to, call, store);
+    if (to && !request.allow_existing) return fail(taken());
+    // A default object that is not set, or one that cannot be read.
+    if (!to && to.error().code != store::Code::kNotFound) return fail(to.error());
+    return {};
+  }
   [[nodiscard]] store::Result<void> execute(const Request& request, Response& response, Call& call,
                                             store::Store& store) const override {
     const auto from = find(request.from, call, store);
@@ -46,7 +73,7 @@ class CowHook final : public ObjectHook<protocol::CowRequest> {
       to = draw_id();
     } else if (to && request.to.kind == protocol::ObjectRef::Kind::kName &&
                !request.allow_existing) {
-      return fail(store::Error{store::Code::kExists, "the name is in use", {}});
+      return fail(taken());
     }
     if (!to) return fail(to.error());
     response.object = *to;
@@ -59,9 +86,17 @@ class CowHook final : public ObjectHook<protocol::CowRequest> {
                         .to_name = name},
                        call.session);
   }
+  static store::Error taken() {
+    return {store::Code::kExists, "the object that is to be made is there already", {}};
+  }
 };
 
 class DeleteHook final : public ObjectHook<protocol::DeleteRequest> {
+  [[nodiscard]] store::Result<void> check(const Request& request, const Call& call,
+                                          store::Store& store) const override {
+    const auto info = find_info(request.object, call, store);
+    return info ? store::Result<void>{} : fail(info.error());
+  }
   [[nodiscard]] store::Result<void> execute(const Request& request, Response& /*response*/,
                                             Call& call, store::Store& store) const override {
     const auto object = find(request.object, call, store);
@@ -69,7 +104,7 @@ class DeleteHook final : public ObjectHook<protocol::DeleteRequest> {
   }
 };
 
-class RenameHook final : public ObjectHook<protocol::RenameRequest> {
+class RenameHook final : public NameHook<protocol::RenameRequest> {
   [[nodiscard]] store::Result<void> execute(const Request& request, Response& /*response*/,
                                             Call& call, store::Store& store) const override {
     const auto object = find(request.object, call, store);
@@ -78,6 +113,11 @@ class RenameHook final : public ObjectHook<protocol::RenameRequest> {
 };
 
 class TruncateHook final : public ObjectHook<protocol::TruncateRequest> {
+  [[nodiscard]] store::Result<void> check(const Request& request, const Call& call,
+                                          store::Store& store) const override {
+    const auto info = find_info(request.object, call, store);
+    return info ? store::Result<void>{} : fail(info.error());
+  }
   [[nodiscard]] store::Result<void> execute(const Request& request, Response& /*response*/,
                                             Call& call, store::Store& store) const override {
     const auto object = find(request.object, call, store);
@@ -86,6 +126,15 @@ class TruncateHook final : public ObjectHook<protocol::TruncateRequest> {
 };
 
 class ReplaceHook final : public ObjectHook<protocol::ReplaceRequest> {
+  [[nodiscard]] store::Result<void> check(const Request& request, const Call& call,
+                                          store::Store& store) const override {
+    const auto info = find_info(request.object, call, store);
+    if (!info) return fail(info.error());
+    const auto by = find_info(request.by, call, store);
+    if (!by) return fail(by.error());
+    if (info->id == by->id) return fail(invalid("an object cannot replace itself"));
+    return {};
+  }
   [[nodiscard]] store::Result<void> execute(const Request& request, Response& /*response*/,
                                             Call& call, store::Store& store) const override {
     const auto object = find(request.object, call, store);

@@ -12,6 +12,7 @@ protocol::ObjectEntry entry_of(const store::ObjectInfo& info) {
           .size = info.size,
           .chunks = info.chunks,
           .segments = info.segments,
+          .content = info.content,
           .created_ns = info.created_ns,
           .modified_ns = info.modified_ns,
           .name = info.name};

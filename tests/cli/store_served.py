@@ -92,6 +92,18 @@ class Commands(Served):
         self.assertEqual(self.names(), [])
         self.expect(NO_OBJECT, "get", "a", "-")
 
+    def test_same_as_in_the_directory(self):
+        """What is said of objects, in chunks and without."""
+        for size in (0, 100, 512, 513, 10 * CHUNK + 1):
+            self.put(content(size), f"p/{size}")
+        served = self.json("du"), [self.json("stat", "--crc", f"p/{size}")["objects"] for size in (100, 10 * CHUNK + 1)]
+        self.assertEqual(served[0]["total"]["stored"], 100 + 512 + CHUNK + 11 * CHUNK)
+        self.assertEqual(self.stop(), 0)
+        local = [json.loads(verbena(*words, "--data", self.data, "--json").stdout)
+                 for words in (["du"], ["stat", "--crc", "p/100"], ["stat", "--crc", f"p/{10 * CHUNK + 1}"])]
+        self.assertEqual(served[0], local[0])
+        self.assertEqual(served[1], [one["objects"] for one in local[1:]])
+
     def test_trees(self):
         files = {"a": b"of a", "b/1": b"", "b/2": content(10_000), "b/c/deep": content(100 * CHUNK)}
         for name, data in files.items():
@@ -108,8 +120,19 @@ class Commands(Served):
             file.write(b"other")
         self.expect(0, "sync", self.path("from"), "p")
         self.assertEqual(self.get("p/a"), b"other")
+        self.assertEqual(self.json("sync", self.path("from"), "p")["unchanged"], len(files))
         self.expect(0, "rm", "-r", "p/")
         self.assertEqual(self.names(), [])
+
+    def test_a_name_with_several_addresses(self):
+        """The server listens on one of them, and it is not the first."""
+        hosts = self.file("hosts", b"::1 both\n127.0.0.1 both\n")
+        alone = ["unshare", "-m" if os.getuid() == 0 else "-rm", "sh", "-c", 'mount --bind "$0" /etc/hosts && exec "$@"', hosts]
+        if subprocess.run([*alone, "true"], capture_output=True, check=False).returncode != 0:
+            self.skipTest("the system does not allow another /etc/hosts")
+        there = self.address.replace("127.0.0.1", "both")
+        done = call([*alone, support.VERBENA, "ping", "--server", there, "-c", "1"])
+        self.assertEqual(done.returncode, 0, done.stderr)
 
     def test_ping(self):
         answered = json.loads(verbena("ping", "--server", self.address, "-c", "3", "-i", "0.01", "--json").stdout)
@@ -249,6 +272,13 @@ class Words(StoreTest):
         done = verbena("serve", "--memory", "1G", "--config", self.path("missing"))
         self.assertEqual(done.returncode, USAGE)
         self.assertIn("missing: No such file or directory", done.stderr)
+
+    def test_a_ready_fd_that_is_none(self):
+        """It would have been written to standard input, and closed."""
+        for fd in ("x", "-1", "99", "1x"):
+            done = verbena("serve", "--memory", "64M", "--listen", "127.0.0.1:0", "--ready-fd", fd)
+            self.assertEqual(done.returncode, USAGE, done.stderr)
+            self.assertIn("--ready-fd", done.stderr)
 
     def test_json_and_ready_fd(self):
         read, write = os.pipe()

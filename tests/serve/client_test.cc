@@ -13,8 +13,10 @@
 
 #include "base/block_sums.h"
 #include "base/random.h"
+#include "client/remote_objects.h"
 #include "medium/testing.h"
 #include "served_store.h"
+#include "store/crc_parts.h"
 
 namespace verbena::client {
 namespace {
@@ -142,6 +144,65 @@ TEST(Client, ListsInPages) {
     found.insert(found.end(), page->objects.begin(), page->objects.end());
   }
   EXPECT_TRUE(std::ranges::equal(found, names, {}, &ObjectInfo::name));
+}
+
+// Without the bytes, of any range, however long; a range past the end is said to be one.
+TEST(Client, CrcsOfWhatIsStored) {
+  ServedStore served;
+  const RemoteObjects objects(served.connect());
+  const Bytes data = random_bytes(3'000'000, 3);
+  const auto object = objects.client().create("data");
+  ASSERT_TRUE(object);
+  ASSERT_TRUE(objects.client().write(ObjectRef::by(*object), 0, data));
+  const std::span<const uint8_t> all(data);
+  const auto expect = [&](uint64_t offset, uint64_t length) {
+    const auto crc = objects.stored_crc(*object, offset, length);
+    ASSERT_TRUE(crc) << crc.error().what;
+    EXPECT_EQ(*crc, store::crc_of(all.subspan(offset, length))) << offset << ", " << length;
+  };
+  expect(0, data.size());
+  expect(0, 0);
+  expect(4048, 2 * 4048);
+  expect(1, 5000);
+  expect(2'999'999, 1);
+  for (const auto& [offset, length] : {std::pair<uint64_t, uint64_t>{0, 3'000'001},
+                                       {3'000'000, 1},
+                                       {UINT64_MAX, 1},
+                                       {1, UINT64_MAX}}) {
+    const auto past = objects.stored_crc(*object, offset, length);
+    ASSERT_FALSE(past);
+    EXPECT_EQ(past.error().code, store::Code::kInvalid);
+  }
+  // More than the server looks at for one request: data, and then a hole.
+  constexpr uint64_t kMuch = uint64_t{600} << 20;
+  ASSERT_TRUE(objects.client().truncate(ObjectRef::by(*object), kMuch));
+  const auto part = objects.client().stored_crc(ObjectRef::by(*object), 0, 0);
+  ASSERT_TRUE(part);
+  EXPECT_GT(part->bytes, 0U);
+  EXPECT_LT(part->bytes, kMuch);
+  EXPECT_EQ(objects.stored_crc(*object, 0, kMuch),
+            store::crc_zeros_after(store::crc_of(data), kMuch - data.size()));
+  EXPECT_EQ(objects.stored_crc({1, 2}, 0, 1).error().code, store::Code::kNotFound);
+  EXPECT_EQ(served.counter(server::Counter::kReadBytes), 0U);
+}
+
+// Of objects that are in the index, too.
+TEST(Client, SmallObjectsTakeNoChunk) {
+  const medium::TemporaryFolder folder;
+  const ServedStore served({}, folder.path() / "store");
+  const RemoteObjects objects(served.connect());
+  const auto object = objects.client().create("small");
+  ASSERT_TRUE(object);
+  ASSERT_TRUE(objects.client().write(ObjectRef::by(*object), 0, Bytes(100, 7)));
+  const auto listed = objects.list(std::nullopt, 10, nullptr);
+  ASSERT_TRUE(listed);
+  ASSERT_EQ(listed->size(), 1U);
+  const auto info = objects.stat(*object);
+  ASSERT_TRUE(info);
+  for (const store::ObjectInfo* const each : {&listed->front(), &*info}) {
+    EXPECT_EQ(each->chunks, 0U);
+    EXPECT_EQ(each->content, 100U);
+  }
 }
 
 TEST(Client, RangesAreTheSessions) {

@@ -2,6 +2,8 @@
 // For tests: a store and its server, in this process on a thread of its own.
 #pragma once
 
+#include <functional>
+#include <future>
 #include <memory>
 #include <string>
 #include <thread>
@@ -96,6 +98,18 @@ class ServedStore {
   [[nodiscard]] server::Server& server() { return *server_; }
   [[nodiscard]] const server::Upkeep& upkeep() const { return upkeep_; }
   [[nodiscard]] const fabric::Endpoint& at() const { return at_; }
+  // What belongs to the loop's thread.
+  [[nodiscard]] uint64_t on_loop(const std::function<uint64_t()>& question) {
+    std::promise<uint64_t> told;
+    server_->run_on_loop([&] { told.set_value(question()); });
+    return told.get_future().get();
+  }
+  [[nodiscard]] uint64_t counter(server::Counter counter) {
+    return on_loop([&] { return server_->counter(counter); });
+  }
+  [[nodiscard]] size_t requests() {
+    return on_loop([&] { return server_->requests(); });
+  }
 
  private:
   server::ChunkMemory memory_;
