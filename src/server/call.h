@@ -38,7 +38,7 @@ struct Call {
   ObjectId object{};
   store::PreparedRead read;
   store::PreparedWrite write;
-  bool moved = true;  // by RDMA; false: that failed
+  uint64_t held = 0;  // bytes of these, of the room for transfers
 
   template <typename R>
   [[nodiscard]] const R& as() const {

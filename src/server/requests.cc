@@ -23,23 +23,30 @@ void Server::on_message(fabric::ConnectionId id, std::span<const uint8_t> messag
   call.default_object = connection->second.default_object;
   call.request = admitted->request;
   call.room = {};
-  begin(call, message);
-}
-
-void Server::begin(Call& call, std::span<const uint8_t> message) {
   call.hook = hooks_[call.request.index()].get();
   if (stopping_ != Stopping::kNo) {
     call.fail(protocol::Status::kBusy, "the server is shutting down");
     return answer(call);
   }
-  if (!may_run_here(*call.hook)) {
+  // Not before those that came earlier.
+  Connection& its = connection->second;
+  if (bytes_to_hold(call.request) > 0 && (!its.waiting.empty() || !take_room(call, its))) {
     call.keep(message);
+    return wait_for_room(call, its);
+  }
+  start(call, message);
+}
+
+void Server::start(Call& call, std::span<const uint8_t> message) {
+  if (!may_run_here(*call.hook)) {
+    if (call.hook->refuses(call, store_)) return answer(call);
+    if (message.data() != call.message.data()) call.keep(message);
     return run_elsewhere(call, false);
   }
   call.room = room_for(call);
   const Next next = call.hook->run(call, store_);
   // It is needed for longer than the message is there.
-  if (next != Next::kAnswer) call.keep(message);
+  if (next != Next::kAnswer && message.data() != call.message.data()) call.keep(message);
   go_on(call, next);
 }
 
@@ -54,8 +61,13 @@ bool Server::may_run_here(const Hook& hook) const {
 
 void Server::run_elsewhere(Call& call, bool moved) {
   counters_.add(Counter::kToWorkers);
-  call.reply.resize(fabric_->message_bytes());
-  call.room = call.reply;
+  // Data that is read goes where it will be sent from; all else is encoded by answer().
+  const auto* const io = std::get_if<protocol::IoRequest>(&call.request);
+  call.room = {};
+  if (io != nullptr && io->kind == protocol::IoKind::kRead) {
+    call.reply.resize(fabric_->message_bytes());
+    call.room = call.reply;
+  }
   auto next = std::make_shared<Next>();
   workers_.run(
       [this, &call, moved, next] {
@@ -70,44 +82,6 @@ void Server::go_on(Call& call, Next next) {
     case Next::kReceive: return transfer(call, true);
     case Next::kSend:    return transfer(call, false);
   }
-}
-
-void Server::transfer(Call& call, bool receive) {
-  if (const auto done = memory_.refresh(*fabric_); !done) {
-    call.fail(protocol::Status::kNoMemory, done.error());
-    return answer(call);
-  }
-  const auto& request = call.as<protocol::IoRequest>();
-  std::array<fabric::Remote, protocol::kMaxSegments> remotes;
-  size_t count = 0;
-  // Of a read, there may be more memory than data.
-  uint64_t left = receive ? request.length : call.read.length();
-  for (const protocol::Segment& segment : request.segments.all()) {
-    const auto length = static_cast<uint32_t>(std::min<uint64_t>(segment.length, left));
-    if (length == 0) break;
-    remotes[count++] = {segment.address, segment.rkey, length};
-    left -= length;
-  }
-  const auto theirs = std::span(remotes).first(count);
-  if (receive) {
-    fabric_->read(call.connection, theirs, memory_.list(call.write.pieces(), true), call.number);
-  } else {
-    fabric_->write(call.connection, memory_.list(call.read.pieces(), false), theirs, call.number);
-  }
-}
-
-void Server::on_done(fabric::ConnectionId id, fabric::OperationId operation, bool good) {
-  Call& call = calls_[operation];
-  if (!good) {
-    // The connection is broken: the session ends, and the request has no effect.
-    sessions_->on_queue_pair_failed(id, now_);
-    sessions_->abandon(call.session, call.request, now_);
-    calls_.give(call);
-    return carry_out_actions();
-  }
-  if (!may_run_here(*call.hook)) return run_elsewhere(call, true);
-  call.room = room_for(call);
-  go_on(call, call.hook->run_moved(call, store_));
 }
 
 void Server::answer(Call& call) {
@@ -130,7 +104,7 @@ void Server::answer(Call& call) {
       fabric_->send(call.connection, bytes);
     }
   }
-  calls_.give(call);
+  give(call);
   carry_out_actions();
 }
 

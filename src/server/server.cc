@@ -80,6 +80,7 @@ Result<fabric::Endpoint, std::string> Server::start() {
   options_.sessions.fabric_port = fabric_at->port;
   sessions_ = std::make_unique<session::Server>(options_.sessions, random_);
   if (const auto done = memory_.refresh(*fabric_); !done) return fail(done.error());
+  room_ = TransferRoom(store_.space().capacity * store::kChunkBytes);
   return at;
 }
 
@@ -99,6 +100,7 @@ bool Server::work() {
   now_ = read_clock();
   size_t done = fabric_->poll(*this);
   done += workers_.collect();
+  serve_waiting();
   carry_out_actions();
   if (now_ >= side_at_) {
     event_base_loop(base_, EVLOOP_NONBLOCK | EVLOOP_ONCE);
@@ -199,6 +201,7 @@ void Server::carry_out(session::DoEndStep& action) {
   using session::EndStep;
   switch (action.step) {
     case EndStep::kQueuePair:
+      abandon_waiting(action.queue_pair);
       if (action.queue_pair != 0) fabric_->end(action.queue_pair);
       break;
     case EndStep::kDrain: {
@@ -215,11 +218,13 @@ void Server::carry_out(session::DoEndStep& action) {
   sessions_->confirm(action.session, action.step, now_);
 }
 
-// Clients that take no messages.
+// Clients that take no messages, or whose memory does not answer.
 void Server::look_for_stalls() {
   stalls_at_ = now_ + kSecond;
   for (auto& [id, connection] : connections_) {
-    if (connection.unsent.empty() || now_ - connection.progress < options_.stall) continue;
+    const bool mute = !connection.unsent.empty() && now_ - connection.progress >= options_.stall;
+    const bool stuck = connection.held > 0 && now_ - connection.moved >= options_.transfer_stall;
+    if (!mute && !stuck) continue;
     counters_.add(Counter::kStalled);
     sessions_->on_queue_pair_failed(id, now_);
     fabric_->end(id);

@@ -25,6 +25,7 @@
 #include "server/chunk_memory.h"
 #include "server/hook.h"
 #include "server/side_channel.h"
+#include "server/transfer_room.h"
 #include "server/workers.h"
 #include "session/server.h"
 #include "store/store.h"
@@ -42,6 +43,8 @@ struct Options {
   Duration busy_poll = 50 * kMicrosecond;
   // A client that takes no messages for so long is gone.
   Duration stall = 10 * kSecond;
+  // So is one whose memory cannot be read or written for so long, while it holds chunks.
+  Duration transfer_stall = 30 * kSecond;
   // Of messages that wait for such clients, all together.
   size_t max_unsent_bytes = size_t{64} << 20;
   // How long requests have to finish once the server is stopped, and then sessions to end.
@@ -57,7 +60,8 @@ enum class Counter : uint8_t {
   kFailed,  // answered with an error
   kToWorkers,
   kUnsent,   // messages that had to wait for room
-  kStalled,  // connections ended because their clients take no messages
+  kWaited,   // reads and writes that had to wait, since others hold so many chunks
+  kStalled,  // connections ended because their clients take no messages, or nothing by RDMA
   kCount,
 };
 
@@ -83,6 +87,7 @@ class Server final : private SideChannel::Owner, private fabric::Handler {
   [[nodiscard]] uint64_t counter(Counter counter) const { return counters_[counter]; }
   [[nodiscard]] const session::Server& sessions() const { return *sessions_; }
   [[nodiscard]] size_t requests() const { return calls_.busy(); }
+  [[nodiscard]] uint64_t connections_not_accepted() const { return side_->not_accepted(); }
 
  private:
   // Of the fabric, with what belongs to its session.
@@ -92,6 +97,9 @@ class Server final : private SideChannel::Owner, private fabric::Handler {
     bool draining = false;                    // the session waits for its end
     std::deque<std::vector<uint8_t>> unsent;  // messages, while there is no room
     Time progress = 0;                        // when one of these could be sent, or was the first
+    std::deque<uint32_t> waiting;             // calls that wait for room to hold chunks
+    uint64_t held = 0;                        // bytes, of calls that have it
+    Time moved = 0;                           // when one of these was done, or was the first
   };
 
   // --- what happens
@@ -106,13 +114,21 @@ class Server final : private SideChannel::Owner, private fabric::Handler {
   void on_ended(fabric::ConnectionId connection) override;
 
   // --- requests
-  void begin(Call& call, std::span<const uint8_t> message);
+  void start(Call& call, std::span<const uint8_t> message);
   [[nodiscard]] bool may_run_here(const Hook& hook) const;
   void run_elsewhere(Call& call, bool moved);
   void go_on(Call& call, Next next);
-  void transfer(Call& call, bool receive);
   void answer(Call& call);
   void count(const Call& call);
+
+  // --- transfers
+  [[nodiscard]] static uint64_t bytes_to_hold(const protocol::Request& request);
+  [[nodiscard]] bool take_room(Call& call, Connection& connection);
+  void wait_for_room(Call& call, Connection& connection);
+  void give(Call& call);
+  void serve_waiting();
+  void abandon_waiting(fabric::ConnectionId id);
+  void transfer(Call& call, bool receive);
 
   // --- messages
   [[nodiscard]] std::span<uint8_t> room_for(Call& call);
@@ -153,6 +169,9 @@ class Server final : private SideChannel::Owner, private fabric::Handler {
   Calls calls_;
   std::unordered_map<fabric::ConnectionId, Connection> connections_;
   size_t unsent_bytes_ = 0;
+  TransferRoom room_;
+  std::deque<fabric::ConnectionId> waiting_;  // connections with calls that wait for it
+  bool room_given_ = false;                   // since they were served
   Time now_ = 0;
   Time worked_ = 0;     // when there last was something to do
   Time side_at_ = 0;    // when to look at the side channel again, however much there is to do

@@ -20,6 +20,7 @@ namespace verbena::server {
 
 SideChannel::~SideChannel() {
   stop_listening();
+  if (try_again_ != nullptr) event_free(try_again_);
   for (const auto& [id, connection] : connections_) bufferevent_free(connection->buffers);
 }
 
@@ -66,12 +67,32 @@ Result<fabric::Endpoint, std::string> SideChannel::listen(const fabric::Endpoint
                             at.host.empty() ? "any address" : at.host, std::strerror(why)));
   }
   listeners_.push_back(listener);
+  evconnlistener_set_error_cb(listener, on_accept_failed);
   return fabric::Endpoint{at.host, port_of(evconnlistener_get_fd(listener))};
 }
 
 void SideChannel::on_accept(evconnlistener* /*listener*/, int fd, sockaddr* /*address*/,
                             int /*length*/, void* self) {
   static_cast<SideChannel*>(self)->add(fd);
+}
+
+// Whoever wants to connect stays in the kernel's queue, for which the listener is readable all the
+// time: without a pause the loop would do nothing else.
+void SideChannel::on_accept_failed(evconnlistener* /*listener*/, void* self) {
+  constexpr timeval kPause{.tv_sec = 0, .tv_usec = 100'000};
+  auto& channel = *static_cast<SideChannel*>(self);
+  ++channel.not_accepted_;
+  if (channel.try_again_ == nullptr) {
+    channel.try_again_ = event_new(channel.base_, -1, 0, on_try_again, self);
+  }
+  if (channel.try_again_ == nullptr || event_add(channel.try_again_, &kPause) != 0) return;
+  for (evconnlistener* const each : channel.listeners_) evconnlistener_disable(each);
+}
+
+void SideChannel::on_try_again(int /*fd*/, short /*what*/, void* self) {
+  for (evconnlistener* const each : static_cast<SideChannel*>(self)->listeners_) {
+    evconnlistener_enable(each);
+  }
 }
 
 void SideChannel::add(int fd) {
@@ -141,7 +162,14 @@ void SideChannel::close(session::ConnectionId id) {
   const auto found = connections_.find(id);
   if (found == connections_.end() || found->second->closing) return;
   Connection& connection = *found->second;
-  if (evbuffer_get_length(bufferevent_get_output(connection.buffers)) == 0) return drop(connection);
+  // Now, if the kernel takes it: so many may come at once that those which must go would pile up.
+  evbuffer* const unsent = bufferevent_get_output(connection.buffers);
+  if (evbuffer_get_length(unsent) > 0) {
+    evbuffer_unfreeze(unsent, 1);
+    static_cast<void>(evbuffer_write(unsent, bufferevent_getfd(connection.buffers)));
+    evbuffer_freeze(unsent, 1);
+  }
+  if (evbuffer_get_length(unsent) == 0) return drop(connection);
   connection.closing = true;
   bufferevent_disable(connection.buffers, EV_READ);
   const timeval linger{.tv_sec = kLingerSeconds, .tv_usec = 0};

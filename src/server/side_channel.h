@@ -15,6 +15,7 @@
 #include "session/server.h"
 
 struct bufferevent;
+struct event;
 struct event_base;
 struct evconnlistener;
 struct sockaddr;
@@ -47,6 +48,8 @@ class SideChannel {
   // When all is sent, or after a while.
   void close(session::ConnectionId connection);
   [[nodiscard]] size_t open() const { return connections_.size(); }
+  // How often a connection could not be taken, since there are no descriptors, or no memory.
+  [[nodiscard]] uint64_t not_accepted() const { return not_accepted_; }
 
  private:
   struct Connection {
@@ -61,6 +64,8 @@ class SideChannel {
 
   static void on_accept(evconnlistener* listener, int fd, sockaddr* address, int length,
                         void* self);
+  static void on_accept_failed(evconnlistener* listener, void* self);
+  static void on_try_again(int fd, short what, void* self);
   static void on_readable(bufferevent* buffers, void* connection);
   static void on_written(bufferevent* buffers, void* connection);
   static void on_event(bufferevent* buffers, short what, void* connection);
@@ -70,6 +75,8 @@ class SideChannel {
   event_base* base_;
   Owner& owner_;
   std::vector<evconnlistener*> listeners_;
+  event* try_again_ = nullptr;  // takes connections again, after a while in which it could not
+  uint64_t not_accepted_ = 0;
   session::ConnectionId next_ = 1;
   std::unordered_map<session::ConnectionId, std::unique_ptr<Connection>> connections_;
 };

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include <gtest/gtest.h>
+
 #include "base/endian.h"
 
 namespace verbena::serve {
@@ -37,7 +39,7 @@ void mend(Bytes& message, size_t behind) {
 Bytes read_at(RawClient& client, uint64_t id, uint64_t offset, uint64_t length) {
   Bytes message = client.encode(IoRequest{.kind = IoKind::kRead,
                                           .id = id,
-                                          .oldest = 1,
+                                          .oldest = id,
                                           .object = ObjectRef::by(ObjectId{1, 2}),
                                           .offset = 1,
                                           .length = 1});
@@ -52,7 +54,7 @@ uint64_t transfer(RawClient& client, IoKind kind, const protocol::Segment& segme
   const uint64_t id = client.next_id();
   client.send(client.encode(IoRequest{.kind = kind,
                                       .id = id,
-                                      .oldest = 1,
+                                      .oldest = id,
                                       .object = ObjectRef::by("target"),
                                       .length = segment.length,
                                       .segments = {segment}}));
@@ -166,7 +168,7 @@ void add_refused(std::vector<Attack>& to) {
   to.push_back({"unknown type", std::nullopt, false, [](RawClient& c, auto&, auto& r) {
                   const uint64_t id = c.next_id();
                   Bytes message = ping(c, id);
-                  store_be64(message.data(), 125 + r.next() % 1'000'000);
+                  store_be64(message.data(), 200 + r.next() % 1'000'000);
                   mend(message, 0);
                   c.send(message);
                   return id;
@@ -184,7 +186,7 @@ void add_refused(std::vector<Attack>& to) {
                   const uint64_t id = c.next_id();
                   c.send(c.encode(IoRequest{.kind = IoKind::kWrite,
                                             .id = id,
-                                            .oldest = 1,
+                                            .oldest = id,
                                             .object = ObjectRef::by("target"),
                                             .length = kHello.size(),
                                             .crc = static_cast<uint32_t>(r.next()),
@@ -201,7 +203,7 @@ void add_refused(std::vector<Attack>& to) {
   to.push_back({"an end that no object has", std::nullopt, false, [](RawClient& c, auto&, auto&) {
                   const uint64_t id = c.next_id();
                   c.send(c.encode(protocol::CowRequest{.id = id,
-                                                       .oldest = 1,
+                                                       .oldest = id,
                                                        .from = ObjectRef::by("target"),
                                                        .to = ObjectRef::by("nobody's"),
                                                        .from_offset = UINT64_MAX - 1,
@@ -214,6 +216,30 @@ void add_refused(std::vector<Attack>& to) {
                   c.send(read_at(c, id, 0, 100));
                   return id;
                 }});
+  const auto refused = [&](std::string name, auto request) {
+    to.push_back({std::move(name), std::nullopt, false, [request](RawClient& c, auto&, auto&) {
+                    auto with_id = request;
+                    with_id.id = c.next_id();
+                    with_id.oldest = with_id.id;
+                    c.send(c.encode(with_id));
+                    return with_id.id;
+                  }});
+  };
+  const ObjectRef nobody = ObjectRef::by("nobody's");
+  const ObjectRef target = ObjectRef::by("target");
+  refused("create of a name that is there", protocol::CreateRequest{.name = "target"});
+  refused("create of a name that is none",
+          protocol::CreateRequest{.name = std::string_view("\0", 1)});
+  refused("delete of what is not there", protocol::DeleteRequest{.object = nobody});
+  refused("rename of what is not there", protocol::RenameRequest{.object = nobody, .name = "a"});
+  refused("truncate of what is not there", protocol::TruncateRequest{.object = nobody});
+  refused("replace of what is not there", protocol::ReplaceRequest{.object = nobody, .by = target});
+  refused("replace by itself", protocol::ReplaceRequest{.object = target, .by = target});
+  refused("clone to what is there", protocol::CowRequest{.from = target, .to = target});
+  refused("flush of what is not there", protocol::FlushRequest{.object = nobody});
+  refused("stat of what is not there", protocol::StatRequest{.object = nobody});
+  refused("CRC of what is not there", protocol::CrcRequest{.object = nobody});
+  refused("range of what is not there", protocol::RangeRegisterRequest{.object = nobody});
   to.push_back({"somebody's range", std::nullopt, false, [](RawClient& c, auto&, auto& r) {
                   const uint64_t id = c.next_id();
                   c.send(c.encode(protocol::RangeUnregisterRequest{
@@ -231,6 +257,18 @@ std::vector<Attack> all_attacks() {
   add_numbers(all);
   add_refused(all);
   return all;
+}
+
+void attack(const Attack& with, RawClient& client, const RawClient& other, RandomSource& random) {
+  SCOPED_TRACE(with.name);
+  const uint64_t id = with.send(client, other, random);
+  if (with.ends) {
+    ASSERT_TRUE(client.ended_by_server());
+    return;
+  }
+  const auto status = client.answer_to(id);
+  ASSERT_TRUE(status) << "the session has ended";
+  EXPECT_NE(*status, protocol::Status::kOk);
 }
 
 }  // namespace verbena::serve

@@ -23,4 +23,7 @@ struct Attack {
 
 [[nodiscard]] std::vector<Attack> all_attacks();
 
+// One of them: sends it, and expects what is to become of it.
+void attack(const Attack& with, RawClient& client, const RawClient& other, RandomSource& random);
+
 }  // namespace verbena::serve

@@ -3,6 +3,7 @@
 // they arrive, memory before and after RDMA.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <map>
 #include <memory>
@@ -41,6 +42,8 @@ struct Flips {
   // Our own memory, after it was read into and before it is written from.
   FlipHook<std::span<const fabric::Local>> read;
   FlipHook<std::span<const fabric::Local>> written;
+  // Reads that begin now are not done before their connection ends: the peer's memory is slow.
+  std::atomic<bool> hold_reads{false};
 };
 
 class FlippingFabric final : public fabric::Fabric, private fabric::Handler {
@@ -71,6 +74,10 @@ class FlippingFabric final : public fabric::Fabric, private fabric::Handler {
   void flush() override { below_->flush(); }
   void read(fabric::ConnectionId connection, std::span<const fabric::Remote> from,
             std::span<const fabric::Local> to, fabric::OperationId operation) override {
+    if (flips_.hold_reads) {
+      held_.emplace(connection, operation);
+      return;
+    }
     reads_[operation] = {to.begin(), to.end()};
     below_->read(connection, from, to, operation);
   }
@@ -107,12 +114,18 @@ class FlippingFabric final : public fabric::Fabric, private fabric::Handler {
   void on_failed(fabric::ConnectionId id, std::string_view why) override {
     above_->on_failed(id, why);
   }
-  void on_ended(fabric::ConnectionId id) override { above_->on_ended(id); }
+  void on_ended(fabric::ConnectionId id) override {
+    const auto [begin, end] = held_.equal_range(id);
+    for (auto it = begin; it != end; ++it) above_->on_done(id, it->second, false);
+    held_.erase(begin, end);
+    above_->on_ended(id);
+  }
 
   std::unique_ptr<fabric::Fabric> below_;
   Flips& flips_;
   fabric::Handler* above_ = nullptr;
   std::map<fabric::OperationId, std::vector<fabric::Local>> reads_;
+  std::multimap<fabric::ConnectionId, fabric::OperationId> held_;
 };
 
 }  // namespace verbena::serve

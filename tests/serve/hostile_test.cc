@@ -2,147 +2,23 @@
 // Clients that do not keep to the protocol, beside one that does and sees no error. The server
 // counts what it refuses, and neither its memory nor its descriptors grow. VERBENA_SERVE_BAD: how
 // many bad messages (1000). VERBENA_SERVE_SEED: the seed.
-#include <algorithm>
-#include <array>
-#include <atomic>
-#include <chrono>
-#include <filesystem>
-#include <fstream>
-#include <iostream>
-#include <random>
+#include "serve/hostile.h"
+
+#include <map>
+#include <memory>
 #include <string>
-#include <thread>
 #include <vector>
 
-#include <gtest/gtest.h>
 #include <sys/resource.h>
 
 #include "serve/attacks.h"
-#include "serve/settings.h"
-#include "serve/target.h"
-#include "serve/worker.h"
 
 namespace verbena::serve {
 namespace {
 
-using client::ObjectRef;
 using protocol::Fault;
 
-// A client that keeps to the rules, all the time.
-class GoodClient {
- public:
-  GoodClient(const Target& target, uint64_t seed)
-      : client_(target.connect()), worker_(*client_, "good", seed, false) {
-    good_ = Worker::make_shared(*client_) && worker_.begin();
-    thread_ = std::thread([this] {
-      while (good_ && !stop_) {
-        const auto begin = std::chrono::steady_clock::now();
-        good_ = client_->ping().has_value();
-        took_.push_back(std::chrono::steady_clock::now() - begin);
-        good_ = good_ && worker_.step();
-      }
-    });
-  }
-  ~GoodClient() { finish(); }
-  // It has seen no error, nor lost its connection.
-  void finish() {
-    if (!thread_.joinable()) return;
-    stop_ = true;
-    thread_.join();
-    EXPECT_TRUE(good_);
-    EXPECT_EQ(client_->reconnects(), 0U);
-    std::ranges::sort(took_);
-    const auto at = [&](size_t percent) {
-      return std::chrono::duration_cast<std::chrono::microseconds>(
-                 took_[(took_.size() - 1) * percent / 100])
-          .count();
-    };
-    if (!took_.empty()) {
-      std::cout << "beside it: " << took_.size() << " pings, 50% within " << at(50)
-                << " us, 99% within " << at(99) << " us\n";
-    }
-  }
-
- private:
-  std::unique_ptr<client::Client> client_;
-  Worker worker_;
-  std::atomic<bool> good_{true};
-  std::atomic<bool> stop_{false};
-  std::vector<std::chrono::steady_clock::duration> took_;
-  std::thread thread_;
-};
-
-class Hostile : public ::testing::Test {
- protected:
-  void SetUp() override {
-    ASSERT_TRUE(target_.ready());
-    const auto client = target_.connect();
-    ASSERT_TRUE(client);
-    ASSERT_TRUE(client->create("target"));
-    ASSERT_TRUE(client->write(ObjectRef::by("target"), 0, Bytes(200'000, 7)));
-  }
-  void TearDown() override {
-    auto status = target_.when_idle();
-    EXPECT_EQ(status["sessions"], 0U);
-    EXPECT_EQ(status["requests"], 0U);
-    EXPECT_EQ(status["ranges"], 0U);
-    auto space = target_.ask("scrub");
-    EXPECT_EQ(space["used"], space["live"]);
-    EXPECT_EQ(target_.stop(), 0);
-  }
-  [[nodiscard]] RawClient raw() {
-    return RawClient(fabric_, target_.host(), target_.port(), random_);
-  }
-  [[nodiscard]] std::string proc(const char* what) {
-    return "/proc/" + std::to_string(target_.process().pid()) + "/" + what;
-  }
-  [[nodiscard]] size_t descriptors() {
-    const std::filesystem::directory_iterator all(proc("fd"));
-    return static_cast<size_t>(std::distance(begin(all), end(all)));
-  }
-  [[nodiscard]] size_t resident_bytes() {
-    size_t total = 0;
-    size_t resident = 0;
-    std::ifstream(proc("statm")) >> total >> resident;
-    return resident * 4096;
-  }
-  // Of all its threads, in ns.
-  [[nodiscard]] uint64_t cpu() {
-    uint64_t sum = 0;
-    for (const auto& task : std::filesystem::directory_iterator(proc("task"))) {
-      uint64_t ns = 0;
-      std::ifstream(task.path() / "schedstat") >> ns;
-      sum += ns;
-    }
-    return sum;
-  }
-  // The server closes what it does not need any more, within a minute.
-  void expect_descriptors(size_t most) {
-    const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(60);
-    while (descriptors() > most && std::chrono::steady_clock::now() < give_up) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(50));
-    }
-    EXPECT_LE(descriptors(), most);
-  }
-
-  const uint64_t seed_ = setting("VERBENA_SERVE_SEED", std::random_device{}());
-  SeededRandom random_{seed_};
-  Target target_ = Target::start("-");
-  RawFabric fabric_{{.message_bytes = 64 * 1024, .receives = 64, .sends = 512}};
-};
-
-// One of them; whether its session is over.
-void attack(const Attack& with, RawClient& client, const RawClient& other, RandomSource& random) {
-  SCOPED_TRACE(with.name);
-  const uint64_t id = with.send(client, other, random);
-  if (with.ends) {
-    ASSERT_TRUE(client.ended_by_server());
-    return;
-  }
-  const auto status = client.answer_to(id);
-  ASSERT_TRUE(status) << "the session has ended";
-  EXPECT_NE(*status, protocol::Status::kOk);
-}
+class Hostile : public HostileFixture {};
 
 TEST_F(Hostile, BadMessagesAreRefusedAndCounted) {
   SCOPED_TRACE(testing::Message() << "VERBENA_SERVE_SEED=" << seed_);
@@ -288,6 +164,31 @@ TEST_F(Hostile, TheSideChannel) {
   expect_descriptors(open + 10);
 }
 
+// The server has no descriptors left: those who come wait, others go on.
+TEST_F(Hostile, NoDescriptors) {
+  GoodClient good(target_, random_.next());
+  const auto pid = target_.process().pid();
+  rlimit few{};
+  ASSERT_EQ(prlimit(pid, RLIMIT_NOFILE, nullptr, &few), 0);
+  const rlimit many = few;
+  few.rlim_cur = descriptors();
+  ASSERT_EQ(prlimit(pid, RLIMIT_NOFILE, &few, nullptr), 0);
+  std::vector<UniqueFd> waiting;
+  for (int i = 0; i < 10; ++i) {
+    waiting.push_back(connect_side(target_.host(), target_.port()));
+    ASSERT_TRUE(waiting.back().valid());
+  }
+  const auto begin = std::chrono::steady_clock::now();
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  uint64_t failed = target_.ask("status")["not_accepted"];
+  const auto tenths = (std::chrono::steady_clock::now() - begin) / std::chrono::milliseconds(100);
+  EXPECT_GT(failed, 0U);
+  EXPECT_LE(failed, static_cast<uint64_t>(tenths) + 2) << "the server does nothing else";
+  ASSERT_EQ(prlimit(pid, RLIMIT_NOFILE, &many, nullptr), 0);
+  EXPECT_TRUE(target_.connect());
+  good.finish();
+}
+
 // Queue pairs that nobody says anything over, and one whose answers nobody takes.
 TEST_F(Hostile, TheFabric) {
   GoodClient good(target_, random_.next());
@@ -321,40 +222,6 @@ TEST_F(Hostile, TheFabric) {
   // The good one, and the one that was first.
   EXPECT_EQ(target_.ask("status")["sessions"], 2U);
   good.finish();
-}
-
-// What it costs the server, beside what a ping does. Only shown.
-TEST_F(Hostile, CostsAreShown) {
-  const std::vector<Attack> attacks = all_attacks();
-  auto other = raw();
-  ASSERT_TRUE(other.open());
-  auto client = raw();
-  const auto show = [&](const char* what, int times, auto each) {
-    const uint64_t begin = cpu();
-    for (int i = 0; i < times; ++i) each();
-    std::cout << "server CPU: " << (cpu() - begin) / 1000 / static_cast<uint64_t>(times) << " us  "
-              << what << "\n";
-  };
-  constexpr int kTimes = VERBENA_SERVE_FEWER ? 50 : 300;
-  ASSERT_TRUE(client.open());
-  show("a ping", kTimes, [&] {
-    const uint64_t id = client.next_id();
-    ASSERT_TRUE(client.send(client.encode(protocol::Ping{.id = id, .oldest = 1})));
-    ASSERT_EQ(client.answer_to(id), protocol::Status::kOk);
-  });
-  show("a session, and its end", kTimes, [&] { ASSERT_TRUE(client.open()); });
-  for (const Attack& with : attacks) {
-    const std::string name = with.name + (with.ends ? ", with a session" : "");
-    show(name.c_str(), kTimes / 5, [&] {
-      if (client.is_over()) {
-        ASSERT_TRUE(client.open());
-      }
-      ASSERT_NO_FATAL_FAILURE(attack(with, client, other, random_));
-    });
-    if (client.is_over()) {
-      ASSERT_TRUE(client.open());
-    }
-  }
 }
 
 }  // namespace

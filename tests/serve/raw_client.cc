@@ -91,19 +91,32 @@ std::optional<Bytes> read_frame(int fd) {
   return frame;
 }
 
+std::optional<Bytes> RawClient::prove(const Bytes& challenge) {
+  transcript_.challenge = protocol::with_length(challenge);
+  const protocol::Proof proof{.mac = session::client_mac(secret_, transcript_)};
+  transcript_.proof = protocol::frame_of(proof);
+  if (!send_side(side_.get(), transcript_.proof)) return std::nullopt;
+  return read_frame(side_.get());
+}
+
 bool RawClient::open_side() {
   protocol::Hello hello;
+  hello.features = secret_.empty() ? 0 : protocol::kFeatureSecret;
   for (uint8_t& byte : hello.client) byte = static_cast<uint8_t>(random_.next());
   for (uint8_t& byte : hello.nonce) byte = static_cast<uint8_t>(random_.next());
   side_ = connect_side(host_, port_);
-  if (!side_.valid() || !send_side(side_.get(), protocol::frame_of(hello))) return false;
-  const auto frame = read_frame(side_.get());
+  transcript_.hello = protocol::frame_of(hello);
+  if (!side_.valid() || !send_side(side_.get(), transcript_.hello)) return false;
+  auto frame = read_frame(side_.get());
+  if (frame && !secret_.empty()) frame = prove(*frame);
   if (!frame) return false;
   const auto message = protocol::decode_frame(*frame);
   const auto* const welcome = message ? std::get_if<protocol::Welcome>(&*message) : nullptr;
   if (welcome == nullptr) return false;
   address_ = {.fabric = 0, .session = welcome->session};
-  seal_ = protocol::Seal::with_key(welcome->key);
+  seal_ = secret_.empty()
+              ? protocol::Seal::with_key(welcome->key)
+              : protocol::Seal::with_secret(session::session_key(secret_, transcript_, *welcome));
   fabric_port_ = welcome->fabric_port;
   return true;
 }
@@ -162,6 +175,15 @@ std::optional<protocol::Status> RawClient::answer_to(uint64_t id) {
   });
   EXPECT_TRUE(done) << "no answer";
   return status;
+}
+
+bool RawClient::take_answers(size_t count) {
+  auto& got = fabric_.messages(connection_);
+  const bool done =
+      fabric_.until([&] { return got.size() >= count || fabric_.failed(connection_); });
+  const bool all = done && got.size() == count;
+  got.clear();
+  return all;
 }
 
 bool RawClient::ended_by_server() {

@@ -17,6 +17,7 @@
 #include "fabric/verbs_fabric.h"
 #include "protocol/messages.h"
 #include "protocol/side_channel.h"
+#include "session/secret.h"
 
 namespace verbena::serve {
 
@@ -67,8 +68,13 @@ bool send_side(int fd, std::span<const uint8_t> bytes);
 
 class RawClient {
  public:
-  RawClient(RawFabric& fabric, std::string host, uint16_t port, RandomSource& random)
-      : fabric_(fabric), host_(std::move(host)), port_(port), random_(random) {}
+  RawClient(RawFabric& fabric, std::string host, uint16_t port, RandomSource& random,
+            session::Secret secret = {})
+      : fabric_(fabric),
+        host_(std::move(host)),
+        port_(port),
+        random_(random),
+        secret_(std::move(secret)) {}
   RawClient(const RawClient&) = delete;
   RawClient& operator=(const RawClient&) = delete;
   ~RawClient() { close(); }
@@ -88,6 +94,8 @@ class RawClient {
   bool send(std::span<const uint8_t> message) { return fabric_.send(connection_, message); }
   // The status that the request was answered with; nothing: the server has ended the session.
   [[nodiscard]] std::optional<protocol::Status> answer_to(uint64_t id);
+  // Waits for so many answers, whatever they say; false: the server has ended the session.
+  [[nodiscard]] bool take_answers(size_t count);
   [[nodiscard]] bool ended_by_server();  // waits for it
   [[nodiscard]] bool is_over() const { return fabric_.failed(connection_); }
 
@@ -99,10 +107,15 @@ class RawClient {
   [[nodiscard]] uint16_t fabric_port() const { return fabric_port_; }
 
  private:
+  // With a secret: answers the CHALLENGE; the frame behind it.
+  [[nodiscard]] std::optional<Bytes> prove(const Bytes& challenge);
+
   RawFabric& fabric_;
   std::string host_;
   uint16_t port_;
   RandomSource& random_;
+  const session::Secret secret_;
+  session::Transcript transcript_;
   UniqueFd side_;
   fabric::ConnectionId connection_ = 0;
   uint16_t fabric_port_ = 0;

@@ -32,8 +32,10 @@ Target::Target(const std::vector<std::string>& command) : process_(command) {
   ADD_FAILURE() << command[0] << " did not become ready";
 }
 
-Target Target::start(const std::string& folder) {
-  return Target({VERBENA_SERVE_TARGET, "127.0.0.1:0", folder});
+Target Target::start(const std::string& folder, const std::vector<std::string>& more) {
+  std::vector<std::string> command{VERBENA_SERVE_TARGET, "127.0.0.1:0", folder};
+  command.insert(command.end(), more.begin(), more.end());
+  return Target(command);
 }
 
 std::unique_ptr<client::Client> Target::connect(const std::string& secret) const {

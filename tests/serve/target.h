@@ -20,8 +20,9 @@ class Target {
 
   // Waits until it is ready. `command`: ends with what is at HOST:PORT.
   explicit Target(const std::vector<std::string>& command);
-  // serve_target on 127.0.0.1, at any port.
-  [[nodiscard]] static Target start(const std::string& folder);
+  // serve_target on 127.0.0.1, at any port. `more`: secret, and how long it polls.
+  [[nodiscard]] static Target start(const std::string& folder,
+                                    const std::vector<std::string>& more = {});
 
   [[nodiscard]] bool ready() const { return port_ != 0; }
   [[nodiscard]] const std::string& host() const { return host_; }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// serve_target HOST:PORT FOLDER|- [SECRET]: a server for tests, in a process of its own; "-" has
-// its store in memory. As `verbena serve`, but it answers lines on its standard input:
+// serve_target HOST:PORT FOLDER|- [SECRET [BUSY_POLL_US]]: a server for tests, in a process of its
+// own; "-" has its store in memory. As `verbena serve`, but it answers lines on its standard input:
 //
 //   status   sessions=0 requests=0 ...      what clients hold, and what was refused
 //   scrub    used=17 live=17 damaged=0      chunks that are in use, and those of objects
@@ -47,6 +47,7 @@ std::string status_of(server::Service& service) {
   add("handshakes_failed", sessions.counter(ServerCounter::kHandshakesFailed));
   add("admitted", sessions.counter(ServerCounter::kRequests));
   add("failed", server.counter(server::Counter::kFailed));
+  add("not_accepted", server.connections_not_accepted());
   add("stalled", server.counter(server::Counter::kStalled));
   for (uint8_t i = 0; i < protocol::kFaults; ++i) {
     line += fmt::format(" fault{}={}", i, sessions.faults(static_cast<protocol::Fault>(i)));
@@ -70,9 +71,7 @@ std::string answer_to(const std::string& question, server::Service& service) {
                      report->damaged);
 }
 
-int run(const std::string& host, uint16_t port, const std::string& folder, const char* secret) {
-  server::ServiceOptions options;
-  if (folder != "-") options.folders = {folder};
+int run(const std::string& host, uint16_t port, server::ServiceOptions options) {
   options.memory_bytes = uint64_t{256} << 20;
   options.directory.capacity_bytes = uint64_t{1} << 30;
   options.directory.chunks_per_block = 256;
@@ -80,7 +79,6 @@ int run(const std::string& host, uint16_t port, const std::string& folder, const
   options.server.listen = {host, port};
   // Small, and often.
   options.compaction = {.percent = 20, .least_bytes = 1 << 20, .every = 20 * kMillisecond};
-  if (secret != nullptr) options.server.sessions.secret = secret;
   auto service = server::Service::start(std::move(options), [](const std::string& what) {
     std::fprintf(stderr, "serve_target: %s\n", what.c_str());
   });
@@ -110,7 +108,11 @@ int main(int argc, char** argv) {
   const std::string at = argc >= 3 ? argv[1] : "";
   const size_t colon = at.rfind(':');
   if (colon == std::string::npos) return 2;
+  verbena::server::ServiceOptions options;
+  if (std::string_view(argv[2]) != "-") options.folders = {argv[2]};
+  if (argc > 3) options.server.sessions.secret = argv[3];
+  if (argc > 4) options.server.busy_poll = std::atoi(argv[4]) * verbena::kMicrosecond;
   return verbena::serve::run(at.substr(0, colon),
-                             static_cast<uint16_t>(std::atoi(at.c_str() + colon + 1)), argv[2],
-                             argc > 3 ? argv[3] : nullptr);
+                             static_cast<uint16_t>(std::atoi(at.c_str() + colon + 1)),
+                             std::move(options));
 }
