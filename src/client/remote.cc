@@ -10,9 +10,16 @@
 namespace verbena::client {
 namespace {
 
+// Messages each way at once: somewhat more than the window, unless the server has a very large one.
+// Each takes 36 KiB, whose pages are filled when they are registered, which is most of what a short
+// command costs.
+constexpr uint32_t kMessages = 160;
+
 store::Result<std::unique_ptr<Client>> connect(const RemoteOptions& options) {
-  auto fabric =
-      fabric::open_verbs_fabric({.libraries = options.libraries, .device = options.device});
+  auto fabric = fabric::open_verbs_fabric({.libraries = options.libraries,
+                                           .device = options.device,
+                                           .receives = kMessages,
+                                           .sends = kMessages});
   if (!fabric) return fail(store::Error{store::Code::kIo, fabric.error(), {}});
   auto client = Client::connect({.host = options.host,
                                  .port = options.port,
