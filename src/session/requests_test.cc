@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "base/block_sums.h"
+#include "base/endian.h"
 #include "session/pair_fixture.h"
 
 namespace verbena::session {
@@ -268,6 +269,22 @@ TEST_F(Requests, HostileDamage) {
   Pair::Bytes message = some_message();
   message[40] ^= 1;
   expect_ended(message, Fault::kHeadCrc);
+}
+
+TEST_F(Requests, HostileBeyondTheWindow) {
+  pair_.hold_requests = true;
+  for (int i = 0; i < 128; ++i) {
+    (void)pair_.client.submit(protocol::StatRequest{}, kFar, pair_.now);
+  }
+  pair_.pump();
+  ASSERT_EQ(pair_.held.size(), 128u);
+  Pair::Bytes message = pair_.sent_messages.back();
+  uint8_t* const id = message.data() + protocol::kHeaderBytes;
+  store_be64(id, load_be64(id) + 1);
+  const size_t end = message.size() - protocol::kCrcBytes;
+  store_be32(message.data() + end, protocol::head_crc_of({message, end, 0}));
+  EXPECT_FALSE(pair_.server->on_message(pair_.queue_pair, message, pair_.now));
+  EXPECT_EQ(pair_.server->faults(Fault::kWindow), 1u);
 }
 
 TEST_F(Requests, HostileReplay) { expect_ended(some_message(), Fault::kOrder); }

@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "fabric/fabric.h"
@@ -44,6 +45,10 @@ struct Flips {
   FlipHook<std::span<const fabric::Local>> written;
   // Reads that begin now are not done before their connection ends: the peer's memory is slow.
   std::atomic<bool> hold_reads{false};
+  // Writes wait as long as this is set.
+  std::atomic<bool> hold_writes{false};
+  // There is no room for messages.
+  std::atomic<bool> no_room{false};
 };
 
 class FlippingFabric final : public fabric::Fabric, private fabric::Handler {
@@ -66,6 +71,7 @@ class FlippingFabric final : public fabric::Fabric, private fabric::Handler {
   void remove_memory(const fabric::Key& key) override { below_->remove_memory(key); }
   [[nodiscard]] std::span<uint8_t> message_room(fabric::ConnectionId connection) override {
     flips_.before_message();
+    if (flips_.no_room) return {};
     return below_->message_room(connection);
   }
   void send(fabric::ConnectionId connection, size_t bytes) override {
@@ -83,12 +89,22 @@ class FlippingFabric final : public fabric::Fabric, private fabric::Handler {
   }
   void write(fabric::ConnectionId connection, std::span<const fabric::Local> from,
              std::span<const fabric::Remote> to, fabric::OperationId operation) override {
+    if (flips_.hold_writes) {
+      held_writes_.push_back(
+          {connection, operation, {from.begin(), from.end()}, {to.begin(), to.end()}});
+      return;
+    }
     flips_.written(from);
     below_->write(connection, from, to, operation);
   }
   void end(fabric::ConnectionId connection) override { below_->end(connection); }
   size_t poll(fabric::Handler& handler) override {
     above_ = &handler;
+    if (!flips_.hold_writes) {
+      for (const HeldWrite& held : std::exchange(held_writes_, {})) {
+        below_->write(held.connection, held.from, held.to, held.operation);
+      }
+    }
     return below_->poll(*this);
   }
   void arm() override { below_->arm(); }
@@ -118,11 +134,23 @@ class FlippingFabric final : public fabric::Fabric, private fabric::Handler {
     const auto [begin, end] = held_.equal_range(id);
     for (auto it = begin; it != end; ++it) above_->on_done(id, it->second, false);
     held_.erase(begin, end);
+    std::erase_if(held_writes_, [&](const HeldWrite& held) {
+      if (held.connection == id) above_->on_done(id, held.operation, false);
+      return held.connection == id;
+    });
     above_->on_ended(id);
   }
 
+  struct HeldWrite {
+    fabric::ConnectionId connection;
+    fabric::OperationId operation;
+    std::vector<fabric::Local> from;
+    std::vector<fabric::Remote> to;
+  };
+
   std::unique_ptr<fabric::Fabric> below_;
   Flips& flips_;
+  std::vector<HeldWrite> held_writes_;
   fabric::Handler* above_ = nullptr;
   std::map<fabric::OperationId, std::vector<fabric::Local>> reads_;
   std::multimap<fabric::ConnectionId, fabric::OperationId> held_;

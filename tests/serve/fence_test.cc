@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+// Memory of requests that are given up, and clients that take no answers: nothing is written to
+// memory after its owner was told that it is free.
+#include <chrono>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "flipping_fabric.h"
+#include "served_store.h"
+
+namespace verbena::client {
+namespace {
+
+using Bytes = std::vector<uint8_t>;
+
+constexpr size_t kBytes = 1'000'000;
+
+class Fences : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    const auto client = served_.connect({.timeout = 120 * kSecond});
+    ASSERT_TRUE(client);
+    ASSERT_TRUE(client->create("data"));
+    ASSERT_TRUE(client->write(ObjectRef::by("data"), 0, Bytes(kBytes, 7)));
+  }
+  // The server goes on with what it has begun.
+  void let_the_server_write() {
+    flips_.hold_writes = false;
+    // It has done all it could when a request of somebody else is answered.
+    const auto other = served_.connect({.timeout = 120 * kSecond});
+    ASSERT_TRUE(other);
+    Bytes back(kBytes);
+    ASSERT_TRUE(other->read(ObjectRef::by("data"), 0, back));
+    EXPECT_TRUE(back == Bytes(kBytes, 7));
+  }
+
+  serve::Flips flips_;
+  ServedStore served_{[] {
+                        server::Options options;
+                        options.stall = 100 * kMillisecond;
+                        return options;
+                      }(),
+                      "",
+                      {},
+                      std::make_unique<serve::FlippingFabric>(test_fabric(), flips_)};
+};
+
+TEST_F(Fences, AReadThatTimedOut) {
+  const auto client = served_.connect({.timeout = 3 * kSecond});
+  ASSERT_TRUE(client);
+  flips_.hold_writes = true;
+  Bytes memory(kBytes, 1);
+  const auto read = client->read(ObjectRef::by("data"), 0, memory);
+  ASSERT_FALSE(read);
+  EXPECT_EQ(read.error().code, Code::kUnreachable) << read.error().what;
+  // It is ours again.
+  std::ranges::fill(memory, uint8_t{2});
+  let_the_server_write();
+  EXPECT_TRUE(memory == Bytes(kBytes, 2));
+  EXPECT_TRUE(client->ping());
+}
+
+TEST_F(Fences, AClientThatWasClosed) {
+  auto client = served_.connect({.timeout = 120 * kSecond});
+  ASSERT_TRUE(client);
+  flips_.hold_writes = true;
+  Bytes memory(kBytes, 1);
+  const std::span<uint8_t> piece(memory);
+  bool failed = false;
+  client->read_async(ObjectRef::by("data"), 0, Client::Memory(&piece, 1),
+                     [&](const Result<Transferred>& result) { failed = !result; });
+  client.reset();
+  EXPECT_TRUE(failed);
+  std::ranges::fill(memory, uint8_t{2});
+  let_the_server_write();
+  EXPECT_TRUE(memory == Bytes(kBytes, 2));
+}
+
+// It is ended, and comes back.
+TEST_F(Fences, AClientThatTakesNoAnswers) {
+  const auto client = served_.connect({.timeout = 120 * kSecond});
+  ASSERT_TRUE(client);
+  flips_.no_room = true;
+  std::thread asks([&] { EXPECT_TRUE(client->ping()); });
+  const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (served_.counter(server::Counter::kStalled) == 0 &&
+         std::chrono::steady_clock::now() < give_up) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  EXPECT_GT(served_.counter(server::Counter::kStalled), 0U);
+  flips_.no_room = false;
+  asks.join();
+  EXPECT_GT(client->reconnects(), 0U);
+}
+
+}  // namespace
+}  // namespace verbena::client
