@@ -77,6 +77,36 @@ TEST_F(Fences, AClientThatWasClosed) {
   EXPECT_TRUE(memory == Bytes(kBytes, 2));
 }
 
+// A device may go on using pages that are no longer mapped where they were. Then the data does not
+// match its CRC, and the memory must be registered anew.
+TEST_F(Fences, MemoryWhoseDataWasSpoiltIsRegisteredAnew) {
+  serve::Flips mine;
+  const auto client = served_.connect({.timeout = 120 * kSecond},
+                                      std::make_unique<serve::FlippingFabric>(test_fabric(), mine));
+  ASSERT_TRUE(client);
+  const Bytes data(kBytes, 3);
+  ASSERT_TRUE(client->write(ObjectRef::by("data"), 0, data));
+  ASSERT_TRUE(client->write(ObjectRef::by("data"), 0, data));
+  EXPECT_EQ(mine.registered, 1);
+  bool spoil = true;
+  flips_.read = [&](std::span<const fabric::Local> parts) {
+    if (std::exchange(spoil, false)) parts.back().memory[1] ^= 1;
+  };
+  ASSERT_TRUE(client->write(ObjectRef::by("data"), 0, data));
+  EXPECT_EQ(client->repeated(), 1U);
+  EXPECT_EQ(mine.registered, 2);
+}
+
+// The handshake ends with a message. A client that has no requests yet must be woken by it:
+// otherwise it is noticed only when it looks, every 100 ms.
+TEST_F(Fences, AClientThatConnectsIsWokenByMessages) {
+  serve::Flips mine;
+  const auto client =
+      served_.connect({}, std::make_unique<serve::FlippingFabric>(test_fabric(), mine));
+  ASSERT_TRUE(client);
+  EXPECT_GT(mine.armed, 0);
+}
+
 // It is ended, and comes back.
 TEST_F(Fences, AClientThatTakesNoAnswers) {
   const auto client = served_.connect({.timeout = 120 * kSecond});

@@ -47,6 +47,9 @@ struct Flips {
   std::atomic<bool> hold_reads{false};
   // Writes wait as long as this is set.
   std::atomic<bool> hold_writes{false};
+  // How often memory was registered for peers, and the owner wanted to be woken.
+  std::atomic<int> registered{0};
+  std::atomic<int> armed{0};
   // There is no room for messages.
   std::atomic<bool> no_room{false};
 };
@@ -66,6 +69,7 @@ class FlippingFabric final : public fabric::Fabric, private fabric::Handler {
   }
   [[nodiscard]] fabric::Result<fabric::Key> add_memory(uint8_t* memory, size_t bytes,
                                                        bool remote) override {
+    if (remote) ++flips_.registered;
     return below_->add_memory(memory, bytes, remote);
   }
   void remove_memory(const fabric::Key& key) override { below_->remove_memory(key); }
@@ -107,7 +111,10 @@ class FlippingFabric final : public fabric::Fabric, private fabric::Handler {
     }
     return below_->poll(*this);
   }
-  void arm() override { below_->arm(); }
+  void arm() override {
+    ++flips_.armed;
+    below_->arm();
+  }
   void woken() override { below_->woken(); }
   [[nodiscard]] int fd() const override { return below_->fd(); }
 
