@@ -92,6 +92,7 @@ class RecoveryCheck {
   RecordingMedium medium_;  // for checks
   RecordingMedium outer_;   // for those whose opening is cut
   CheckCounts counts_;
+  mutable bool between_ = false;  // what was matched last is between two moments, as it may be
 };
 
 }  // namespace verbena::store::trial
