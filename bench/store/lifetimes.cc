@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lifetimes.h"
 
+#include <atomic>
+#include <thread>
 #include <algorithm>
 #include <csignal>
 #include <cstdlib>
@@ -59,9 +61,13 @@ double read_files(const std::string& folder, bool past_cache) {
   return took;
 }
 
-double checkpoint_store(const std::string& folder, uint64_t mappings) {
+namespace {
+
+// A store with so many mappings, most of them of clones, none of them in a table yet.
+store::DirectoryStore fragmented_store(const std::string& folder, uint64_t mappings,
+                                       const store::DirectoryOptions& options) {
   constexpr uint64_t kRuns = 25'000;  // of one object; in two passes, so that no two lie together
-  auto store = taken(store::DirectoryStore::create({folder}, {}));
+  auto store = taken(store::DirectoryStore::create({folder}, options));
   must(store->create_object(kObject));
   const std::vector<uint8_t> chunk(store::kDataBytes, 0x5a);
   for (const uint64_t first : {0, 1}) {
@@ -73,9 +79,41 @@ double checkpoint_store(const std::string& folder, uint64_t mappings) {
     must(store->clone({.from = kObject, .to = {4, i}}));
   }
   must(store->flush());
+  return store;
+}
+
+}  // namespace
+
+double checkpoint_store(const std::string& folder, uint64_t mappings) {
+  auto store = fragmented_store(folder, mappings, {});
   const double begin = now_s();
   must(store->checkpoint());
   return now_s() - begin;
+}
+
+double longest_write_beside_checkpoint(const std::string& folder, uint64_t mappings, bool tended) {
+  store::DirectoryOptions options;
+  if (tended) options.store.on_due = [] {};
+  auto store = fragmented_store(folder, mappings, options);
+  constexpr ObjectId kOther{5, 5};
+  must(store->create_object(kOther));
+  const std::vector<uint8_t> chunk(store::kDataBytes, 0x5a);
+  std::atomic<bool> done = false;
+  std::atomic<bool> begun = false;
+  double longest = 0;
+  std::thread writer([&] {
+    while (!done) {
+      const double begin = now_s();
+      must(store->write(kOther, 0, chunk));
+      longest = std::max(longest, now_s() - begin);
+      begun = true;
+    }
+  });
+  while (!begun) std::this_thread::yield();
+  must(store->checkpoint());
+  done = true;
+  writer.join();
+  return longest;
 }
 
 double write_file(const std::string& path, uint64_t bytes) {

@@ -24,6 +24,10 @@ struct Opened {
 
 // A checkpoint of a store with so many mappings, most of them of clones.
 [[nodiscard]] double checkpoint_store(const std::string& folder, uint64_t mappings);
+// Beside which somebody writes one chunk after the other: the longest that one of these takes.
+// tended: as a server does it.
+[[nodiscard]] double longest_write_beside_checkpoint(const std::string& folder, uint64_t mappings,
+                                                     bool tended);
 // So many bytes into a new file, until they are on the disk.
 [[nodiscard]] double write_file(const std::string& path, uint64_t bytes);
 

@@ -203,6 +203,28 @@ void checkpoints(Report& report, const Settings& settings) {
   }
 }
 
+// What a request of a server waits for, at most.
+void checkpoint_pauses(Report& report, const Settings& settings) {
+  constexpr uint64_t kMost = 4'000'000;
+  report.heading("The longest write of a chunk beside a checkpoint; files on disk (msync)");
+  for (const uint64_t mappings : {kMost / 16, kMost / 4, kMost}) {
+    Row row{fmt::format("of {} mappings", mappings),
+            "ms",
+            1e-3,
+            "ms where nothing goes beside it",
+            {},
+            {},
+            {}};
+    for (uint32_t round = 0; round < settings.rounds; ++round) {
+      const Folder folder(settings.folder);
+      const Folder other(settings.folder);
+      row.ours.push_back(longest_write_beside_checkpoint(folder.path(), mappings, true));
+      row.theirs.push_back(longest_write_beside_checkpoint(other.path(), mappings, false));
+    }
+    report.print(row);
+  }
+}
+
 // As many as ours at the time; redis has no word on the disk, or not before a second.
 void small_puts(Report& report, const Settings& settings) {
   const auto count = static_cast<uint64_t>(settings.scale * 200'000);
@@ -277,6 +299,7 @@ int run(const Settings& settings) {
   }
   if (wanted(settings, "clones")) clones(report, settings);
   if (wanted(settings, "checkpoints")) checkpoints(report, settings);
+  if (wanted(settings, "pauses")) checkpoint_pauses(report, settings);
   if (wanted(settings, "lifetimes")) lifetimes(report, settings);
   if (wanted(settings, "puts")) small_puts(report, settings);
   if (wanted(settings, "objects")) many_objects(report, settings);
@@ -294,7 +317,7 @@ int main(int argc, char** argv) {
   app.add_option("--scale", settings.scale, "Of the work in each measurement");
   app.add_option("--folder", settings.folder, "Where stores on files are made, and removed again");
   app.add_option("--match", settings.match,
-                 "Only one part: limit, crc, threads, clones, checkpoints, lifetimes, puts or objects");
+                 "Only one part: limit, crc, threads, clones, checkpoints, pauses, lifetimes, puts or objects");
   app.add_option("--case", settings.only, "Only the requests whose names have this, e.g. 4048");
   app.add_option("--mib", settings.mib, "Size of the store; half of it is one object");
   app.add_option("--json", settings.json, "Write the figures to this file as well");

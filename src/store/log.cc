@@ -127,15 +127,28 @@ Result<void> Log::add_extent(Superblock& root) {
   return {};
 }
 
-// One more, which the superblocks name before it is used.
-Result<void> Log::extend() {
+// One more, which the superblocks name before it is used. Others append meanwhile, as long as there
+// is room; nobody else changes the superblock.
+Result<void> Log::extend(std::unique_lock<std::mutex>& lock) {
   Superblock root = root_;
   if (const auto added = add_extent(root); !added) return added;
   root.durable = durable_;
   ++root.generation;
-  if (const auto done = write_root(root); !done) return done;
-  root_ = std::move(root);
-  return {};
+  lock.unlock();
+  const auto done = write_root(root);
+  lock.lock();
+  if (done) root_ = std::move(root);
+  return done;
+}
+
+Result<void> Log::grow() {
+  if (!wants_room()) return {};
+  const std::scoped_lock flushing(flushing_);
+  std::unique_lock lock(mutex_);
+  wants_room_.store(false, std::memory_order_relaxed);
+  if (slots_left() > kLittleRoom) return {};
+  const auto more = extend(lock);
+  return !more && more.error().code == Code::kLogFull ? Result<void>{} : more;
 }
 
 Result<void> Log::provide(uint64_t checkpoint_bytes) {
@@ -146,7 +159,7 @@ Result<void> Log::provide(uint64_t checkpoint_bytes) {
 // The next table, and what the one after it takes beyond the log that the next one sets free. (A
 // record may be short and what it says long: a clone's.)
 uint64_t Log::kept_for(uint64_t reserve) const {
-  return reserve + (reserve > length() ? reserve - length() : 0);
+  return promised_ + reserve + (reserve > length() ? reserve - length() : 0);
 }
 
 // Holds from here on: there are kept_for(reserve_) free chunks.
@@ -172,15 +185,21 @@ Result<void> Log::provide_locked(uint64_t checkpoint_bytes) {
 }
 
 Result<Log::Entry> Log::begin(size_t bytes, uint64_t checkpoint_bytes) {
-  std::unique_lock lock(mutex_);
-  if (const auto provided = provide_locked(checkpoint_bytes); !provided) {
-    return fail(provided.error());
-  }
   // The open chunk has a slot of its own, always.
-  while (slots_left() < chunks_for(bytes) + 1) {
-    if (const auto more = extend(); !more) return fail(more.error());
+  const uint64_t slots = chunks_for(bytes) + 1;
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    if (const auto provided = provide_locked(checkpoint_bytes); !provided) {
+      return fail(provided.error());
+    }
+    if (slots_left() >= slots) return Entry(*this, std::move(lock));
+    // In this order.
+    lock.unlock();
+    const std::scoped_lock flushing(flushing_);
+    lock.lock();
+    if (slots_left() >= slots) continue;
+    if (const auto more = extend(lock); !more) return fail(more.error());
   }
-  return Entry(*this, std::move(lock));
 }
 
 void Log::Entry::commit(uint64_t txn, uint64_t time_ns) {
@@ -214,6 +233,7 @@ void Log::full() {
   if (length() > kCheckpointAfter) {
     wants_checkpoint_.store(true, std::memory_order_relaxed);
   }
+  if (slots_left() <= kLittleRoom) wants_room_.store(true, std::memory_order_relaxed);
 }
 
 void Log::flush_sealed(uint64_t first, uint64_t end) {

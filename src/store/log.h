@@ -6,13 +6,15 @@
 //   tables' extents    | log extents: ... durable | sealed | [open chunk] | room
 //                                              ^ durable_        ^ next_
 //
-// Thread-safe. Locks: flushing_ before mutex_ before those of the space.
+// Thread-safe. Locks: flushing_ before mutex_ before those of the space. Whoever has mutex_ does
+// not wait for the medium: superblocks are written and fences waited for with flushing_ alone.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "store/log_space.h"
@@ -31,6 +33,8 @@ class Log final : private RecordStream {
     uint64_t next_number = 1;
     uint64_t index_bytes = 0;  // of all objects
     bool all = false;          // merge all of them: one has damaged copies
+    // Log chunks before this one are in it, by cut(); none: all there are, and the open one too.
+    std::optional<uint64_t> end{};
   };
 
   // Where a log that was read continues; a new one starts from the beginning. `space` is moved into
@@ -69,8 +73,18 @@ class Log final : private RecordStream {
   [[nodiscard]] Result<void> close();
 
   // Writes what changed since the last one as a table, merged with those that are not much larger,
-  // and forgets the log before it. Nothing else goes on meanwhile.
+  // and forgets the log before it. One at a time, and without `end` nothing is appended meanwhile.
   [[nodiscard]] Result<void> checkpoint(const Checkpoint& what);
+  // Where a checkpoint begins that is written while the log goes on: what was appended so far is
+  // durable, and in chunks of the log from root.replay_from up to `end`, which stay as they are
+  // until checkpoint() has succeeded or give_up() was called. `at_end` is called between the last
+  // record of them and the next.
+  struct Cut {
+    Superblock root;
+    uint64_t end = 0;
+  };
+  [[nodiscard]] Result<Cut> cut(const std::function<void()>& at_end);
+  void give_up();
   // From here on nothing new goes into blocks from `limit` on, if there are others, and the next
   // checkpoint takes the log out of them; 0: anywhere again.
   void leave_from(uint32_t limit);
@@ -83,6 +97,10 @@ class Log final : private RecordStream {
   [[nodiscard]] bool wants_checkpoint() const {
     return wants_checkpoint_.load(std::memory_order_relaxed);
   }
+  // Whether there is so little room that grow() is worthwhile, before somebody has to wait for it.
+  // If there is none to be had, who needs it is told.
+  [[nodiscard]] bool wants_room() const { return wants_room_.load(std::memory_order_relaxed); }
+  [[nodiscard]] Result<void> grow();
 
   // After a sync has failed, when nothing else goes on: takes back what is not known to be durable,
   // so that the next opening does not find changes that were reported as failed. As well as it can
@@ -101,6 +119,7 @@ class Log final : private RecordStream {
 
  private:
   static constexpr uint64_t kCheckpointAfter = 128;  // chunks of log, which opening the store reads
+  static constexpr uint64_t kLittleRoom = 12;        // chunks
 
   class TableStream;
   class NewTable;
@@ -110,14 +129,19 @@ class Log final : private RecordStream {
   // An open chunk's data into both copies, under their numbers.
   static void write_both(LogSpace::Slot a, LogSpace::Slot b,
                          std::span<const uint8_t, kDataBytes> data, size_t used, ChunkHead head);
-  void cut_log(Superblock& root, std::vector<Extent>& released) const;
+  void cut_log(Superblock& root, const Checkpoint& what, std::vector<Extent>& released) const;
+  [[nodiscard]] bool goes_on_in_left() const;
+  [[nodiscard]] Result<void> leave_extents(std::unique_lock<std::mutex>& lock);
+  [[nodiscard]] Result<void> replace_root(NewTable& table, const Checkpoint& what);
   [[nodiscard]] size_t worth_merging(const Checkpoint& what) const;
   [[nodiscard]] bool make_room_for(const Checkpoint& what, size_t merged);
+  // `promised`: of the chunks it takes, how many were kept for it.
   [[nodiscard]] Result<void> write_table(const Checkpoint& what, size_t merged,
-                                         std::vector<Extent>& extents);
+                                         std::vector<Extent>& extents, uint64_t& promised);
   void full() override;  // seals the open chunk
   [[nodiscard]] Result<void> provide_locked(uint64_t checkpoint_bytes);
-  [[nodiscard]] Result<void> extend();
+  // With flushing_, and mutex_ locked, which is not while it waits.
+  [[nodiscard]] Result<void> extend(std::unique_lock<std::mutex>& lock);
   [[nodiscard]] Result<void> add_extent(Superblock& root);
   enum class Order : uint8_t { kAThenB, kBThenA };
   [[nodiscard]] Result<void> write_root(const Superblock& root, Order order = Order::kAThenB);
@@ -134,19 +158,21 @@ class Log final : private RecordStream {
 
   Space& space_;
   Persist& persist_;
-  std::mutex flushing_;  // one flush, or checkpoint, at a time
+  std::mutex flushing_;  // one flush, or change of the superblocks, at a time
   mutable std::mutex mutex_;
   LogSpace log_space_;
   Superblock root_;
-  uint64_t tried_ = 0;                         // generation of the last superblock begun
-  bool trying_b_ = false;                      // and which of the two was written last
-  uint64_t next_;                              // sequence of the open chunk
-  uint64_t durable_;                           // of the last durable chunk
-  uint64_t watermark_ = 0;                     // highest in the records so far
-  uint64_t reserve_ = 0;                       // chunks of the next checkpoint, at most
-  uint64_t tables_begun_ = 0;                  // by this opening; the serial of the last one
-  bool opening_ = false;                       // the next superblock is the first of this opening
-  std::atomic<bool> wants_checkpoint_{false};  // a hint; pairs with nothing
+  uint64_t tried_ = 0;         // generation of the last superblock begun
+  bool trying_b_ = false;      // and which of the two was written last
+  uint64_t next_;              // sequence of the open chunk
+  uint64_t durable_;           // of the last durable chunk
+  uint64_t watermark_ = 0;     // highest in the records so far
+  uint64_t reserve_ = 0;       // chunks of the next checkpoint, at most
+  uint64_t promised_ = 0;      // and of the one that was begun, as long as it has none
+  uint64_t tables_begun_ = 0;  // by this opening; the serial of the last one
+  bool opening_ = false;       // the next superblock is the first of this opening
+  std::atomic<bool> wants_checkpoint_{false};  // hints; pair with nothing
+  std::atomic<bool> wants_room_{false};
 };
 
 }  // namespace verbena::store

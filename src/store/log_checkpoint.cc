@@ -14,12 +14,19 @@ constexpr size_t kMaxTables = 16;  // which whoever looks for an object may have
 
 }  // namespace
 
-// A table's chunks, as they come, into extents of their own. The first is written last.
+// A table's chunks, as they come, into extents of their own. The first is written last. The log's
+// lock is taken for a moment where it needs an extent; others append meanwhile.
 class Log::TableStream final : public TableWriter {
  public:
   // At most `most` chunks.
-  TableStream(Log& log, std::vector<Extent>& extents, uint64_t most)
-      : log_(log), extents_(extents), left_(most), serial_(++log.tables_begun_) {
+  TableStream(Log& log, std::vector<Extent>& extents, uint64_t most, uint64_t& promised)
+      : log_(log), extents_(extents), left_(most), promised_(promised) {
+    {
+      const std::scoped_lock lock(log.mutex_);
+      serial_ = ++log.tables_begun_;
+      mark_ = log.root_.mark;
+      store_ = log.root_.store;
+    }
     failed_ = serial_ > kMaxTableSerial;
     first_ = next_slots();
   }
@@ -35,6 +42,7 @@ class Log::TableStream final : public TableWriter {
       Extent rest = extents_.back();
       rest.first = static_cast<uint16_t>(rest.first + filled_);
       rest.count = static_cast<uint16_t>(rest.count - filled_);
+      const std::scoped_lock lock(log_.mutex_);
       log_.log_space_.release(rest);
       extents_.back().count = filled_;
     }
@@ -53,8 +61,8 @@ class Log::TableStream final : public TableWriter {
   }
   [[nodiscard]] ChunkHead head_for(uint64_t number) const {
     ChunkHead head;
-    head.birth = {0, table_sequence(serial_, number), log_.root_.mark};
-    head.store = log_.root_.store;
+    head.birth = {0, table_sequence(serial_, number), mark_};
+    head.store = store_;
     head.flags = kFlagCheckpoint;
     return head;
   }
@@ -64,9 +72,11 @@ class Log::TableStream final : public TableWriter {
     ++next_;
     left_ -= left_ > 0 ? 1 : 0;
     const uint32_t i = filled_++;
-    return {log_.log_space_.slot_a(extents_.back(), i), log_.log_space_.slot_b(extents_.back(), i)};
+    return {{begin_.a.memory + size_t{i} * kChunkBytes, begin_.a.id + i},
+            {begin_.b.memory + size_t{i} * kChunkBytes, begin_.b.id + i}};
   }
   void take_extent() {
+    const std::scoped_lock lock(log_.mutex_);
     const auto want = static_cast<uint32_t>(
         std::min<uint64_t>(log_.log_space_.chunks_per_pair(), std::max<uint64_t>(left_, 1)));
     auto extent =
@@ -76,16 +86,25 @@ class Log::TableStream final : public TableWriter {
       return;
     }
     extent->sequence = table_sequence(serial_, next_);
-    extent->txn = log_.root_.mark;
+    extent->txn = mark_;
+    // What was kept for it is its own now.
+    const uint64_t kept = std::min<uint64_t>(log_.promised_, extent->count);
+    log_.promised_ -= kept;
+    promised_ += kept;
     extents_.push_back(*extent);
+    begin_ = {log_.log_space_.slot_a(*extent, 0), log_.log_space_.slot_b(*extent, 0)};
     filled_ = 0;
   }
 
   Log& log_;
   std::vector<Extent>& extents_;  // with room for as many as there may be
   uint64_t left_;
+  uint64_t& promised_;
   // Each attempt has its own: what one that failed has written may lie where the next one writes.
-  const uint64_t serial_;
+  uint64_t serial_ = 0;
+  uint64_t mark_ = 0;
+  uint32_t store_ = 0;
+  Slots begin_;  // of the last extent
   bool failed_ = false;
   uint16_t filled_ = 0;
   uint64_t next_ = 0;  // number in the table; the extents of a superblock bound it
@@ -113,6 +132,9 @@ size_t Log::worth_merging(const Checkpoint& what) const {
 bool Log::make_room_for(const Checkpoint& what, size_t merged) {
   uint64_t most = what.newest.shape().all() + 1;
   for (size_t i = 0; i < merged; ++i) most += what.tables.stored(i).chunks();
+  const std::scoped_lock lock(mutex_);
+  // If others append meanwhile, what is kept for the next one is not for this one.
+  if (what.end) most += kept_for(reserve_) - promised_;
   while (log_space_.free_chunks() < most) {
     if (!log_space_.grow()) return false;
   }
@@ -120,7 +142,8 @@ bool Log::make_room_for(const Checkpoint& what, size_t merged) {
 }
 
 // The new table, merged with `merged` others, before the superblock names it.
-Result<void> Log::write_table(const Checkpoint& what, size_t merged, std::vector<Extent>& extents) {
+Result<void> Log::write_table(const Checkpoint& what, size_t merged, std::vector<Extent>& extents,
+                              uint64_t& promised) {
   std::vector<Table> tables;
   tables.reserve(merged + 1);
   tables.push_back(what.newest);
@@ -129,13 +152,14 @@ Result<void> Log::write_table(const Checkpoint& what, size_t merged, std::vector
     tables.push_back(what.tables.all()[i]);
     most += what.tables.stored(i).chunks();
   }
-  TableStream stream(*this, extents, most);
+  TableStream stream(*this, extents, most, promised);
   const bool oldest = merged == what.tables.all().size();
   if (const auto done = merge_tables(tables, oldest, stream); !done) return done;
   stream.finish(what.next_number);
   if (stream.failed()) return fail(Error{Code::kFull, "no space for a checkpoint", {}});
   for (const Extent& extent : extents) {
     const size_t bytes = size_t{extent.count} * kChunkBytes;
+    const std::scoped_lock lock(mutex_);
     persist_.flush(PersistPoint::kCheckpointA, log_space_.slot_a(extent, 0).memory, bytes);
     persist_.flush(PersistPoint::kCheckpointB, log_space_.slot_b(extent, 0).memory, bytes);
   }
@@ -169,21 +193,24 @@ class Log::NewTable {
 
  private:
   [[nodiscard]] Result<void> write_merged() {
-    size_t others = log_.root_.log.size();
+    size_t others = log_.root().log.size();
     for (size_t i = merged_; i < what_.tables.all().size(); ++i) {
       others += what_.tables.stored(i).extents().size();
     }
     extents_.reserve(kMaxExtents - std::min(kMaxExtents, others + 8));
-    return log_.write_table(what_, merged_, extents_);
+    return log_.write_table(what_, merged_, extents_, promised_);
   }
   void release() {
+    const std::scoped_lock lock(log_.mutex_);
     for (const Extent& extent : extents_) log_.log_space_.release(extent);
     extents_.clear();
+    log_.promised_ += std::exchange(promised_, 0);
   }
 
   Log& log_;
   const Checkpoint& what_;
   std::vector<Extent> extents_;
+  uint64_t promised_ = 0;  // chunks that were kept for it, and that it has now
   size_t merged_ = 0;
   bool kept_ = false;
 };
@@ -204,14 +231,15 @@ uint64_t Log::blocks_for(uint64_t index_bytes) const {
   return 2 * ((chunks + log_space_.chunks_per_pair() - 1) / log_space_.chunks_per_pair());
 }
 
-// The log goes on where it is, unless it is to leave there; what it has said so far, the open chunk
-// too, is in the checkpoint.
-void Log::cut_log(Superblock& root, std::vector<Extent>& released) const {
-  root.replay_from = next_;
+// The log goes on where it is, unless it is to leave there; what it says before that is in the
+// checkpoint.
+void Log::cut_log(Superblock& root, const Checkpoint& what, std::vector<Extent>& released) const {
+  const uint64_t end = what.end.value_or(next_);
+  root.replay_from = end;
   root.log.clear();
   for (const Extent& extent : root_.log) {
     const uint64_t over =
-        next_ <= extent.sequence ? 0 : std::min<uint64_t>(extent.count, next_ - extent.sequence);
+        end <= extent.sequence ? 0 : std::min<uint64_t>(extent.count, end - extent.sequence);
     Extent past = extent;
     past.count = static_cast<uint16_t>(over);
     if (over > 0) released.push_back(past);
@@ -220,16 +248,73 @@ void Log::cut_log(Superblock& root, std::vector<Extent>& released) const {
     rest.first = static_cast<uint16_t>(rest.first + over);
     rest.count = static_cast<uint16_t>(rest.count - over);
     rest.sequence += over;
-    const bool stays = rest.txn == root.mark && !log_space_.leaves(rest);
+    // Where somebody may append it must stay: cut() has taken care of those.
+    const bool stays = rest.txn == root.mark && (what.end || !log_space_.leaves(rest));
     (stays ? root.log : released).push_back(rest);
   }
-  root.durable = next_ - 1;
+  root.durable = std::max(durable_, end - 1);
+}
+
+bool Log::goes_on_in_left() const {
+  return std::ranges::any_of(root_.log, [&](const Extent& extent) {
+    return extent.sequence + extent.count > next_ && log_space_.leaves(extent);
+  });
+}
+
+// The log goes on elsewhere; chunks with a watermark alone fill the rest of where it is.
+Result<void> Log::leave_extents(std::unique_lock<std::mutex>& lock) {
+  if (!goes_on_in_left()) return {};
+  if (const auto more = extend(lock); !more) {
+    return more.error().code == Code::kLogFull ? Result<void>{} : more;
+  }
+  while (goes_on_in_left()) {
+    if (used() == 0) {
+      RecordStream::commit({0, durable_, 0});
+      watermark_ = durable_;
+    }
+    full();
+  }
+  return {};
+}
+
+Result<Log::Cut> Log::cut(const std::function<void()>& at_end) {
+  const std::scoped_lock flushing(flushing_);
+  std::unique_lock lock(mutex_);
+  if (const auto left = leave_extents(lock); !left) return fail(left.error());
+  if (used() > 0) full();
+  Cut cut{root_, next_};
+  space_.sealed(cut.end - 1);
+  space_.cover();
+  promised_ = std::exchange(reserve_, 0);
+  at_end();
+  if (durable_ + 1 < cut.end) {
+    flush_sealed(durable_ + 1, cut.end);
+    lock.unlock();
+    const auto done = persist_.fence(PersistPoint::kLogFence);
+    lock.lock();
+    if (!done) return fail(done.error());
+    durable_ = cut.end - 1;
+  }
+  return cut;
+}
+
+void Log::give_up() {
+  const std::scoped_lock lock(mutex_);
+  reserve_ += std::exchange(promised_, 0);
+  space_.uncover();
 }
 
 Result<void> Log::checkpoint(const Checkpoint& what) {
-  const std::scoped_lock locks(flushing_, mutex_);
   NewTable table(*this, what);
   if (const auto done = table.write(); !done) return done;
+  return replace_root(table, what);
+}
+
+// The table is durable: the superblocks name it, and what it replaces is free.
+Result<void> Log::replace_root(NewTable& table, const Checkpoint& what) {
+  const std::scoped_lock flushing(flushing_);
+  std::unique_lock lock(mutex_);
+  const bool all = !what.end.has_value();
   // What can fail for want of memory comes first.
   Superblock root = root_;
   root.checkpoint = table.extents();
@@ -239,22 +324,35 @@ Result<void> Log::checkpoint(const Checkpoint& what) {
     auto& to = i < table.merged() ? released : root.checkpoint;
     to.insert(to.end(), those.begin(), those.end());
   }
-  cut_log(root, released);
+  cut_log(root, what, released);
+  if (root.checkpoint.size() + root.log.size() > kMaxExtents) {
+    return fail(Error{Code::kFull, "no space for a checkpoint", {}});
+  }
   Tables tables(what.tables.memory());
   if (const auto done = tables.open(root); !done) return done;
   ++root.generation;
   table.keep();
   const Order order = opening_ ? Order::kBThenA : Order::kAThenB;
-  if (const auto done = write_root(root, order); !done) return done;  // read-only from here on
+  // Nobody else changes the superblock. What is appended meanwhile is in extents that the old one
+  // and the new one name.
+  lock.unlock();
+  const auto written = write_root(root, order);
+  lock.lock();
+  if (!written) return written;  // read-only from here on
   root_ = std::move(root);
   what.tables = std::move(tables);
   for (const Extent& extent : released) log_space_.release(extent);
-  reset();
-  wants_checkpoint_.store(false, std::memory_order_relaxed);
-  durable_ = watermark_ = next_ - 1;
+  if (all) {
+    reset();  // the open chunk is in it, too
+    durable_ = watermark_ = next_ - 1;
+    reserve_ = 0;  // whoever needs room provides it
+    space_.forget();
+  } else {
+    space_.forget_covered();
+  }
+  promised_ = 0;
+  wants_checkpoint_.store(length() > kCheckpointAfter, std::memory_order_relaxed);
   log_space_.shrink(kCheckpointAfter);
-  reserve_ = 0;  // whoever needs room provides it
-  space_.forget();
   return {};
 }
 

@@ -26,9 +26,10 @@ struct Object {
   uint32_t content_crc = 0;  // of the content
   bool removed = false;
 
-  bool stored = false;             // in a table; guarded by the store's world
-  std::atomic<bool> dirty{false};  // changed since it was written to one
-  Object* next_dirty = nullptr;    // in the list of those
+  bool stored = false;  // in a table; guarded by the store's world
+  // Changed since it was written to one: in which period, of which the store has the present one.
+  std::atomic<uint64_t> dirty_in{0};
+  Object* next_dirty = nullptr;  // in the list of those
 
   std::atomic<uint32_t> references{0};  // the catalog's, and those of operations
 

@@ -46,6 +46,7 @@ struct Space::Block {
   Bits young{};
   Bits sealed{};
   Bits old{};
+  Bits covered{};
   // Of data blocks. Incremented by who has a reference or the mapping's lock; the one who brings
   // it to zero (acq_rel, after all others' looks at the memory) makes the chunk pending.
   std::unique_ptr<std::atomic<uint32_t>[]> references;
@@ -455,7 +456,9 @@ void Space::settle_pending(Each each) {
   while (rest != nullptr) {
     Block& block = *std::exchange(rest, rest->next_pending);
     each(block);
-    block.pending = count_of(block.young) + count_of(block.sealed) + count_of(block.old) > 0;
+    block.pending = count_of(block.young) + count_of(block.sealed) + count_of(block.old) +
+                        count_of(block.covered) >
+                    0;
     if (block.pending) {
       block.next_pending = pending_;
       pending_ = &block;
@@ -496,17 +499,49 @@ void Space::durable(uint64_t recorded) {
 void Space::forget() {
   const std::scoped_lock lock(mutex_);
   settle_pending([&](Block& block) {
-    for (Bits* bits : {&block.young, &block.sealed, &block.old}) {
+    for (Bits* bits : {&block.young, &block.sealed, &block.old, &block.covered}) {
       put_back(block, bits->data(), 0, kMaxWords);
       *bits = {};
     }
   });
-  young_ = sealed_ = old_ = 0;
+  young_ = sealed_ = old_ = covered_ = 0;
+}
+
+void Space::cover() {
+  const std::scoped_lock lock(mutex_);
+  for (Block* block = pending_; block != nullptr; block = block->next_pending) {
+    for (uint32_t word = 0; word < kMaxWords; ++word) {
+      block->covered[word] |=
+          std::exchange(block->sealed[word], 0) | std::exchange(block->old[word], 0);
+    }
+  }
+  covered_ += std::exchange(sealed_, 0) + std::exchange(old_, 0);
+  covered_by_ = sealed_by_;
+}
+
+void Space::forget_covered() {
+  const std::scoped_lock lock(mutex_);
+  settle_pending([&](Block& block) {
+    put_back(block, block.covered.data(), 0, kMaxWords);
+    block.covered = {};
+  });
+  covered_ = 0;
+}
+
+void Space::uncover() {
+  const std::scoped_lock lock(mutex_);
+  for (Block* block = pending_; block != nullptr; block = block->next_pending) {
+    for (uint32_t word = 0; word < kMaxWords; ++word) {
+      block->old[word] |= std::exchange(block->covered[word], 0);
+    }
+  }
+  old_ += std::exchange(covered_, 0);
+  old_by_ = std::max(old_by_, covered_by_);
 }
 
 bool Space::any_pending() const {
   const std::scoped_lock lock(mutex_);
-  return young_ + sealed_ + old_ > 0;
+  return young_ + sealed_ + old_ + covered_ > 0;
 }
 
 Result<void> Space::claim_data(uint32_t position) {
@@ -568,7 +603,7 @@ Space::Numbers Space::numbers() const {
   numbers.log = log_blocks_ << shift_;
   numbers.capacity =
       (uint64_t{std::min(backend_.capacity(), kPages * kPageBlocks)} << shift_) - numbers.log;
-  numbers.pending = young_ + sealed_ + old_;
+  numbers.pending = young_ + sealed_ + old_ + covered_;
   numbers.used = (data_blocks_ << shift_) - free_ - left_free_ - numbers.pending;
   return numbers;
 }

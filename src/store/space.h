@@ -9,6 +9,9 @@
 //   drop() -> young -> [sealed into the log] -> sealed -> [durable] -> old -> [that on record] ->
 //   free
 //
+// Of what a checkpoint has recovery needs no log: sealed and old ones are *covered* when it is
+// begun, and free when it is durable.
+//
 // Nothing here allocates memory after a block was taken, so dropping cannot fail. Thread-safe.
 #pragma once
 
@@ -85,6 +88,11 @@ class Space {
   void durable(uint64_t recorded);
   // A checkpoint is durable: nothing in the log counts any more.
   void forget();
+  // The same for one that is written while the log goes on. cover(): it will have what the last
+  // sealed() was told of. Then it is durable, or it was not written.
+  void cover();
+  void forget_covered();
+  void uncover();
   [[nodiscard]] bool any_pending() const;
 
   // At opening: takes a block with the references counted from zero, all its chunks free.
@@ -173,6 +181,8 @@ class Space {
   uint64_t old_ = 0;
   uint64_t sealed_by_ = 0;  // the log chunk up to which it says so
   uint64_t old_by_ = 0;
+  uint64_t covered_ = 0;  // pending, and in the checkpoint that is being written
+  uint64_t covered_by_ = 0;
 };
 
 }  // namespace verbena::store

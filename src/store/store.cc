@@ -79,14 +79,17 @@ Result<void> StoreImpl::settle(uint64_t dirty_bytes) {
   }
   const bool due = dirty >= options_.flush_bytes || log_->wants_checkpoint();
   if (!options_.on_due) return due ? tend() : Result<void>{};
-  if (!due && !space_.low()) return {};
+  if (!due && !space_.low() && !log_->wants_room()) return {};
   options_.on_due();
   return would_wait() ? tend() : Result<void>{};
 }
 
 Result<void> StoreImpl::tend() {
   if (!log_) return {};
-  if (options_.on_due) space_.grow();
+  if (options_.on_due) {
+    space_.grow();
+    if (const auto done = log_->grow(); !done) return done;
+  }
   if (dirty_.load(std::memory_order_relaxed) >= options_.flush_bytes) {
     if (const auto done = flush(); !done) return done;
   }
@@ -133,6 +136,17 @@ Result<void> StoreImpl::checkpoint(bool all) {
   if (!log_) return {};
   if (const auto may = writable(); !may) return may;
   try {
+    if (folds_log_) {
+      // Options::while_folding needs room: there is none before this one is done.
+      if (folded_by_.load(std::memory_order_relaxed) == std::this_thread::get_id()) {
+        return fail(Error{Code::kFull, "a checkpoint is being written", {}});
+      }
+      const std::scoped_lock one_at_a_time(checkpointing_);
+      folded_by_.store(std::this_thread::get_id(), std::memory_order_relaxed);
+      auto done = fold_log(all);
+      folded_by_.store({}, std::memory_order_relaxed);
+      return done;
+    }
     const std::unique_lock world(world_);
     return write_index(all, std::nullopt);
   } catch (const std::bad_alloc&) {
@@ -206,6 +220,7 @@ Result<std::unique_ptr<StoreImpl>> begin_with(std::unique_ptr<medium::Backend> b
       impl->abandon();
       return fail(done.error());
     }
+    impl->begin_folding();
     return impl;
   } catch (const std::bad_alloc&) {
     return fail(Error{Code::kNoMemory, "out of memory", {}});

@@ -63,6 +63,8 @@ struct Options {
   RandomNumbers random{};
   // Over how many media the backend deals its blocks: noted in a new store.
   uint32_t media = 1;
+  // For tests: called while a checkpoint is written beside other operations, which it may do.
+  std::function<void()> while_folding{};
   // Points of persistence to leave out (1 << PersistPoint): for the test that shows each is needed.
   uint32_t omit = 0;
 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The store's inside. Locks, in this order: world (shared by every operation, alone for a
-// checkpoint), objects (by number), catalog, log, space. What can fail comes before the record in
-// the log, what comes after it cannot.
+// checkpoint that is not folded from the log), objects (by number), catalog, log, space. What can
+// fail comes before the record in the log, what comes after it cannot.
 #pragma once
 
 #include <algorithm>
@@ -15,6 +15,7 @@
 #include <shared_mutex>
 #include <span>
 #include <string_view>
+#include <thread>
 #include <unordered_set>
 #include <vector>
 
@@ -144,6 +145,12 @@ class StoreImpl {
   // One of these first.
   Result<void> format();
   Result<void> recover(OpenReport& report);
+
+  // It was opened: checkpoints are folded from the log, if somebody is there to do it.
+  void begin_folding() {
+    folds_log_ = log_ && options_.on_due;
+    if (folds_log_) drop_dirty();
+  }
 
   [[nodiscard]] RangeRegistry& ranges() { return ranges_; }
   [[nodiscard]] const Catalog& catalog() const { return catalog_; }
@@ -281,6 +288,10 @@ class StoreImpl {
   // What changed since the last table; alone in the world.
   class Changes;
   [[nodiscard]] Result<void> write_index(bool all, std::optional<uint64_t> new_mark);
+  // The same from the log, beside whatever goes on; with checkpointing_.
+  [[nodiscard]] Result<void> fold_log(bool all);
+  [[nodiscard]] Result<void> write_cut(const Log::Cut& cut, bool all);
+  [[nodiscard]] Result<void> fold(const Log::Cut& cut, TableWriter& to) const;
 
   // --- objects that are read when they are asked for (store_on_demand.cc)
   [[nodiscard]] bool on_demand() const { return options_.on_demand && options_.read_only; }
@@ -298,7 +309,9 @@ class StoreImpl {
   std::unique_ptr<medium::Backend> backend_;
   Options options_;
   bool persistent_;
-  std::mutex compacting_;  // before all others
+  std::mutex compacting_;     // before all others
+  std::mutex checkpointing_;  // then this one, where checkpoints do not wait for the world
+  std::atomic<std::thread::id> folded_by_{};  // who has it; pairs with nothing
   mutable RwLock world_;
   mutable Space space_;
   Persist persist_;
@@ -316,6 +329,8 @@ class StoreImpl {
   std::atomic<uint64_t> mappings_{0};
   std::atomic<uint64_t> object_bytes_{0};  // that objects take in tables, without runs
   std::atomic<uint64_t> dirty_bytes_{0};   // that the dirty ones take in the next table, at most
+  std::atomic<uint64_t> dirty_period_{1};  // since the last one was begun
+  bool folds_log_ = false;                 // and there is no list of them
   std::atomic<uint64_t> dirty_{0};         // bytes since the last flush
   Tables tables_{[this](uint64_t chunk) { return space_.memory(chunk); }};
   std::atomic<Object*> dirty_objects_{nullptr};  // a list; each has a reference

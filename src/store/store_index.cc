@@ -5,13 +5,18 @@
 
 #include <fmt/format.h>
 
+#include "store/log_reader.h"
+#include "store/replay.h"
 #include "store/store_impl.h"
+#include "store/table_objects.h"
 
 namespace verbena::store {
 
 uint64_t StoreImpl::table_with(const Object& object, uint64_t more_runs,
                                uint64_t more_bytes) const {
-  const uint64_t its = object.dirty.load(std::memory_order_relaxed) ? 0 : table_bytes(object);
+  const bool counted = object.dirty_in.load(std::memory_order_relaxed) ==
+                       dirty_period_.load(std::memory_order_relaxed);
+  const uint64_t its = counted ? 0 : table_bytes(object);
   return dirty_bytes_.load(std::memory_order_relaxed) + its + more_runs * kRunInTable + more_bytes;
 }
 
@@ -22,11 +27,12 @@ uint64_t StoreImpl::index_bytes() const {
 
 void StoreImpl::mark_dirty(Object& object, uint64_t more_runs, uint64_t more_bytes) {
   if (!persistent_) return;
-  const bool before = object.dirty.exchange(true, std::memory_order_relaxed);
+  const uint64_t period = dirty_period_.load(std::memory_order_relaxed);
+  const bool before = object.dirty_in.exchange(period, std::memory_order_relaxed) == period;
   const uint64_t more =
       before ? more_runs * kRunInTable + more_bytes : table_bytes(object) + more_bytes;
   dirty_bytes_.fetch_add(more, std::memory_order_relaxed);
-  if (before) return;
+  if (before || folds_log_) return;
   object.references.fetch_add(1, std::memory_order_relaxed);
   // Release pairs with the exchange of who takes the list.
   object.next_dirty = dirty_objects_.load(std::memory_order_relaxed);
@@ -42,7 +48,7 @@ void StoreImpl::drop_dirty() noexcept {
   }
 }
 
-// The list, in order of objects' numbers; put back unless it was written.
+// The list; it stays unless it was written.
 class StoreImpl::Changes {
  public:
   explicit Changes(StoreImpl& store) : store_(store) {
@@ -50,27 +56,9 @@ class StoreImpl::Changes {
          object = object->next_dirty) {
       objects_.push_back(object);
     }
-    std::ranges::sort(objects_, {}, &Object::number);
   }
 
-  void write(TableWriter& to) const {
-    to.begin(Section::kObjects);
-    for (const Object* const object : objects_) write_state(*object, to);
-    to.begin(Section::kRuns);
-    for (const Object* const object : objects_) write_runs(*object, to);
-    auto there = objects_;
-    std::erase_if(there, [](const Object* object) { return object->removed; });
-    to.begin(Section::kNames);
-    std::ranges::sort(there, {}, [](const Object* object) {
-      return std::pair(std::string_view(object->name), listed_id(*object));
-    });
-    for (const Object* const object : there) {
-      to.name({object->name, listed_id(*object), object->number});
-    }
-    to.begin(Section::kIds);
-    std::ranges::sort(there, {}, &Object::id);
-    for (const Object* const object : there) to.id({object->id, object->number});
-  }
+  void write(TableWriter& to) const { write_objects({objects_.begin(), objects_.end()}, to); }
 
   // They are in a table now.
   void done() noexcept {
@@ -79,46 +67,12 @@ class StoreImpl::Changes {
     for (Object* const object : objects_) {
       object->stored = !object->removed;
       object->next_dirty = nullptr;
-      object->dirty.store(false, std::memory_order_relaxed);
+      object->dirty_in.store(0, std::memory_order_relaxed);
       const ObjectRef last = ObjectRef::adopt(object);
     }
   }
 
  private:
-  static ObjectId listed_id(const Object& object) {
-    return object.name.empty() ? object.id : ObjectId{};
-  }
-  static void write_state(const Object& object, TableWriter& to) {
-    if (!object.removed) {
-      to.object({.number = object.number,
-                 .id = object.id,
-                 .created_ns = object.created_ns,
-                 .modified_ns = object.modified_ns,
-                 .size = object.size,
-                 .runs = object.table.runs(),
-                 .chunks = object.table.chunks(),
-                 .name = object.name,
-                 .crc = object.content_crc,
-                 .content = object.content});
-    } else if (object.stored) {
-      to.remove({object.number});
-    }
-  }
-  static void write_runs(const Object& object, TableWriter& to) {
-    if (object.removed) return;
-    std::vector<Run> runs;
-    const auto write = [&] {
-      to.map(object.number, object.size, runs);
-      runs.clear();
-    };
-    object.table.for_each(0, kMaxIndex, [&](const Run& run) {
-      runs.push_back(run);
-      if (runs.size() == 256) write();
-      return true;
-    });
-    write();
-  }
-
   StoreImpl& store_;
   std::vector<Object*> objects_;
 };
@@ -137,6 +91,91 @@ Result<void> StoreImpl::write_index(bool all, std::optional<uint64_t> new_mark) 
       new_mark ? log_->start_with_checkpoint(*new_mark, what) : log_->checkpoint(what);
   if (done) changes.done();
   return done;
+}
+
+// The log so far, read as an opening would read it: no object is looked at, and so nobody waits.
+// What is appended meanwhile is behind the cut.
+Result<void> StoreImpl::fold_log(bool all) {
+  uint64_t dirty = 0;
+  const auto cut = log_->cut([&] {
+    // Whoever appends from here on sees it: the log's lock is between.
+    dirty = dirty_bytes_.exchange(0, std::memory_order_relaxed);
+    dirty_period_.fetch_add(1, std::memory_order_relaxed);
+  });
+  if (!cut) return fail(cut.error());
+  if (options_.while_folding) options_.while_folding();
+  auto done = write_cut(*cut, all);
+  if (!done) {
+    dirty_bytes_.fetch_add(dirty, std::memory_order_relaxed);
+    log_->give_up();
+  }
+  return done;
+}
+
+Result<void> StoreImpl::write_cut(const Log::Cut& cut, bool all) try {
+  MemoryTable memory;
+  if (const auto done = fold(cut, memory); !done) return done;
+  const Table newest(memory.finish(), memory);
+  return log_->checkpoint({.newest = newest,
+                           .tables = tables_,
+                           .next_number = next_number_.load(),
+                           .index_bytes = index_bytes(),
+                           .all = all,
+                           .end = cut.end});
+} catch (const std::bad_alloc&) {
+  return fail(Error{Code::kNoMemory, "out of memory", {}});
+}
+
+// The objects that these log chunks change, as they are behind them.
+Result<void> StoreImpl::fold(const Log::Cut& cut, TableWriter& to) const {
+  Replay replay([](const Run&) { return true; }, UINT64_MAX / 2, UINT64_MAX / 2);
+  replay.load_by([this](uint64_t number) -> Result<ObjectRef> {
+    const auto found = tables_.find(number);
+    if (!found) return fail(found.error());
+    if (!*found) return fail(Error{Code::kNotFound, {}, {}});
+    return load(**found);
+  });
+  const ChunkMemory memory = [this](uint64_t chunk) { return space_.memory(chunk); };
+  std::vector<Record> transaction;
+  for (const Extent& extent : cut.root.log) {
+    for (uint32_t i = 0; i < extent.count; ++i) {
+      const uint64_t sequence = extent.sequence + i;
+      if (sequence < cut.root.replay_from || sequence >= cut.end) continue;
+      const LogChunk chunk = read_chunk(cut.root.store, cut.root.chunks_per_block, extent, i,
+                                        kFlagLog, memory, Copies::kFirstGood);
+      const auto wrong = [&](const std::string& why) {
+        return fail(damaged_log(fmt::format("chunk {} of the log: {}", sequence, why),
+                                log_damage("log", chunk.chunk_a, sequence)));
+      };
+      if (chunk.good == nullptr) return wrong("not valid");
+      for (RecordReader reader(chunk.records()); !reader.done();) {
+        const auto record = reader.next();
+        if (!record) return wrong(name_of(record.error()));
+        const auto* const commit = std::get_if<CommitRecord>(&*record);
+        if (commit == nullptr) {
+          transaction.push_back(*record);
+          continue;
+        }
+        for (const Record& each : transaction) {
+          if (const auto applied = replay.apply(each); !applied) return wrong(applied.error());
+        }
+        transaction.clear();
+        replay.touched_at(commit->time_ns);
+      }
+    }
+  }
+  if (!replay.damaged().empty()) return fail(replay.damaged().begin()->second.error);
+  std::vector<uint64_t> numbers = replay.changed();
+  std::ranges::sort(numbers);
+  numbers.erase(std::ranges::unique(numbers).begin(), numbers.end());
+  std::vector<const Object*> objects;
+  for (const uint64_t number : numbers) {
+    const auto found = replay.objects().find(number);
+    if (found != replay.objects().end()) objects.push_back(found->second.get());
+  }
+  for (const ObjectRef& object : replay.removed()) objects.push_back(object.get());
+  write_objects(std::move(objects), to);
+  return {};
 }
 
 }  // namespace verbena::store

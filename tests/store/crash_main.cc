@@ -83,7 +83,7 @@ uint64_t known_seed(PersistPoint point) {
   switch (point) {
     case PersistPoint::kSuperSecondFence: return 2;
     case PersistPoint::kTailLogA:
-    case PersistPoint::kTailLogB:
+    case PersistPoint::kTailLogB:         return 7;
     case PersistPoint::kCloseSecondFence: return 6;
     case PersistPoint::kTailSuperA:
     case PersistPoint::kTailSuperFence:   return 3;

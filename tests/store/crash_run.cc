@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "crash_run.h"
 
+#include <algorithm>
 #include <cstdio>
+#include <utility>
 
 #include "compare.h"
 
@@ -20,6 +22,10 @@ class History {
     store_options_.durability = random_.below(3) == 0 ? Durability::kEach : Durability::kFlush;
     if (random_.below(3) == 0) store_options_.flush_bytes = 64 * 1024;
     store_options_.omit = options.omit;
+    if (seed % 2 == 1) {
+      store_options_.on_due = [this] { due_ = true; };
+      store_options_.while_folding = [this] { work_beside(); };
+    }
     store_options_.now_ns = [this] { return clock_ns_ += 1000; };
     store_options_.random = [this] { return marks_.next(); };
     moments_.emplace_back();  // there is no store
@@ -53,7 +59,8 @@ class History {
     mark();
     tell(std::string("a store of blocks of ") + std::to_string(shape_.chunks_per_block) +
          " chunks, durable at each " +
-         (store_options_.durability == Durability::kEach ? "operation" : "flush"));
+         (store_options_.durability == Durability::kEach ? "operation" : "flush") +
+         (store_options_.on_due ? ", with a thread for what is due" : ""));
     auto created = Store::create(medium_.open_backend(), store_options_);
     if (!created.has_value()) return "creating: " + created.error().what;
     store_ = std::move(*created);
@@ -61,6 +68,7 @@ class History {
     mark();
     for (uint32_t i = 0; i < options_.operations; ++i) {
       std::string violation = random_.below(options_.reopen_one_in) == 0 ? reopen() : step();
+      if (violation.empty()) violation = tend();
       if (!violation.empty()) return violation;
     }
     return options_.bursts && store_options_.durability == Durability::kFlush ? burst() : "";
@@ -79,7 +87,35 @@ class History {
     return violation;
   }
 
-  std::string step() {
+  // What a thread of its own would do.
+  std::string tend() {
+    if (!std::exchange(due_, false)) return {};
+    tell("what is due");
+    may_work_beside_ = true;
+    const auto done = store_->tend();
+    may_work_beside_ = false;
+    if (!done && !medium_.killed()) return "alive: " + done.error().what;
+    return std::exchange(violation_beside_, {});
+  }
+
+  // A few operations while a checkpoint is being written: they are behind it.
+  void work_beside() {
+    if (!std::exchange(may_work_beside_, false)) return;
+    for (uint64_t left = random_.below(5); left > 0 && violation_beside_.empty(); --left) {
+      const Operation operation = draw_one();
+      if (operation.kind == Operation::Kind::kCheckpoint ||
+          operation.kind == Operation::Kind::kCompact) {
+        continue;
+      }
+      tell("beside a checkpoint:");
+      violation_beside_ = step(operation);
+    }
+    may_work_beside_ = true;
+  }
+
+  std::string step() { return step(draw_one()); }
+
+  Operation draw_one() {
     // Small enough that space runs out now and then, and is used again.
     const Profile profile{.objects = 5,
                           .object_bytes = 60'000,
@@ -88,7 +124,7 @@ class History {
                           .flush_per_mille = 180,
                           .checkpoint_per_mille = 40,
                           .nonsense_per_mille = 10};
-    return step(draw(random_, model(), profile));
+    return draw(random_, model(), profile);
   }
 
   std::string step(const Operation& operation) {
@@ -97,30 +133,38 @@ class History {
     Model next = model();
     const Refusal expected = apply(next, operation);
     if (expected.has_value()) next = model();
-    moments_.push_back({.model = std::move(next), .picture = {}});
+    const bool checkpoints = operation.kind == Operation::Kind::kCheckpoint ||
+                             operation.kind == Operation::Kind::kCompact;
+    // Beside a checkpoint the next moment may come before this one is looked at.
+    Picture picture = checkpoints ? moments_.back().picture : Picture{};
+    moments_.push_back({.model = std::move(next), .picture = std::move(picture)});
+    const size_t moment = moments_.size() - 1;
     mark();
     std::string why;
+    may_work_beside_ = checkpoints;
     const Refusal actual = apply(*store_, operation, &why);
+    if (checkpoints) may_work_beside_ = false;
+    if (!violation_beside_.empty()) return std::exchange(violation_beside_, {});
     if (actual == Code::kFull) {
-      moments_.back().model = moments_[moments_.size() - 2].model;
+      if (!checkpoints) moments_.back().model = moments_[moments_.size() - 2].model;
       tell("refused: " + why);
     } else if (actual != expected) {
       return "alive: " + describe(operation) + " was " + describe(actual) + " (" + why + "), not " +
              describe(expected);
     }
     const bool flushed = !actual.has_value() && makes_durable(operation);
-    return acknowledge(flushed || store_options_.durability == Durability::kEach);
+    return acknowledge(flushed || store_options_.durability == Durability::kEach, moment);
   }
 
-  // The moment that was begun has come.
-  std::string acknowledge(bool durable) {
+  // The moment that was begun has come, and perhaps others beside it.
+  std::string acknowledge(bool durable, size_t moment) {
     auto picture = picture_of(*store_);
     if (!picture.has_value()) return "alive: " + picture.error();
     moments_.back().picture = std::move(*picture);
     std::string violation = compare(*store_, model(), random_);
     if (!violation.empty()) return "alive: " + violation;
     if (medium_.killed()) return {};  // nobody was told
-    if (durable) acknowledged_ = moments_.size() - 1;
+    if (durable) acknowledged_ = std::max(acknowledged_, moment);
     mark();
     return {};
   }
@@ -287,6 +331,9 @@ class History {
   std::unique_ptr<Store> store_;
   std::vector<Moment> moments_;
   size_t acknowledged_ = 0;
+  bool due_ = false;
+  bool may_work_beside_ = false;
+  std::string violation_beside_;
   CrashResult result_;
 };
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <deque>
+#include <utility>
 
 #include "compare.h"
 #include "model.h"
@@ -29,6 +30,7 @@ class Run {
       : place_(place), options_(options), random_(seed) {
     if (random_.below(4) == 0) store_options_.durability = Durability::kEach;
     if (random_.below(3) == 0) store_options_.flush_bytes = 256 * 1024;
+    if (random_.below(2) == 0) store_options_.on_due = [this] { due_ = true; };
     profile_.objects = 2 + random_.below(12);
     if (random_.below(4) == 0) profile_.object_bytes = 2 * 1024 * 1024;
   }
@@ -58,6 +60,10 @@ class Run {
     for (; result_.steps < options_.steps; ++result_.steps) {
       std::string violation = step();
       if (!violation.empty()) return violation;
+      if (std::exchange(due_, false)) {
+        tell("what is due");
+        if (const auto done = store_->tend(); !done) return "tend: " + done.error().what;
+      }
       if (random_.below(24) == 0) violation = compare(*store_, model_, random_, pins());
       if (!violation.empty()) return violation;
     }
@@ -271,6 +277,7 @@ class Run {
   Model model_;
   std::vector<Held> held_;
   std::deque<std::string> trace_;
+  bool due_ = false;
   PropertyResult result_;
 };
 

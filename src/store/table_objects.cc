@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "store/table_objects.h"
+
+#include <algorithm>
+
+namespace verbena::store {
+namespace {
+
+ObjectId listed_id(const Object& object) { return object.name.empty() ? object.id : ObjectId{}; }
+
+void write_state(const Object& object, TableWriter& to) {
+  if (!object.removed) {
+    to.object({.number = object.number,
+               .id = object.id,
+               .created_ns = object.created_ns,
+               .modified_ns = object.modified_ns,
+               .size = object.size,
+               .runs = object.table.runs(),
+               .chunks = object.table.chunks(),
+               .name = object.name,
+               .crc = object.content_crc,
+               .content = object.content});
+  } else if (object.stored) {
+    to.remove({object.number});
+  }
+}
+
+void write_runs(const Object& object, TableWriter& to) {
+  if (object.removed) return;
+  std::vector<Run> runs;
+  const auto write = [&] {
+    to.map(object.number, object.size, runs);
+    runs.clear();
+  };
+  object.table.for_each(0, kMaxIndex, [&](const Run& run) {
+    runs.push_back(run);
+    if (runs.size() == 256) write();
+    return true;
+  });
+  write();
+}
+
+}  // namespace
+
+void write_objects(std::vector<const Object*> objects, TableWriter& to) {
+  std::ranges::sort(objects, {}, &Object::number);
+  to.begin(Section::kObjects);
+  for (const Object* const object : objects) write_state(*object, to);
+  to.begin(Section::kRuns);
+  for (const Object* const object : objects) write_runs(*object, to);
+  std::erase_if(objects, [](const Object* object) { return object->removed; });
+  to.begin(Section::kNames);
+  std::ranges::sort(objects, {}, [](const Object* object) {
+    return std::pair(std::string_view(object->name), listed_id(*object));
+  });
+  for (const Object* const object : objects) {
+    to.name({object->name, listed_id(*object), object->number});
+  }
+  to.begin(Section::kIds);
+  std::ranges::sort(objects, {}, &Object::id);
+  for (const Object* const object : objects) to.id({object->id, object->number});
+}
+
+}  // namespace verbena::store
