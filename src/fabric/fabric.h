@@ -11,9 +11,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/result.h"
 
@@ -57,9 +59,19 @@ struct Key {
 class Handler {
  public:
   virtual ~Handler() = default;
+  // A peer wants to connect, with what it says about itself, padded with zeros: what we say of us,
+  // or nullopt to reject it.
+  [[nodiscard]] virtual std::optional<std::vector<uint8_t>> on_request(
+      ConnectionId /*connection*/, std::span<const uint8_t> /*data*/) {
+    return std::vector<uint8_t>();
+  }
+  // What the peer said of itself when it accepted, likewise; on_connected() follows.
+  virtual void on_accepted(ConnectionId /*connection*/, std::span<const uint8_t> /*data*/) {}
   virtual void on_connected(ConnectionId connection) = 0;
   // The bytes are the handler's until it returns.
   virtual void on_message(ConnectionId connection, std::span<const uint8_t> message) = 0;
+  // The peer has written to our memory, with this.
+  virtual void on_immediate(ConnectionId /*connection*/, uint32_t /*immediate*/) {}
   // There may be room for messages where there was none.
   virtual void on_sendable(ConnectionId connection) = 0;
   virtual void on_done(ConnectionId connection, OperationId operation, bool good) = 0;
@@ -84,8 +96,9 @@ class Fabric {
 
   // Where it listens: with a port if none was asked for.
   [[nodiscard]] virtual Result<Endpoint> listen(const Endpoint& at) = 0;
-  // on_connected() or on_failed() follows.
-  [[nodiscard]] virtual ConnectionId connect(const Endpoint& to) = 0;
+  // on_connected() or on_failed() follows. `data`, of at most 56 bytes, is for the peer.
+  [[nodiscard]] virtual ConnectionId connect(const Endpoint& to, std::span<const uint8_t> data) = 0;
+  [[nodiscard]] ConnectionId connect(const Endpoint& to) { return connect(to, {}); }
 
   // Memory that operations use, which is added once at a time; or, if `remote`, memory that peers
   // use, where pieces may overlap. Until it is removed, which nobody does while it is used. These
@@ -105,6 +118,11 @@ class Fabric {
                     std::span<const Local> to, OperationId operation) = 0;
   virtual void write(ConnectionId connection, std::span<const Local> from,
                      std::span<const Remote> to, OperationId operation) = 0;
+
+  // From one piece of our memory, or none at all, and the peer is told. As many at once as there
+  // are work requests of a connection (8 less): one more is not done.
+  virtual void write_immediate(ConnectionId connection, std::span<const uint8_t> from,
+                               const Remote& to, uint32_t immediate, OperationId operation) = 0;
 
   // Nothing arrives any more; what is on its way fails. on_ended() follows.
   virtual void end(ConnectionId connection) = 0;

@@ -33,6 +33,15 @@ struct Side final : Handler {
     EXPECT_TRUE(opened) << opened.error();
     if (opened) fabric = std::move(*opened);
   }
+  std::optional<std::vector<uint8_t>> on_request(ConnectionId,
+                                                 std::span<const uint8_t> data) override {
+    asked.assign(data.begin(), data.end());
+    return answer;
+  }
+  void on_accepted(ConnectionId, std::span<const uint8_t> data) override {
+    answered.assign(data.begin(), data.end());
+  }
+  void on_immediate(ConnectionId, uint32_t immediate) override { immediates.push_back(immediate); }
   void on_connected(ConnectionId connection) override { connected.push_back(connection); }
   void on_message(ConnectionId connection, std::span<const uint8_t> message) override {
     messages[connection].emplace_back(message.begin(), message.end());
@@ -57,6 +66,10 @@ struct Side final : Handler {
   }
 
   std::unique_ptr<Fabric> fabric;
+  Bytes asked;                           // by the last peer that wanted to connect
+  std::optional<Bytes> answer{Bytes()};  // to it
+  Bytes answered;                        // by the peer that accepted
+  std::vector<uint32_t> immediates;
   std::vector<ConnectionId> connected;
   std::vector<ConnectionId> sendable;
   std::map<ConnectionId, std::vector<Bytes>> messages;

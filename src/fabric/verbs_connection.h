@@ -70,6 +70,7 @@ struct Connection {
   uint32_t outstanding = 0;  // work requests that are posted, and messages to be
   uint32_t messages = 0;     // of them
   std::vector<Message> unposted;
+  std::vector<uint8_t> private_data;  // of ours, to be sent
   std::deque<Transfer> backlog;
   std::unordered_map<uint64_t, Posted> posted;  // by the transfer's number
 };

@@ -50,6 +50,12 @@ Result<sockaddr_storage> resolve(const Endpoint& endpoint, bool passive) {
   return address;
 }
 
+std::span<const uint8_t> private_data_of(const rdma_cm_event& event) {
+  if (event.param.conn.private_data == nullptr) return {};
+  return {static_cast<const uint8_t*>(event.param.conn.private_data),
+          event.param.conn.private_data_len};
+}
+
 }  // namespace
 
 Result<Endpoint> VerbsFabric::listen(const Endpoint& at) {
@@ -82,8 +88,9 @@ Connection* VerbsFabric::find(ConnectionId id) {
   return found == connections_.end() ? nullptr : found->second.get();
 }
 
-ConnectionId VerbsFabric::connect(const Endpoint& to) {
+ConnectionId VerbsFabric::connect(const Endpoint& to, std::span<const uint8_t> data) {
   Connection& connection = add_connection(nullptr);
+  connection.private_data.assign(data.begin(), data.end());
   connection.reported = true;
   auto address = resolve(to, false);
   if (!address) {
@@ -140,16 +147,21 @@ rdma_conn_param VerbsFabric::parameters(const Connection& connection) const {
   parameters.rnr_retry_count = kRetryForEver;  // a wish, which a server does not grant
   parameters.srq = 1;
   parameters.qp_num = connection.qp->qp_num;
+  parameters.private_data = connection.private_data.data();
+  parameters.private_data_len = static_cast<uint8_t>(connection.private_data.size());
   return parameters;
 }
 
-void VerbsFabric::on_connect_request(const rdma_cm_event& event) {
+void VerbsFabric::on_connect_request(const rdma_cm_event& event, Handler& handler) {
   Connection& connection = add_connection(event.id);
   connection.state = Connection::State::kConnecting;
   connection.accepted = true;
   event.id->context = reinterpret_cast<void*>(connection.id);
-  if (connections_.size() <= options_.max_connections && make_queue_pair(connection) &&
-      make_ready(connection)) {
+  auto answer = connections_.size() <= options_.max_connections
+                    ? handler.on_request(connection.id, private_data_of(event))
+                    : std::nullopt;
+  if (answer && make_queue_pair(connection) && make_ready(connection)) {
+    connection.private_data = std::move(*answer);
     rdma_conn_param accepted = parameters(connection);
     accepted.initiator_depth = std::min(max_reads_, event.param.conn.initiator_depth);
     accepted.responder_resources = std::min(max_reads_, event.param.conn.responder_resources);
@@ -171,8 +183,10 @@ void VerbsFabric::on_route(Connection& connection) {
   }
 }
 
-void VerbsFabric::on_response(Connection& connection, Handler& handler) {
+void VerbsFabric::on_response(Connection& connection, const rdma_cm_event& event,
+                              Handler& handler) {
   if (connection.state != Connection::State::kConnecting) return;
+  handler.on_accepted(connection.id, private_data_of(event));
   if (!make_ready(connection) || library_.establish(connection.cm) != 0) {
     return fail_connection(connection, "the connection cannot be established");
   }
@@ -187,7 +201,7 @@ void VerbsFabric::on_established(Connection& connection, Handler& handler) {
 }
 
 void VerbsFabric::on_event(const rdma_cm_event& event, Handler& handler) {
-  if (event.event == RDMA_CM_EVENT_CONNECT_REQUEST) return on_connect_request(event);
+  if (event.event == RDMA_CM_EVENT_CONNECT_REQUEST) return on_connect_request(event, handler);
   Connection* const connection = find(reinterpret_cast<ConnectionId>(event.id->context));
   if (connection == nullptr) return;
   const auto failed = [&](const char* why) { fail_connection(*connection, why); };
@@ -201,7 +215,7 @@ void VerbsFabric::on_event(const rdma_cm_event& event, Handler& handler) {
     case RDMA_CM_EVENT_ROUTE_RESOLVED:
       if (connection->state == Connection::State::kResolving) on_route(*connection);
       break;
-    case RDMA_CM_EVENT_CONNECT_RESPONSE: on_response(*connection, handler); break;
+    case RDMA_CM_EVENT_CONNECT_RESPONSE: on_response(*connection, event, handler); break;
     case RDMA_CM_EVENT_ESTABLISHED:      on_established(*connection, handler); break;
     case RDMA_CM_EVENT_REJECTED:         failed("the peer rejects the connection"); break;
     case RDMA_CM_EVENT_UNREACHABLE:      failed("the peer does not answer"); break;

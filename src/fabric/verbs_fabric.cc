@@ -23,6 +23,12 @@ constexpr int kMaxReads = 16;  // at once, of a queue pair, if the device has as
 // A handler that answers each notice by causing another does not keep poll() for ever.
 constexpr int kNoticesAtOnce = 1024;
 
+bool has_private_data(const rdma_cm_event& event) {
+  const bool may =
+      event.event == RDMA_CM_EVENT_CONNECT_REQUEST || event.event == RDMA_CM_EVENT_CONNECT_RESPONSE;
+  return may && event.param.conn.private_data != nullptr && event.param.conn.private_data_len > 0;
+}
+
 }  // namespace
 
 std::string describe_error(std::string_view what, int error) {
@@ -176,7 +182,12 @@ size_t VerbsFabric::poll_connections(Handler& handler) {
   rdma_cm_event* event = nullptr;
   while (library_.get_cm_event(events_, &event) == 0) {
     // Acknowledged first: an id with unacknowledged events cannot be destroyed.
-    const rdma_cm_event copy = *event;
+    rdma_cm_event copy = *event;
+    std::array<uint8_t, UINT8_MAX> data;
+    if (has_private_data(copy)) {
+      std::memcpy(data.data(), copy.param.conn.private_data, copy.param.conn.private_data_len);
+      copy.param.conn.private_data = data.data();
+    }
     library_.ack_cm_event(event);
     on_event(copy, handler);
     ++count;

@@ -56,7 +56,8 @@ class VerbsFabric final : public Fabric {
     return part_keys_ != nullptr && PartKeys::makes_crcs_of(bytes);
   }
   [[nodiscard]] Result<Endpoint> listen(const Endpoint& at) override;
-  [[nodiscard]] ConnectionId connect(const Endpoint& to) override;
+  using Fabric::connect;
+  [[nodiscard]] ConnectionId connect(const Endpoint& to, std::span<const uint8_t> data) override;
   [[nodiscard]] Result<Key> add_memory(uint8_t* memory, size_t bytes, bool remote) override;
   void remove_memory(const Key& key) override;
   [[nodiscard]] std::span<uint8_t> message_room(ConnectionId connection) override;
@@ -70,6 +71,8 @@ class VerbsFabric final : public Fabric {
              OperationId operation) override {
     start(false, connection, from, to, operation);
   }
+  void write_immediate(ConnectionId connection, std::span<const uint8_t> from, const Remote& to,
+                       uint32_t immediate, OperationId operation) override;
   void end(ConnectionId connection) override;
   size_t poll(Handler& handler) override;
   void arm() override;
@@ -103,9 +106,9 @@ class VerbsFabric final : public Fabric {
   [[nodiscard]] bool make_ready(Connection& connection);
   [[nodiscard]] rdma_conn_param parameters(const Connection& connection) const;
   void on_event(const rdma_cm_event& event, Handler& handler);
-  void on_connect_request(const rdma_cm_event& event);
+  void on_connect_request(const rdma_cm_event& event, Handler& handler);
   void on_route(Connection& connection);
-  void on_response(Connection& connection, Handler& handler);
+  void on_response(Connection& connection, const rdma_cm_event& event, Handler& handler);
   void on_established(Connection& connection, Handler& handler);
   void fail_connection(Connection& connection, std::string why);
   void end_if_drained(Connection& connection);

@@ -24,6 +24,44 @@ TEST_P(VerbsFabricTest, Messages) {
   }
 }
 
+TEST_P(VerbsFabricTest, PeersSayWhoTheyAreWhenTheyConnect) {
+  ASSERT_NO_FATAL_FAILURE(listen(GetParam()));
+  server_.answer = numbered(100, 7);
+  const Bytes hello = numbered(50, 1);
+  ours_ = client_.fabric->connect({GetParam(), port_}, hello);
+  until([&] { return !client_.connected.empty() && !server_.connected.empty(); });
+  // Both are padded.
+  ASSERT_GE(server_.asked.size(), hello.size());
+  EXPECT_TRUE(std::ranges::equal(std::span(server_.asked).first(hello.size()), hello));
+  ASSERT_GE(client_.answered.size(), server_.answer->size());
+  EXPECT_TRUE(std::ranges::equal(std::span(client_.answered).first(100), *server_.answer));
+  server_.answer = std::nullopt;
+  const ConnectionId refused = client_.fabric->connect({GetParam(), port_}, hello);
+  until([&] { return client_.failed.contains(refused); });
+  EXPECT_EQ(server_.connected.size(), 1u);
+}
+
+TEST_P(VerbsFabricTest, WritesWithImmediateData) {
+  ASSERT_NO_FATAL_FAILURE(connect(GetParam()));
+  Bytes from = numbered(100'000, 3);
+  Bytes to(200'000);
+  ASSERT_TRUE(client_.fabric->add_memory(from.data(), from.size(), false));
+  const auto key = server_.fabric->add_memory(to.data(), to.size(), true);
+  ASSERT_TRUE(key);
+  const auto address = reinterpret_cast<uint64_t>(to.data());
+  client_.fabric->write_immediate(ours_, from, {address + 1000, key->remote, 0}, 0x12345678, 1);
+  client_.fabric->write_immediate(ours_, {}, {address, key->remote, 0}, 0, 2);
+  until([&] { return client_.done.size() == 2 && server_.immediates.size() == 2; });
+  EXPECT_EQ(server_.immediates, (std::vector<uint32_t>{0x12345678, 0}));
+  EXPECT_TRUE(std::ranges::equal(std::span(to).subspan(1000, from.size()), from));
+  EXPECT_TRUE(client_.done[1] && client_.done[2]);
+  // Outside of the key: it is not done, and the connection is broken.
+  client_.fabric->write_immediate(ours_, from, {address + 150'000, key->remote, 0}, 1, 3);
+  until([&] { return client_.done.contains(3) && client_.failed.contains(ours_); });
+  EXPECT_FALSE(client_.done[3]);
+  EXPECT_EQ(server_.immediates.size(), 2u);
+}
+
 TEST_P(VerbsFabricTest, ListensOnAnyAddress) {
   ASSERT_NO_FATAL_FAILURE(listen(""));
   ASSERT_NO_FATAL_FAILURE(connect(GetParam()));

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <array>
 
+#include <arpa/inet.h>
+
 #include "base/block_sums.h"
 #include "base/endian.h"
 #include "fabric/verbs_fabric_impl.h"
@@ -57,6 +59,33 @@ void VerbsFabric::start(bool is_read, ConnectionId id, std::span<const Local> ou
   transfer.set_keys(next_transfer_++, [this](const Local& local) { return key_of(local); });
   connection->backlog.push_back(std::move(transfer));
   post_backlog(*connection);
+}
+
+void VerbsFabric::write_immediate(ConnectionId id, std::span<const uint8_t> from, const Remote& to,
+                                  uint32_t immediate, OperationId operation) {
+  Connection* const connection = find(id);
+  const bool fits = connection != nullptr && connection->state == Connection::State::kConnected &&
+                    connection->outstanding + 8 < options_.work_requests && may_post();
+  const uint64_t number = next_transfer_++;
+  ibv_sge part{};
+  ibv_send_wr request{};
+  request.wr_id = work_id(Work::kOperation, number);
+  request.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
+  request.imm_data = htonl(immediate);
+  request.wr.rdma = {.remote_addr = to.address, .rkey = to.rkey};
+  if (!from.empty()) {
+    auto* const memory = const_cast<uint8_t*>(from.data());  // which is only read
+    const auto bytes = static_cast<uint32_t>(from.size());
+    part = {.addr = reinterpret_cast<uint64_t>(memory),
+            .length = bytes,
+            .lkey = key_of({.memory = memory, .bytes = bytes})};
+    request.sg_list = &part;
+    request.num_sge = 1;
+  }
+  if (fits) connection->posted.emplace(number, Connection::Posted{.operation = operation});
+  if (fits && post(*connection, request)) return;
+  if (fits) connection->posted.erase(number);
+  add_notice({Notice::What::kNotDone, id, operation, {}});
 }
 
 // A key, if the parts are many. It has CRCs unless the transfer is cut: a device does not continue

@@ -3,6 +3,7 @@
 #include <array>
 #include <cerrno>
 
+#include <arpa/inet.h>
 #include <fmt/format.h>
 
 #include "base/check.h"
@@ -212,7 +213,11 @@ void VerbsFabric::on_received(Connection* connection, const ibv_wc& wc, Handler&
   } else if (connection != nullptr) {
     // A message may be quicker than the event that says that the connection is there.
     on_established(*connection, handler);
-    if (connection->state == Connection::State::kConnected) {
+    if (connection->state != Connection::State::kConnected) {
+      // Nobody is interested.
+    } else if (wc.opcode == IBV_WC_RECV_RDMA_WITH_IMM) {
+      handler.on_immediate(connection->id, ntohl(wc.imm_data));
+    } else {
       handler.on_message(connection->id, received_.buffer(index).first(wc.byte_len));
     }
   }

@@ -17,7 +17,13 @@ class Registrations final : public fabric::Fabric {
   [[nodiscard]] fabric::Result<fabric::Endpoint> listen(const fabric::Endpoint& at) override {
     return at;
   }
-  [[nodiscard]] fabric::ConnectionId connect(const fabric::Endpoint& /*to*/) override { return 1; }
+  [[nodiscard]] fabric::ConnectionId connect(const fabric::Endpoint& /*to*/,
+                                             std::span<const uint8_t> /*data*/) override {
+    return 1;
+  }
+  void write_immediate(fabric::ConnectionId /*connection*/, std::span<const uint8_t> /*from*/,
+                       const fabric::Remote& /*to*/, uint32_t /*immediate*/,
+                       fabric::OperationId /*operation*/) override {}
   [[nodiscard]] fabric::Result<fabric::Key> add_memory(uint8_t* memory, size_t /*bytes*/,
                                                        bool /*remote*/) override {
     if (refuse) return fail(std::string("refused"));

@@ -20,13 +20,13 @@
 
 #include "base/counter_set.h"
 #include "base/kernel_random.h"
+#include "base/workers.h"
 #include "fabric/fabric.h"
 #include "server/call.h"
 #include "server/chunk_memory.h"
 #include "server/hook.h"
 #include "server/side_channel.h"
 #include "server/transfer_room.h"
-#include "server/workers.h"
 #include "session/server.h"
 #include "store/store.h"
 

@@ -68,7 +68,7 @@ TEST_F(Fences, AClientThatWasClosed) {
   Bytes memory(kBytes, 1);
   const std::span<uint8_t> piece(memory);
   bool failed = false;
-  client->read_async(ObjectRef::by("data"), 0, Client::Memory(&piece, 1),
+  client->read_async(ObjectRef::by("data"), 0, Client::Memory(&piece, 1), {},
                      [&](const Result<Transferred>& result) { failed = !result; });
   client.reset();
   EXPECT_TRUE(failed);

@@ -64,8 +64,14 @@ class FlippingFabric final : public fabric::Fabric, private fabric::Handler {
   [[nodiscard]] fabric::Result<fabric::Endpoint> listen(const fabric::Endpoint& at) override {
     return below_->listen(at);
   }
-  [[nodiscard]] fabric::ConnectionId connect(const fabric::Endpoint& to) override {
-    return below_->connect(to);
+  [[nodiscard]] fabric::ConnectionId connect(const fabric::Endpoint& to,
+                                             std::span<const uint8_t> data) override {
+    return below_->connect(to, data);
+  }
+  void write_immediate(fabric::ConnectionId connection, std::span<const uint8_t> from,
+                       const fabric::Remote& to, uint32_t immediate,
+                       fabric::OperationId operation) override {
+    below_->write_immediate(connection, from, to, immediate, operation);
   }
   [[nodiscard]] fabric::Result<fabric::Key> add_memory(uint8_t* memory, size_t bytes,
                                                        bool remote) override {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/workers.h"
+#include "base/workers.h"
 
 #include <cerrno>
 #include <system_error>
@@ -7,7 +7,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-namespace verbena::server {
+namespace verbena {
 
 int Workers::start(size_t threads) {
   wake_.reset(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
@@ -75,4 +75,4 @@ size_t Workers::collect() {
   return many;
 }
 
-}  // namespace verbena::server
+}  // namespace verbena

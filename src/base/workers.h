@@ -14,7 +14,7 @@
 
 #include "base/unique_fd.h"
 
-namespace verbena::server {
+namespace verbena {
 
 class Workers {
  public:
@@ -51,4 +51,4 @@ class Workers {
   std::vector<std::thread> threads_;
 };
 
-}  // namespace verbena::server
+}  // namespace verbena

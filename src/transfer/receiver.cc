@@ -1,0 +1,321 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transfer/receiver.h"
+
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "session/draw.h"
+#include "transfer/path.h"
+
+namespace verbena::transfer {
+namespace {
+
+constexpr size_t kMaxAsked = 256;
+
+}  // namespace
+
+Receiver::Receiver(ReceiverOptions options, std::unique_ptr<fabric::Fabric> fabric,
+                   std::unique_ptr<Sink> sink)
+    : options_(std::move(options)),
+      fabric_(std::move(fabric)),
+      sink_(std::move(sink)),
+      loop_(*fabric_) {}
+
+Receiver::~Receiver() {
+  // Jobs use the slots, and the fabric does.
+  loop_.stop_workers();
+  for (auto& [id, sender] : senders_) {
+    if (!sender.ended) fabric_->end(id);
+  }
+  const Time give_up = Loop::now() + kFarewell;
+  const auto all_ended = [&] {
+    return std::ranges::all_of(senders_, [](const auto& one) { return one.second.ended; });
+  };
+  while (!all_ended() && Loop::now() < give_up) static_cast<void>(fabric_->poll(*this));
+  senders_.clear();
+}
+
+Result<fabric::Endpoint, std::string> Receiver::start() {
+  if (random_.seed() != 0) return fail(std::string("there are no random numbers"));
+  if (const auto started = loop_.start(options_.workers); !started) return fail(started.error());
+  return fabric_->listen(options_.listen);
+}
+
+void Receiver::run() {
+  loop_.run(
+      *this, [this] { end_those_due(); },
+      [this] { return stop_.load() || (options_.once && one_is_over_); },
+      [this] {
+        Time next = kNever;
+        for (const auto& [id, sender] : senders_) next = std::min(next, sender.end_at);
+        return next;
+      });
+}
+
+void Receiver::stop() {
+  stop_.store(true);
+  loop_.wake();
+}
+
+// --- connections
+
+std::optional<std::vector<uint8_t>> Receiver::on_request(fabric::ConnectionId id,
+                                                         std::span<const uint8_t> data) {
+  if (senders_.size() >= options_.max_senders) return std::nullopt;
+  const auto greeting = decode_greeting(data);
+  const bool ours = greeting && greeting->min_version <= kVersion;
+  if (!options_.secret.empty() && (!ours || !greeting->has_secret)) {
+    if (options_.on_ended) options_.on_ended("a sender without the shared secret was refused");
+    return std::nullopt;
+  }
+  // Those that never come are forgotten.
+  if (asked_.size() >= kMaxAsked) asked_.erase(asked_.begin());
+  Asked& asked = asked_[id];
+  asked.ours = ours;
+  if (!ours) return std::vector<uint8_t>();
+  Welcome welcome{.has_secret = !options_.secret.empty()};
+  welcome.nonce = session::draw_bytes<welcome.nonce.size()>(random_);
+  if (welcome.has_secret) {
+    welcome.mac = receiver_mac(options_.secret, *greeting, welcome);
+    asked.proof = sender_mac(options_.secret, *greeting, welcome);
+  }
+  return encode(welcome);
+}
+
+void Receiver::on_connected(fabric::ConnectionId id) {
+  const auto asked = asked_.extract(id);
+  if (asked.empty() || senders_.size() >= options_.max_senders) return fabric_->end(id);
+  Sender& sender = senders_[id];
+  const bool ours = asked.mapped().ours;
+  const size_t slot_bytes = options_.limits.chunk_bytes + kSlotExtraBytes;
+  auto memory = FabricMemory::make(
+      *fabric_, ours ? slot_bytes * options_.limits.slots : kPlainBufferBytes, true);
+  if (!memory) {
+    sender.why = memory.error();
+    return fabric_->end(id);
+  }
+  sender.memory = std::move(*memory);
+  if (ours) {
+    sender.machine.emplace(options_.limits, asked.mapped().proof);
+    sender.machine->start(sender.memory->address(), sender.memory->rkey());
+  } else {
+    sender.plain.emplace();
+    sender.plain->start(sender.memory->address(), sender.memory->rkey());
+  }
+  carry_out(id, sender);
+}
+
+void Receiver::on_message(fabric::ConnectionId id, std::span<const uint8_t> /*message*/) {
+  on_failed(id, "the sender sends messages, which it should not");
+}
+
+void Receiver::on_immediate(fabric::ConnectionId id, uint32_t immediate) {
+  const auto found = senders_.find(id);
+  if (found == senders_.end() || found->second.memory == nullptr) return;
+  Sender& sender = found->second;
+  const auto bytes = sender.memory->bytes();
+  if (sender.machine) {
+    const size_t slot = sender.machine->slot_bytes();
+    const bool inside = immediate < options_.limits.slots;
+    sender.machine->on_frame(immediate,
+                             inside ? bytes.subspan(immediate * slot, slot) : bytes.first(0));
+  } else if (sender.plain) {
+    sender.plain->on_immediate(immediate, bytes);
+  }
+  carry_out(id, sender);
+}
+
+void Receiver::on_sendable(fabric::ConnectionId id) {
+  const auto found = senders_.find(id);
+  if (found != senders_.end()) found->second.outbox.go_on(*fabric_, id);
+}
+
+void Receiver::on_failed(fabric::ConnectionId id, std::string_view why) {
+  const auto found = senders_.find(id);
+  if (found != senders_.end()) {
+    Sender& sender = found->second;
+    const bool incomplete = (sender.machine && !sender.files.empty()) ||
+                            (sender.plain && !sender.plain->stored() && !sender.plain->ended());
+    if (incomplete && sender.why.empty()) sender.why = why;
+    if (sender.machine) sender.machine->on_lost();
+    carry_out(id, sender);
+  }
+  fabric_->end(id);
+}
+
+void Receiver::on_ended(fabric::ConnectionId id) {
+  const auto found = senders_.find(id);
+  if (found == senders_.end()) return;
+  found->second.ended = true;
+  if (found->second.machine) found->second.machine->on_lost();
+  carry_out(id, found->second);
+  finish_if_over(id);
+}
+
+void Receiver::finish_if_over(fabric::ConnectionId id) {
+  const auto found = senders_.find(id);
+  if (found == senders_.end() || !found->second.ended || found->second.jobs > 0) return;
+  Sender& sender = found->second;
+  if (sender.plain && !sender.plain->stored() && sender.plain_file) {
+    sink_->remove(*sender.plain_file);
+    report(sender.plain_name, 0, {Verdict::kFailed, "the transfer was broken off", {}});
+  }
+  if (!sender.why.empty()) ++totals_.broken;
+  if (options_.on_ended) options_.on_ended(sender.why);
+  senders_.erase(found);
+  one_is_over_ = true;
+}
+
+void Receiver::end_those_due() {
+  const Time now = Loop::now();
+  for (auto& [id, sender] : senders_) {
+    if (sender.end_at > now) continue;
+    sender.end_at = kNever;
+    fabric_->end(id);
+  }
+}
+
+// --- what the machines want
+
+void Receiver::carry_out(fabric::ConnectionId id, Sender& sender) {
+  if (sender.machine) {
+    for (auto& action : sender.machine->take_actions()) {
+      std::visit([&](auto& a) { do_action(id, sender, a); }, action);
+    }
+  }
+  if (sender.plain) {
+    for (auto& action : sender.plain->take_actions()) do_plain(id, sender, action);
+  }
+}
+
+void Receiver::run_job(fabric::ConnectionId id, JobId job, std::string path, uint64_t bytes,
+                       std::function<JobResult()> work) {
+  ++senders_[id].jobs;
+  auto result = std::make_shared<JobResult>();
+  loop_.run_job([result, work = std::move(work)] { *result = work(); },
+                [this, id, job, bytes, path = std::move(path), result] {
+                  Sender& sender = senders_.at(id);
+                  --sender.jobs;
+                  if (!path.empty()) report(path, bytes, *result);
+                  sender.machine->on_done(job, std::move(*result));
+                  carry_out(id, sender);
+                  finish_if_over(id);
+                });
+}
+
+void Receiver::do_action(fabric::ConnectionId id, Sender& sender, OpenFile& action) {
+  sender.names[action.file] = action.path;
+  ++sender.jobs;
+  struct Opened {
+    JobResult result;
+    std::shared_ptr<SinkFile> file;
+  };
+  auto opened = std::make_shared<Opened>();
+  const uint32_t chunk = options_.limits.chunk_bytes;
+  loop_.run_job([this, opened, action,
+                 chunk] { opened->result = sink_->open_file(action, chunk, opened->file); },
+                [this, id, opened, job = action.job, file = action.file, path = action.path] {
+                  Sender& now = senders_.at(id);
+                  --now.jobs;
+                  if (opened->file != nullptr) now.files[file] = std::move(opened->file);
+                  if (opened->result.verdict != Verdict::kStored) report(path, 0, opened->result);
+                  now.machine->on_done(job, std::move(opened->result));
+                  carry_out(id, now);
+                  finish_if_over(id);
+                });
+}
+void Receiver::do_action(fabric::ConnectionId id, Sender& sender, WriteChunk& action) {
+  const auto file = sender.files.at(action.file);
+  run_job(id, action.job, {}, 0, [this, file, action] {
+    JobResult result = sink_->write(*file, action.offset, action.data, action.crc);
+    if (result.verdict == Verdict::kFull) sink_->remove(*file);
+    return result;
+  });
+}
+void Receiver::do_action(fabric::ConnectionId id, Sender& sender, PunchHole& action) {
+  run_job(id, action.job, {}, 0, [this, file = sender.files.at(action.file), action] {
+    return sink_->punch(*file, action.offset, action.length);
+  });
+}
+void Receiver::do_action(fabric::ConnectionId id, Sender& sender, CloseFile& action) {
+  const auto file = sender.files.at(action.file);
+  sender.files.erase(action.file);
+  auto name = sender.names.extract(action.file);
+  run_job(id, action.job, std::move(name.mapped()), file->size(),
+          [this, file] { return sink_->close(*file); });
+}
+void Receiver::do_action(fabric::ConnectionId id, Sender& /*sender*/, StoreSmall& action) {
+  const std::string path = action.path;
+  run_job(id, action.job, path, action.data.size(),
+          [this, action] { return sink_->store_small(action); });
+}
+void Receiver::do_action(fabric::ConnectionId id, Sender& /*sender*/, MakeFolder& action) {
+  run_job(id, action.job, {}, 0, [this, action] { return sink_->make_folder(action); });
+}
+void Receiver::do_action(fabric::ConnectionId /*id*/, Sender& sender, DropFile& action) {
+  sender.files.erase(action.file);
+  sender.names.erase(action.file);
+}
+void Receiver::do_action(fabric::ConnectionId id, Sender& sender, SendReply& action) {
+  if (!sender.ended) sender.outbox.send(*fabric_, id, action.bytes);
+}
+void Receiver::do_action(fabric::ConnectionId /*id*/, Sender& sender, EndConnection& action) {
+  sender.why = std::move(action.why);
+  sender.end_at = Loop::now() + kFarewell;
+}
+
+void Receiver::do_plain(fabric::ConnectionId id, Sender& sender, PlainReceiving::Action& action) {
+  if (auto* const reply = std::get_if<PlainReceiving::Reply>(&action)) {
+    if (!sender.ended) sender.outbox.send(*fabric_, id, encode(reply->message));
+  } else if (auto* const open = std::get_if<PlainReceiving::OpenIt>(&action)) {
+    sender.plain_name = open->path;
+    auto file = std::make_shared<std::shared_ptr<SinkFile>>();
+    run_plain(
+        id, [this, file, path = open->path] { return sink_->open_plain(path, *file); },
+        [this, id, file] { senders_.at(id).plain_file = std::move(*file); });
+  } else if (auto* const append = std::get_if<PlainReceiving::AppendIt>(&action)) {
+    run_plain(id, [this, file = sender.plain_file, data = append->data] {
+      return sink_->append(*file, data);
+    });
+  } else if (std::holds_alternative<PlainReceiving::CloseIt>(action)) {
+    run_plain(id, [this, file = sender.plain_file] { return sink_->close(*file); });
+  } else {
+    sender.why = std::get<PlainReceiving::End>(action).why;
+    report(sender.plain_name, 0, {Verdict::kFailed, sender.why, {}});
+    if (sender.plain_file) sink_->remove(*std::exchange(sender.plain_file, nullptr));
+    sender.end_at = 0;
+  }
+}
+
+void Receiver::run_plain(fabric::ConnectionId id, std::function<JobResult()> work,
+                         std::function<void()> then) {
+  ++senders_[id].jobs;
+  auto result = std::make_shared<JobResult>();
+  loop_.run_job([result, work = std::move(work)] { *result = work(); },
+                [this, id, result, then = std::move(then)] {
+                  Sender& sender = senders_.at(id);
+                  --sender.jobs;
+                  if (then) then();
+                  sender.plain->on_done(result->text);
+                  if (sender.plain->stored() && sender.plain_file) {
+                    report(sender.plain_name, sender.plain_file->size(), {});
+                    sender.plain_file.reset();
+                  }
+                  carry_out(id, sender);
+                  finish_if_over(id);
+                });
+}
+
+void Receiver::report(const std::string& path, uint64_t bytes, const JobResult& result) {
+  if (result.verdict == Verdict::kStored) {
+    ++totals_.stored;
+    totals_.bytes += bytes;
+    if (options_.on_stored) options_.on_stored(path, bytes);
+  } else {
+    ++totals_.failed;
+    if (options_.on_refused) options_.on_refused(path, result.text);
+  }
+}
+
+}  // namespace verbena::transfer
