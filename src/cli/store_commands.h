@@ -13,7 +13,7 @@ struct StoreCommand {
   std::string_view summary;
 };
 
-inline constexpr std::array<StoreCommand, 18> kStoreCommands{{
+inline constexpr std::array<StoreCommand, 20> kStoreCommands{{
     {"put", "Stores a file, or the data from a pipe, as an object."},
     {"get", "Writes an object, or a part of it, to a file or a pipe."},
     {"ls", "Lists objects, sorted by name."},
@@ -32,6 +32,8 @@ inline constexpr std::array<StoreCommand, 18> kStoreCommands{{
     {"salvage", "Builds a new store from a damaged one."},
     {"serve", "Serves a store to clients on this host and others, over RDMA."},
     {"ping", "Measures the round-trip time to a server."},
+    {"send", "Sends files to a host where `verbena receive` runs, over RDMA."},
+    {"receive", "Receives files that `verbena send` sends, into a folder."},
 }};
 
 // The library's one function: as main(), with the command's name in arguments[1].

@@ -26,6 +26,8 @@ namespace verbena::store_cli {
 [[nodiscard]] cli::Command salvage_command();
 [[nodiscard]] cli::Command serve_command();
 [[nodiscard]] cli::Command ping_command();
+[[nodiscard]] cli::Command send_command();
+[[nodiscard]] cli::Command receive_command();
 
 // One of this name; `about` is what its help says behind the summary in the list of commands.
 [[nodiscard]] cli::Command describe(std::string_view name, std::string_view about);

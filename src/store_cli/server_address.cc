@@ -7,7 +7,6 @@
 
 #include <fmt/format.h>
 
-#include "client/remote.h"
 #include "store_cli/object_name.h"
 
 namespace verbena::store_cli {
@@ -31,7 +30,8 @@ namespace {
   });
 }
 
-Result<ServerAddress, std::string> parse(std::string_view text, uint16_t least_port) {
+Result<ServerAddress, std::string> parse(std::string_view text, uint16_t least_port,
+                                         uint16_t default_port) {
   const auto wrong = [&](const char* why) {
     return fail(fmt::format("invalid server '{}': {}", printable(text), why));
   };
@@ -50,7 +50,7 @@ Result<ServerAddress, std::string> parse(std::string_view text, uint16_t least_p
     if (colon != std::string_view::npos) port = text.substr(colon + 1);
   }
   if (!is_host(host)) return wrong("expected HOST or HOST:PORT");
-  ServerAddress address{std::string(host), client::kDefaultPort};
+  ServerAddress address{std::string(host), default_port};
   if (port) {
     const auto number = port_in(*port, least_port);
     if (!number) {
@@ -64,11 +64,13 @@ Result<ServerAddress, std::string> parse(std::string_view text, uint16_t least_p
 
 }  // namespace
 
-Result<ServerAddress, std::string> parse_server(std::string_view text) { return parse(text, 1); }
+Result<ServerAddress, std::string> parse_server(std::string_view text, uint16_t default_port) {
+  return parse(text, 1, default_port);
+}
 
-Result<ServerAddress, std::string> parse_listen(std::string_view text) {
-  if (!text.starts_with('*')) return parse(text, 0);
-  auto address = parse(fmt::format("any{}", text.substr(1)), 0);
+Result<ServerAddress, std::string> parse_listen(std::string_view text, uint16_t default_port) {
+  if (!text.starts_with('*')) return parse(text, 0, default_port);
+  auto address = parse(fmt::format("any{}", text.substr(1)), 0, default_port);
   if (!address) return fail(fmt::format("invalid address '{}'", printable(text)));
   if (address->host != "any") return fail(fmt::format("invalid address '{}'", printable(text)));
   address->host.clear();

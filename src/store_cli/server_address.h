@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "base/result.h"
+#include "client/remote.h"
 
 namespace verbena::store_cli {
 
@@ -18,10 +19,12 @@ struct ServerAddress {
 
 // HOST or HOST:PORT; an IPv6 address in brackets, or, without a port, alone: "node1",
 // "10.0.0.1:7471", "[fe80::1%eth0]:7471", "::1".
-[[nodiscard]] Result<ServerAddress, std::string> parse_server(std::string_view text);
+[[nodiscard]] Result<ServerAddress, std::string> parse_server(
+    std::string_view text, uint16_t default_port = client::kDefaultPort);
 // Where a server listens: the same, "*" for any address (an empty host), and port 0 for any that is
 // free.
-[[nodiscard]] Result<ServerAddress, std::string> parse_listen(std::string_view text);
+[[nodiscard]] Result<ServerAddress, std::string> parse_listen(
+    std::string_view text, uint16_t default_port = client::kDefaultPort);
 // The same the other way round.
 [[nodiscard]] std::string text_of(const ServerAddress& address);
 

@@ -19,8 +19,9 @@ constexpr double kLongestTimeoutSeconds = 86'400;
   return value == nullptr ? "" : value;
 }
 
-// The secret, or "" if none is wanted. Nothing: `report` knows why.
-[[nodiscard]] std::optional<std::string> secret_of(const ServerChoice& choice, Report& report) {
+}  // namespace
+
+std::optional<std::string> secret_of(const ServerChoice& choice, Report& report) {
   const std::string path =
       choice.secret_file.empty() ? variable_or_empty("VERBENA_SECRET_FILE") : choice.secret_file;
   if (path.empty()) return "";
@@ -34,8 +35,6 @@ constexpr double kLongestTimeoutSeconds = 86'400;
   }
   return std::move(file->secret);
 }
-
-}  // namespace
 
 void add_server_options(cli::Command& to, ServerChoice& choice) {
   to.option("-s,--server", choice.server, "HOST[:PORT]",

@@ -29,6 +29,8 @@ void add_server_options(cli::Command& to, ServerChoice& choice);
 
 // What is wrong with it before a server is looked for; that goes to `report`.
 [[nodiscard]] bool check_server(const ServerChoice& choice, Report& report);
+// The secret, or "" if none is wanted. Nothing: `report` knows why.
+[[nodiscard]] std::optional<std::string> secret_of(const ServerChoice& choice, Report& report);
 // To connect with. Nothing: `report` knows why.
 [[nodiscard]] std::optional<client::RemoteOptions> remote_options(const ServerChoice& choice,
                                                                   Report& report);

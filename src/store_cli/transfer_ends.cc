@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "store_cli/transfer_ends.h"
+
+#include "cli/installation.h"
+#include "fabric/verbs_fabric.h"
+#include "store_cli/server_choice.h"
+#include "transfer/replies.h"
+
+namespace verbena::store_cli {
+
+void add_transfer_options(cli::Command& to, TransferChoice& choice) {
+  to.option("--secret-file", choice.secret_file, "FILE",
+            "file with a secret that both ends must have ($VERBENA_SECRET_FILE)")
+      .option("--device", choice.device, "NAME",
+              "use this RDMA device of the system (default: the built-in one)");
+}
+
+std::optional<std::string> transfer_secret(const TransferChoice& choice, Report& report) {
+  ServerChoice server;
+  server.secret_file = choice.secret_file;
+  return secret_of(server, report);
+}
+
+std::unique_ptr<fabric::Fabric> transfer_fabric(const TransferChoice& choice, Report& report) {
+  fabric::VerbsOptions options;
+  options.device = choice.device;
+  options.message_bytes = transfer::kMaxReplyBytes;
+  options.receives = 256;
+  options.sends = 256;
+  options.part_keys = 0;
+  if (choice.device.empty()) {
+    const auto libraries = cli::library_directory();
+    if (!libraries) {
+      report.error(kNotDone, "installation", libraries.error());
+      return nullptr;
+    }
+    options.libraries = *libraries;
+  }
+  auto fabric = fabric::open_verbs_fabric(options);
+  if (fabric) return std::move(*fabric);
+  report.error(kNotDone, "device", "the RDMA device cannot be used: " + fabric.error());
+  return nullptr;
+}
+
+}  // namespace verbena::store_cli
