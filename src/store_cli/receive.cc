@@ -72,6 +72,11 @@ int receive(const ReceiveChoice& choice) {
   auto secret = transfer_secret(choice.ends, report);
   if (!secret) return report.finish();
   options.secret = std::move(*secret);
+  if (options.secret.empty() && !is_loopback(address->host)) {
+    report.note(
+        "warning: whoever reaches this address can store files here; --secret-file keeps others "
+        "out");
+  }
   auto sink = transfer::Sink::open(choice.folder, {choice.overwrite, choice.sync});
   if (!sink) {
     report.error(kNotDone, "io", sink.error());

@@ -108,10 +108,6 @@ void notify(std::string_view state) {
                            reinterpret_cast<const sockaddr*>(&address), length));
 }
 
-bool is_loopback(const std::string& host) {
-  return host == "localhost" || host == "::1" || host.starts_with("127.");
-}
-
 std::string text_of(const fabric::Endpoint& at) { return text_of(ServerAddress{at.host, at.port}); }
 
 void warn_of(const ServeSettings& settings, const Report& report) {

@@ -77,6 +77,10 @@ Result<ServerAddress, std::string> parse_listen(std::string_view text, uint16_t 
   return address;
 }
 
+bool is_loopback(std::string_view host) {
+  return host == "localhost" || host == "::1" || host.starts_with("127.");
+}
+
 std::string text_of(const ServerAddress& address) {
   if (address.host.empty()) return fmt::format("*:{}", address.port);
   const bool brackets = address.host.contains(':');

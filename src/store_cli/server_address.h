@@ -25,6 +25,8 @@ struct ServerAddress {
 // free.
 [[nodiscard]] Result<ServerAddress, std::string> parse_listen(
     std::string_view text, uint16_t default_port = client::kDefaultPort);
+// Of this host only.
+[[nodiscard]] bool is_loopback(std::string_view host);
 // The same the other way round.
 [[nodiscard]] std::string text_of(const ServerAddress& address);
 
