@@ -44,7 +44,7 @@ void on_receive_signal(int /*signal*/) {
   if (receiving != nullptr) receiving->stop();
 }
 
-void show_line(const Report& report, nlohmann::ordered_json line, const std::string& text) {
+void show_line(const Report& report, const nlohmann::ordered_json& line, const std::string& text) {
   if (report.json()) {
     print("{}\n", dump(line, -1));
   } else if (!report.speech().quiet) {

@@ -20,8 +20,10 @@ namespace {
 namespace fs = std::filesystem;
 
 std::string content_of(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
+  std::string content(fs::file_size(path), '\0');
+  std::ifstream(path, std::ios::binary)
+      .read(content.data(), static_cast<std::streamsize>(content.size()));
+  return content;
 }
 
 std::string random_text(uint64_t seed, size_t size) {
@@ -137,7 +139,7 @@ TEST_P(Transfers, FilesOfAllSizes) {
 TEST_P(Transfers, FoldersOfManyFiles) {
   for (int i = 0; i < 1000; ++i) {
     put("tree/part " + std::to_string(i % 7) + "/deep/file " + std::to_string(i),
-        random_text(static_cast<uint64_t>(i), static_cast<size_t>(i * 7)));
+        random_text(static_cast<uint64_t>(i), static_cast<size_t>(i) * 7));
   }
   fs::permissions(root_ / "from/tree/part 3", fs::perms::owner_read | fs::perms::owner_exec);
   fs::permissions(root_ / "from/tree/part 2/deep/file 2", fs::perms::owner_read);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transfer/receiver.h"
 
+#include <algorithm>
 #include <utility>
 
 #include <fmt/format.h>

@@ -4,6 +4,7 @@
 // outlive the connection.
 #pragma once
 
+#include <algorithm>
 #include <deque>
 #include <functional>
 #include <map>
