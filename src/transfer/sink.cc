@@ -55,14 +55,25 @@ bool write_all(int fd, std::span<const uint8_t> data, uint64_t offset) {
   return true;
 }
 
+// Whether this is an incomplete file that nobody else has, and that is still under this name: who
+// had it a moment ago may have completed it, and then it has its own name.
+bool is_ours(int fd, const UniqueFd& folder, const std::string& name, struct stat& status) {
+  struct stat named{};
+  return flock(fd, LOCK_EX | LOCK_NB) == 0 && fstat(fd, &status) == 0 && S_ISREG(status.st_mode) &&
+         status.st_nlink == 1 &&
+         fstatat(folder.get(), name.c_str(), &named, AT_SYMLINK_NOFOLLOW) == 0 &&
+         named.st_dev == status.st_dev && named.st_ino == status.st_ino;
+}
+
 // CRCs of the chunks that the file has.
 bool read_crcs(int fd, uint64_t size, uint32_t chunk_bytes, std::vector<uint32_t>& crcs) {
   std::vector<uint8_t> buffer(chunk_bytes);
+  const uint32_t zeros = crc_of_zeros(chunk_bytes);
   for (uint64_t at = 0; at < size; at += chunk_bytes) {
     const auto length = static_cast<size_t>(std::min<uint64_t>(chunk_bytes, size - at));
     const off_t data = lseek(fd, static_cast<off_t>(at), SEEK_DATA);
     if (data < 0 ? errno == ENXIO : static_cast<uint64_t>(data) >= at + length) {
-      crcs.push_back(crc_of_zeros(length));
+      crcs.push_back(length == chunk_bytes ? zeros : crc_of_zeros(length));
       continue;
     }
     size_t have = 0;
@@ -80,6 +91,11 @@ bool read_crcs(int fd, uint64_t size, uint32_t chunk_bytes, std::vector<uint32_t
 
 }  // namespace
 
+SinkFile::~SinkFile() {
+  // It is locked until then, so the name is its own.
+  if (fd_.valid() && !stays_) unlinkat(folder_->get(), temporary_.c_str(), 0);
+}
+
 Result<std::unique_ptr<Sink>, std::string> Sink::open(const std::string& path,
                                                       const SinkOptions& options) {
   UniqueFd root(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
@@ -91,15 +107,24 @@ Result<std::unique_ptr<Sink>, std::string> Sink::open(const std::string& path,
 
 // --- where
 
-Result<std::shared_ptr<UniqueFd>, JobResult> Sink::walk(const std::string& folders) {
-  {
-    const std::lock_guard lock(mutex_);
-    for (auto at = recent_.begin(); at != recent_.end(); ++at) {
-      if (at->first != folders) continue;
+std::shared_ptr<UniqueFd> Sink::recent(const std::string& folders) {
+  const std::lock_guard lock(mutex_);
+  for (auto at = recent_.begin(); at != recent_.end(); ++at) {
+    if (at->first != folders) continue;
+    struct stat status{};
+    // Somebody may have removed it.
+    if (fstat(at->second->get(), &status) == 0 && status.st_nlink > 0) {
       recent_.splice(recent_.begin(), recent_, at);
       return at->second;
     }
+    recent_.erase(at);
+    break;
   }
+  return nullptr;
+}
+
+Result<std::shared_ptr<UniqueFd>, JobResult> Sink::walk(const std::string& folders) {
+  if (auto known = recent(folders)) return known;
   auto here = std::make_shared<UniqueFd>(fcntl(root_.get(), F_DUPFD_CLOEXEC, 0));
   for (size_t at = 0; at < folders.size();) {
     const size_t end = std::min(folders.find('/', at), folders.size());
@@ -188,9 +213,10 @@ JobResult Sink::open_file(const OpenFile& open, uint32_t chunk_bytes,
   constexpr int kFlags = O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC;
   made->fd_ = UniqueFd(openat(place->folder->get(), made->temporary_.c_str(), kFlags, 0600));
   struct stat status{};
+  made->stays_ =
+      made->fd_.valid() && is_ours(made->fd_.get(), *made->folder_, made->temporary_, status);
   // Another transfer of the same file has it: this one begins anew.
-  if (made->fd_.valid() && (flock(made->fd_.get(), LOCK_EX | LOCK_NB) != 0 ||
-                            fstat(made->fd_.get(), &status) != 0 || !S_ISREG(status.st_mode))) {
+  if (made->fd_.valid() && !made->stays_) {
     made->temporary_ = unique_name();
     status = {};
     made->fd_ =
@@ -206,7 +232,7 @@ JobResult Sink::open_file(const OpenFile& open, uint32_t chunk_bytes,
     if (ftruncate(made->fd_.get(), 0) != 0 ||
         ftruncate(made->fd_.get(), static_cast<off_t>(open.size)) != 0) {
       result = failed("cannot make it as large", errno);
-      remove(*made);
+      made->stays_ = false;
       return result;
     }
     made->fresh_ = true;
@@ -263,11 +289,16 @@ JobResult Sink::close(SinkFile& file) {
     return dressed;
   }
   JobResult placed = put_in_place(*file.folder_, file.temporary_, file.name_);
-  if (placed.verdict == Verdict::kExists) remove(file);
+  if (placed.verdict == Verdict::kStored) {
+    file.fd_.reset();
+  } else if (placed.verdict == Verdict::kExists) {
+    remove(file);
+  }
   return placed;
 }
 
-void Sink::remove(SinkFile& file) { unlinkat(file.folder_->get(), file.temporary_.c_str(), 0); }
+// When nobody writes to it any more.
+void Sink::remove(SinkFile& file) { file.stays_ = false; }
 
 // --- whole files, folders
 

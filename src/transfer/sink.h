@@ -5,6 +5,7 @@
 // out of the folder. Called by any number of threads.
 #pragma once
 
+#include <atomic>
 #include <list>
 #include <map>
 #include <memory>
@@ -24,8 +25,13 @@ struct SinkOptions {
 };
 
 // A file that is not complete.
+// Once nobody has it, what is incomplete of it stays only if another attempt can find it.
 class SinkFile {
  public:
+  SinkFile() = default;
+  SinkFile(const SinkFile&) = delete;
+  SinkFile& operator=(const SinkFile&) = delete;
+  ~SinkFile();
   [[nodiscard]] uint64_t size() const { return size_; }
 
  private:
@@ -37,6 +43,8 @@ class SinkFile {
   uint64_t size_ = 0;
   Attributes attributes_{};
   bool fresh_ = true;  // nothing but holes was there before
+  // Under its temporary name. Set by any of those who write, and read by the last who has it.
+  std::atomic<bool> stays_{false};
 };
 
 class Sink {
@@ -69,6 +77,7 @@ class Sink {
   };
   [[nodiscard]] Result<Place, JobResult> find_place(const std::string& path);
   [[nodiscard]] Result<std::shared_ptr<UniqueFd>, JobResult> walk(const std::string& folders);
+  [[nodiscard]] std::shared_ptr<UniqueFd> recent(const std::string& folders);
   [[nodiscard]] JobResult check_free(const Place& place) const;
   [[nodiscard]] JobResult put_in_place(const UniqueFd& folder, const std::string& temporary,
                                        const std::string& name) const;
