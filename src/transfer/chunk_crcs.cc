@@ -41,6 +41,16 @@ void ChunkCrcs::set(uint64_t chunk, uint32_t crc) {
   ++known_count_;
 }
 
+void ChunkCrcs::set_holes(uint64_t first, uint64_t count) {
+  if (count == 0) return;
+  const uint64_t last = first + count - 1;
+  if (first < last) {
+    const uint32_t zeros = crc_of_zeros(chunk_bytes_);
+    for (uint64_t chunk = first; chunk < last; ++chunk) set(chunk, zeros);
+  }
+  set(last, crc_of_zeros(length_of(last)));
+}
+
 uint32_t ChunkCrcs::of_file() const {
   uint32_t all = crc_of({});
   for (uint64_t chunk = 0; chunk < count(); ++chunk) {

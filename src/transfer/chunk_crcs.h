@@ -21,7 +21,8 @@ class ChunkCrcs {
   // The last one may be shorter.
   [[nodiscard]] uint32_t length_of(uint64_t chunk) const;
   void set(uint64_t chunk, uint32_t crc);
-  void set_hole(uint64_t chunk) { set(chunk, crc_of_zeros(length_of(chunk))); }
+  // Each in little time: a file may be one large hole.
+  void set_holes(uint64_t first, uint64_t count);
   [[nodiscard]] bool knows(uint64_t chunk) const { return known_[chunk]; }
   [[nodiscard]] uint32_t operator[](uint64_t chunk) const { return crcs_[chunk]; }
   [[nodiscard]] bool complete() const { return known_count_ == crcs_.size(); }

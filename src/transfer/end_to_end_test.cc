@@ -85,6 +85,7 @@ class Transfers : public ::testing::TestWithParam<const char*> {
           [](const std::string& path, const std::string& why) { ADD_FAILURE() << path << why; });
       EXPECT_TRUE(listed) << listed.error();
     }
+    if (listed_) listed_();
     auto result = sender.send(std::move(entries));
     totals_ = sender.totals();
     return result;
@@ -117,6 +118,7 @@ class Transfers : public ::testing::TestWithParam<const char*> {
   std::thread thread_;
   uint16_t port_ = 0;
   SenderTotals totals_;
+  std::function<void()> listed_;  // called between listing and sending
   std::map<std::string, std::pair<Verdict, std::string>> failed_;
 };
 INSTANTIATE_TEST_SUITE_P(Ip, Transfers, ::testing::Values("127.0.0.1", "::1"),
@@ -165,6 +167,20 @@ TEST_P(Transfers, ExistingFilesAreKept) {
   ASSERT_NO_FATAL_FAILURE(receive({}, {.overwrite = true, .sync = true}));
   ASSERT_TRUE(send());
   EXPECT_TRUE(failed_.empty());
+  expect_same();
+}
+
+// More of them than are given to a connection at once, and a folder whose turn comes behind them.
+TEST_P(Transfers, FilesThatAreGoneHoldUpNothing) {
+  for (int i = 0; i < 600; ++i) put("tree/gone/" + std::to_string(i), "content");
+  ASSERT_NO_FATAL_FAILURE(receive());
+  listed_ = [this] {
+    for (int i = 0; i < 600; ++i) fs::remove(root_ / "from/tree/gone" / std::to_string(i));
+  };
+  const auto sent = send();
+  EXPECT_TRUE(sent) << sent.error();
+  EXPECT_EQ(failed_.size(), 600u);
+  EXPECT_EQ(totals_.stored, 2u);
   expect_same();
 }
 

@@ -19,6 +19,7 @@ namespace {
 
 constexpr Duration kBusyPoll = 50 * kMicrosecond;
 constexpr Duration kLongestSleep = kSecond;
+constexpr size_t kMessageCost = 64;
 
 }  // namespace
 
@@ -46,6 +47,7 @@ FabricMemory::~FabricMemory() {
 void Outbox::send(fabric::Fabric& fabric, fabric::ConnectionId connection,
                   std::span<const uint8_t> message) {
   waiting_.emplace_back(message.begin(), message.end());
+  bytes_ += message.size() + kMessageCost;
   go_on(fabric, connection);
 }
 
@@ -55,6 +57,7 @@ void Outbox::go_on(fabric::Fabric& fabric, fabric::ConnectionId connection) {
     if (room.empty()) return;
     std::ranges::copy(waiting_.front(), room.begin());
     fabric.send(connection, waiting_.front().size());
+    bytes_ -= waiting_.front().size() + kMessageCost;
     waiting_.pop_front();
   }
 }

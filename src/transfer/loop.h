@@ -48,9 +48,13 @@ class Outbox {
             std::span<const uint8_t> message);
   void go_on(fabric::Fabric& fabric, fabric::ConnectionId connection);
   [[nodiscard]] bool empty() const { return waiting_.empty(); }
+  // More than any peer leaves waiting that takes them at all.
+  [[nodiscard]] bool full() const { return bytes_ > kMaxWaitingBytes; }
 
  private:
+  static constexpr size_t kMaxWaitingBytes = 64u << 20;
   std::deque<std::vector<uint8_t>> waiting_;
+  size_t bytes_ = 0;  // of these, with what each costs
 };
 
 class Loop {

@@ -6,7 +6,7 @@
 namespace verbena::transfer {
 
 void PlainReceiving::on_immediate(uint32_t length, std::span<const uint8_t> buffer) {
-  if (state_ == State::kEnded) return;
+  if (complete()) return;
   if (length > buffer.size()) return end("the sender says that it wrote more than there is room");
   const auto written = buffer.first(length);
   if (state_ == State::kName) {
@@ -18,6 +18,8 @@ void PlainReceiving::on_immediate(uint32_t length, std::span<const uint8_t> buff
     state_ = State::kOpening;
     actions_.emplace_back(OpenIt{std::move(name)});
   } else if (state_ == State::kData) {
+    if (length > max_file_bytes_ - bytes_) return end("the file is too large");
+    bytes_ += length;
     state_ = length == 0 ? State::kClosing : State::kWriting;
     if (length == 0) {
       actions_.emplace_back(CloseIt{});
@@ -52,6 +54,9 @@ void PlainSending::on_message(std::span<const uint8_t> bytes) {
   if (!message) return on_failed("the receiver sends something that is not a message");
   using Kind = PlainMessage::Kind;
   if (state_ == State::kMemory && message->kind == Kind::kMemory) {
+    if (name_.size() >= kMaxNameBytes) {
+      return on_failed("its name is too long for a receiver that is not Verbena's");
+    }
     address_ = message->address;
     rkey_ = message->rkey;
     state_ = State::kReady;

@@ -42,6 +42,7 @@ class PlainReceiving {
   };
   using Action = std::variant<Reply, OpenIt, AppendIt, CloseIt, End>;
 
+  explicit PlainReceiving(uint64_t max_file_bytes) : max_file_bytes_(max_file_bytes) {}
   void start(uint64_t address, uint32_t rkey) {
     actions_.emplace_back(Reply{{PlainMessage::Kind::kMemory, address, rkey}});
   }
@@ -51,12 +52,16 @@ class PlainReceiving {
   void on_done(const std::string& why_not);
   [[nodiscard]] std::vector<Action> take_actions() { return std::move(actions_); }
   [[nodiscard]] bool stored() const { return state_ == State::kStored; }
+  // The sender has said all; not every sender waits for DONE.
+  [[nodiscard]] bool complete() const { return state_ >= State::kClosing; }
   [[nodiscard]] bool ended() const { return state_ == State::kEnded; }
 
  private:
   enum class State : uint8_t { kName, kOpening, kData, kWriting, kClosing, kStored, kEnded };
   void end(std::string why);
 
+  const uint64_t max_file_bytes_;
+  uint64_t bytes_ = 0;  // so far
   State state_ = State::kName;
   std::vector<Action> actions_;
 };
@@ -78,6 +83,9 @@ class PlainSending {
     std::string why_not{};  // empty: it is stored
   };
   using Action = std::variant<WriteName, ReadNext, WriteNext, Finished>;
+
+  // Receivers have room for so much, its zero included, and the original does not check.
+  static constexpr size_t kMaxNameBytes = 256;
 
   explicit PlainSending(std::string name) : name_(std::move(name)) {}
   void on_message(std::span<const uint8_t> bytes);

@@ -101,7 +101,7 @@ void Receiver::on_connected(fabric::ConnectionId id) {
     sender.machine.emplace(options_.limits, asked.mapped().proof);
     sender.machine->start(sender.memory->address(), sender.memory->rkey());
   } else {
-    sender.plain.emplace();
+    sender.plain.emplace(options_.limits.max_file_bytes);
     sender.plain->start(sender.memory->address(), sender.memory->rkey());
   }
   carry_out(id, sender);
@@ -136,8 +136,8 @@ void Receiver::on_failed(fabric::ConnectionId id, std::string_view why) {
   const auto found = senders_.find(id);
   if (found != senders_.end()) {
     Sender& sender = found->second;
-    const bool incomplete = (sender.machine && !sender.files.empty()) ||
-                            (sender.plain && !sender.plain->stored() && !sender.plain->ended());
+    const bool incomplete =
+        (sender.machine && !sender.machine->idle()) || (sender.plain && !sender.plain->complete());
     if (incomplete && sender.why.empty()) sender.why = why;
     if (sender.machine) sender.machine->on_lost();
     carry_out(id, sender);
@@ -158,9 +158,8 @@ void Receiver::finish_if_over(fabric::ConnectionId id) {
   const auto found = senders_.find(id);
   if (found == senders_.end() || !found->second.ended || found->second.jobs > 0) return;
   Sender& sender = found->second;
-  if (sender.plain && !sender.plain->stored() && sender.plain_file) {
-    sink_->remove(*sender.plain_file);
-    report(sender.plain_name, 0, {Verdict::kFailed, "the transfer was broken off", {}});
+  if (sender.plain_file && !sender.plain->ended()) {
+    report_failed(sender.plain_name, "the transfer was broken off");
   }
   if (!sender.why.empty()) ++totals_.broken;
   if (options_.on_ended) options_.on_ended(sender.why);
@@ -198,7 +197,9 @@ void Receiver::run_job(fabric::ConnectionId id, JobId job, std::string path, uin
                 [this, id, job, bytes, path = std::move(path), result] {
                   Sender& sender = senders_.at(id);
                   --sender.jobs;
-                  if (!path.empty()) report(path, bytes, *result);
+                  if (!path.empty() && result->verdict == Verdict::kStored) {
+                    report_stored(path, bytes);
+                  }
                   sender.machine->on_done(job, std::move(*result));
                   carry_out(id, sender);
                   finish_if_over(id);
@@ -216,11 +217,10 @@ void Receiver::do_action(fabric::ConnectionId id, Sender& sender, OpenFile& acti
   const uint32_t chunk = options_.limits.chunk_bytes;
   loop_.run_job([this, opened, action,
                  chunk] { opened->result = sink_->open_file(action, chunk, opened->file); },
-                [this, id, opened, job = action.job, file = action.file, path = action.path] {
+                [this, id, opened, job = action.job, file = action.file] {
                   Sender& now = senders_.at(id);
                   --now.jobs;
                   if (opened->file != nullptr) now.files[file] = std::move(opened->file);
-                  if (opened->result.verdict != Verdict::kStored) report(path, 0, opened->result);
                   now.machine->on_done(job, std::move(opened->result));
                   carry_out(id, now);
                   finish_if_over(id);
@@ -258,8 +258,15 @@ void Receiver::do_action(fabric::ConnectionId /*id*/, Sender& sender, DropFile& 
   sender.files.erase(action.file);
   sender.names.erase(action.file);
 }
+void Receiver::do_action(fabric::ConnectionId /*id*/, Sender& /*sender*/, FileFailed& action) {
+  report_failed(action.path, action.text);
+}
 void Receiver::do_action(fabric::ConnectionId id, Sender& sender, SendReply& action) {
-  if (!sender.ended) sender.outbox.send(*fabric_, id, action.bytes);
+  if (sender.ended || sender.outbox.full()) return;
+  sender.outbox.send(*fabric_, id, action.bytes);
+  if (!sender.outbox.full()) return;
+  sender.why = "the sender takes no replies";
+  sender.end_at = 0;
 }
 void Receiver::do_action(fabric::ConnectionId /*id*/, Sender& sender, EndConnection& action) {
   sender.why = std::move(action.why);
@@ -283,8 +290,8 @@ void Receiver::do_plain(fabric::ConnectionId id, Sender& sender, PlainReceiving:
     run_plain(id, [this, file = sender.plain_file] { return sink_->close(*file); });
   } else {
     sender.why = std::get<PlainReceiving::End>(action).why;
-    report(sender.plain_name, 0, {Verdict::kFailed, sender.why, {}});
-    if (sender.plain_file) sink_->remove(*std::exchange(sender.plain_file, nullptr));
+    report_failed(sender.plain_name, sender.why);
+    sender.plain_file.reset();
     sender.end_at = 0;
   }
 }
@@ -300,7 +307,7 @@ void Receiver::run_plain(fabric::ConnectionId id, std::function<JobResult()> wor
                   if (then) then();
                   sender.plain->on_done(result->text);
                   if (sender.plain->stored() && sender.plain_file) {
-                    report(sender.plain_name, sender.plain_file->size(), {});
+                    report_stored(sender.plain_name, sender.plain_file->size());
                     sender.plain_file.reset();
                   }
                   carry_out(id, sender);
@@ -308,15 +315,15 @@ void Receiver::run_plain(fabric::ConnectionId id, std::function<JobResult()> wor
                 });
 }
 
-void Receiver::report(const std::string& path, uint64_t bytes, const JobResult& result) {
-  if (result.verdict == Verdict::kStored) {
-    ++totals_.stored;
-    totals_.bytes += bytes;
-    if (options_.on_stored) options_.on_stored(path, bytes);
-  } else {
-    ++totals_.failed;
-    if (options_.on_refused) options_.on_refused(path, result.text);
-  }
+void Receiver::report_stored(const std::string& path, uint64_t bytes) {
+  ++totals_.stored;
+  totals_.bytes += bytes;
+  if (options_.on_stored) options_.on_stored(path, bytes);
+}
+
+void Receiver::report_failed(const std::string& path, const std::string& why) {
+  ++totals_.failed;
+  if (options_.on_refused) options_.on_refused(path, why);
 }
 
 }  // namespace verbena::transfer

@@ -90,6 +90,7 @@ class Receiver final : private fabric::Handler {
   void do_action(fabric::ConnectionId id, Sender& sender, StoreSmall& action);
   void do_action(fabric::ConnectionId id, Sender& sender, MakeFolder& action);
   void do_action(fabric::ConnectionId id, Sender& sender, DropFile& action);
+  void do_action(fabric::ConnectionId id, Sender& sender, FileFailed& action);
   void do_action(fabric::ConnectionId id, Sender& sender, SendReply& action);
   void do_action(fabric::ConnectionId id, Sender& sender, EndConnection& action);
   void do_plain(fabric::ConnectionId id, Sender& sender, PlainReceiving::Action& action);
@@ -97,7 +98,8 @@ class Receiver final : private fabric::Handler {
                  std::function<void()> then = {});
   void finish_if_over(fabric::ConnectionId id);
   void end_those_due();
-  void report(const std::string& path, uint64_t bytes, const JobResult& result);
+  void report_stored(const std::string& path, uint64_t bytes);
+  void report_failed(const std::string& path, const std::string& why);
 
   const ReceiverOptions options_;
   std::unique_ptr<fabric::Fabric> fabric_;

@@ -76,7 +76,7 @@ void Receiving::handle(const Record& record, std::span<const uint8_t> data, uint
 }
 
 // A new file, or a folder.
-bool Receiving::takes(FileId file, std::span<const uint8_t> path) {
+bool Receiving::takes(FileId file, std::span<const uint8_t> path, uint64_t bytes) {
   if (file <= used_ || !ahead_.insert(file).second || ahead_.size() > kMaxAhead) {
     cut_off("a file's number was used before, or is far ahead");
     return false;
@@ -87,48 +87,52 @@ bool Receiving::takes(FileId file, std::span<const uint8_t> path) {
   }
   ++count_;
   const auto refuse = [&](std::string why) {
-    finish(file, {.verdict = Verdict::kRefused, .text = std::move(why)});
+    finish(file, std::string(text_of(path)),
+           {.verdict = Verdict::kRefused, .text = std::move(why)});
     return false;
   };
   if (count_ > limits_.max_files) return refuse("the receiver takes no more files");
   if (const char* const wrong = wrong_with_path(text_of(path))) {
     return refuse(std::string("the name ") + wrong);
   }
+  if (bytes > limits_.max_file_bytes) return refuse("the file is too large");
   return true;
 }
 
 void Receiving::begin(const Open& open) {
-  const bool taken = takes(open.file, open.path);
+  // Those that are refused count too, until the sender has given them up.
+  if (files_.size() >= limits_.max_open) return cut_off("too many files are open at once");
+  const bool taken = takes(open.file, open.path, open.size);
   if (ended_) return;
-  File file{.size = open.size, .resume = open.resume};
+  File file{.path = std::string(text_of(open.path)), .size = open.size, .resume = open.resume};
   if (!taken) {
     file.failed = true;
     files_.emplace(open.file, std::move(file));
     return;
   }
   const uint64_t chunks = open.size / limits_.chunk_bytes + 1;
-  if (files_.size() >= limits_.max_open) return cut_off("too many files are open at once");
-  if (open.size > limits_.max_file_bytes || chunks > limits_.max_open_chunks - open_chunks_) {
+  if (chunks > limits_.max_open_chunks - open_chunks_) {
     file.failed = true;
-    finish(open.file, {.verdict = Verdict::kRefused, .text = "the file is too large"});
+    finish(open.file, file.path, {.verdict = Verdict::kRefused, .text = "the file is too large"});
   } else {
     file.crcs = ChunkCrcs(open.size, limits_.chunk_bytes);
+    file.came.resize(file.crcs.count());
     open_chunks_ += file.crcs.count();
     ++file.jobs;
     actions_.emplace_back(OpenFile{add_job({.file = open.file, .kind = Job::Kind::kOpen}),
-                                   open.file, std::string(text_of(open.path)), open.size,
-                                   open.attributes, open.resume});
+                                   open.file, file.path, open.size, open.attributes, open.resume});
   }
   files_.emplace(open.file, std::move(file));
 }
 
 void Receiving::whole(FileId file, std::span<const uint8_t> path, auto make, uint16_t slot,
                       uint64_t bytes) {
-  if (!takes(file, path)) return;
+  if (!takes(file, path, bytes)) return;
   hold(slot);
-  const JobId job =
-      add_job({.file = file, .slot = slot, .kind = Job::Kind::kWhole, .bytes = bytes});
-  actions_.emplace_back(make(job, std::string(text_of(path))));
+  std::string name(text_of(path));
+  const JobId job = add_job(
+      {.file = file, .slot = slot, .kind = Job::Kind::kWhole, .bytes = bytes, .path = name});
+  actions_.emplace_back(make(job, std::move(name)));
 }
 
 // Of a file in chunks.
@@ -149,7 +153,7 @@ void Receiving::on_part(FileId id, const Record& record, std::span<const uint8_t
     return try_to_close(found);
   }
   if (std::holds_alternative<Abandon>(record)) {
-    finish(id, {.verdict = Verdict::kAbandoned, .text = "the sender has given it up"});
+    finish(id, file.path, {.verdict = Verdict::kAbandoned, .text = "the sender has given it up"});
     return drop(found);
   }
   if (!file.open) {
@@ -171,6 +175,7 @@ void Receiving::write(File& file, const Data& data, std::span<const uint8_t> byt
   if (data.chunk >= file.crcs.count() || data.length != file.crcs.length_of(data.chunk)) {
     return cut_off("data is outside of its file");
   }
+  if (!comes_once(file, data.chunk, 1)) return;
   hold(slot);
   ++file.jobs;
   const JobId job = add_job({.file = data.file,
@@ -182,13 +187,26 @@ void Receiving::write(File& file, const Data& data, std::span<const uint8_t> byt
       WriteChunk{job, data.file, file.crcs.offset_of(data.chunk), bytes, data.crc});
 }
 
+// Otherwise it would depend on the order of jobs what is in the file; and holes cost the sender
+// nothing.
+bool Receiving::comes_once(File& file, uint64_t first, uint64_t count) {
+  for (uint64_t chunk = first; chunk < first + count; ++chunk) {
+    if (file.came[chunk]) {
+      cut_off("a part of a file comes twice");
+      return false;
+    }
+    file.came[chunk] = true;
+  }
+  return true;
+}
+
 void Receiving::punch(File& file, const Hole& hole) {
   const uint64_t count = file.crcs.count();
   if (hole.first > count || hole.count > count - hole.first) {
     return cut_off("a hole is outside of its file");
   }
-  if (hole.count == 0) return;
-  for (uint64_t i = 0; i < hole.count; ++i) file.crcs.set_hole(hole.first + i);
+  if (hole.count == 0 || !comes_once(file, hole.first, hole.count)) return;
+  file.crcs.set_holes(hole.first, hole.count);
   ++file.jobs;
   const uint64_t begin = file.crcs.offset_of(hole.first);
   const uint64_t end = std::min(file.crcs.offset_of(hole.first + hole.count), file.size);
@@ -206,12 +224,12 @@ void Receiving::on_done(JobId id, JobResult result) {
   const bool good = result.verdict == Verdict::kStored;
   if (job.kind == Job::Kind::kWhole) {
     if (good) received_bytes_ += job.bytes;
-    if (!ended_) finish(job.file, result);
+    if (!ended_) finish(job.file, job.path, result);
   } else if (const auto at = files_.find(job.file); at != files_.end()) {
     File& file = at->second;
     --file.jobs;
     if (job.kind == Job::Kind::kClose && !ended_) {
-      finish(job.file, result);
+      finish(job.file, file.path, result);
       open_chunks_ -= file.crcs.count();
       files_.erase(at);
     } else if (!good) {
@@ -239,6 +257,8 @@ void Receiving::on_done(JobId id, JobResult result) {
         still->second.jobs == 0) {
       drop(still);
     }
+  } else if (job.kind == Job::Kind::kOpen) {
+    actions_.emplace_back(DropFile{job.file});  // it was given up meanwhile
   }
   if (job.slot) release(*job.slot);
 }
@@ -270,8 +290,9 @@ void Receiving::try_to_close(Files::iterator found) {
       CloseFile{add_job({.file = found->first, .kind = Job::Kind::kClose}), found->first});
 }
 
-void Receiving::finish(FileId file, const JobResult& result) {
+void Receiving::finish(FileId file, const std::string& path, const JobResult& result) {
   ++(result.verdict == Verdict::kStored ? stored_ : failed_);
+  if (result.verdict != Verdict::kStored) actions_.emplace_back(FileFailed{path, result.text});
   reply(Done{.file = file,
              .verdict = result.verdict,
              .text = std::string_view(result.text).substr(0, protocol::kMaxTextBytes)});
@@ -280,7 +301,7 @@ void Receiving::finish(FileId file, const JobResult& result) {
 // Its data may still be on its way: it is forgotten with its last record.
 void Receiving::fail_file(Files::iterator found, const JobResult& result) {
   File& file = found->second;
-  if (!file.failed && !ended_) finish(found->first, result);
+  if (!file.failed && !ended_) finish(found->first, file.path, result);
   file.failed = true;
   for (const Waiting& waiting : std::exchange(file.waiting, {})) release(waiting.slot);
 }

@@ -77,6 +77,11 @@ struct MakeFolder {
 struct DropFile {  // no job: it stays incomplete
   FileId file = 0;
 };
+// No job: what became of a file that is not stored, and whose sender is there to be told.
+struct FileFailed {
+  std::string path{};
+  std::string text{};
+};
 struct SendReply {
   std::vector<uint8_t> bytes{};
 };
@@ -84,7 +89,7 @@ struct EndConnection {  // after the replies before it
   std::string why{};
 };
 using ReceiveAction = std::variant<OpenFile, WriteChunk, PunchHole, CloseFile, StoreSmall,
-                                   MakeFolder, DropFile, SendReply, EndConnection>;
+                                   MakeFolder, DropFile, FileFailed, SendReply, EndConnection>;
 
 struct JobResult {
   Verdict verdict = Verdict::kStored;
@@ -111,6 +116,8 @@ class Receiving {
   [[nodiscard]] bool ended() const { return ended_; }
   // Jobs that are not done: their slots are in use.
   [[nodiscard]] size_t jobs() const { return jobs_.size(); }
+  // No file is begun and not yet ended.
+  [[nodiscard]] bool idle() const { return files_.empty() && jobs_.empty(); }
 
   [[nodiscard]] uint64_t stored() const { return stored_; }
   [[nodiscard]] uint64_t failed() const { return failed_; }
@@ -123,6 +130,7 @@ class Receiving {
     uint16_t slot;
   };
   struct File {
+    std::string path{};
     uint64_t size = 0;
     bool open = false;
     bool failed = false;   // the sender was told
@@ -130,6 +138,7 @@ class Receiving {
     bool resume = false;
     uint32_t jobs = 0;
     ChunkCrcs crcs{};
+    std::vector<bool> came{};  // chunks: each comes once at most
     std::optional<uint32_t> close_crc{};
     std::deque<Waiting> waiting{};
   };
@@ -139,6 +148,7 @@ class Receiving {
     std::optional<std::pair<uint64_t, uint32_t>> chunk{};  // and its CRC
     enum class Kind : uint8_t { kOpen, kData, kHole, kClose, kWhole } kind = Kind::kData;
     uint64_t bytes = 0;
+    std::string path{};  // kWhole
   };
   using Files = std::map<FileId, File>;
 
@@ -150,11 +160,12 @@ class Receiving {
   void write(File& file, const Data& data, std::span<const uint8_t> bytes, uint16_t slot);
   void punch(File& file, const Hole& hole);
   void try_to_close(Files::iterator found);
-  void finish(FileId file, const JobResult& result);
+  void finish(FileId file, const std::string& path, const JobResult& result);
   void fail_file(Files::iterator found, const JobResult& result);
   void drop(Files::iterator found);
   void say_what_is_there(FileId file, const std::vector<uint32_t>& crcs);
-  [[nodiscard]] bool takes(FileId file, std::span<const uint8_t> path);
+  [[nodiscard]] bool takes(FileId file, std::span<const uint8_t> path, uint64_t bytes);
+  [[nodiscard]] bool comes_once(File& file, uint64_t first, uint64_t count);
   [[nodiscard]] JobId add_job(Job job);
   void hold(uint16_t slot) { ++held_[slot]; }
   void release(uint16_t slot);

@@ -53,6 +53,7 @@ Result<void, std::string> Sender::send(std::vector<SourceEntry> entries) {
       },
       [this] { return over(); },
       [this] { return Loop::now() + (options_.bytes_per_second > 0 ? kMillisecond : kSecond); });
+  if (unfinished_ == 0) return {};
   if (stop_.load()) return fail(std::string("it was interrupted"));
   if (broken_) return fail(*broken_);
   return {};
@@ -182,6 +183,10 @@ void Sender::on_ended(fabric::ConnectionId id) {
   stream.ended = true;
   if (stream.jobs > 0) return;
   const bool was_plain = stream.plain.has_value();
+  if (stream.machine) {
+    sent_before_ += stream.machine->sent_bytes();
+    skipped_before_ += stream.machine->skipped_bytes();
+  }
   streams_.erase(found);
   if (was_plain && !over() && !waiting_.empty()) connect();
 }
@@ -220,8 +225,8 @@ void Sender::finish(Stream& stream, FileId file, Verdict verdict, const std::str
 }
 
 void Sender::show_progress() {
-  totals_.sent = plain_sent_;
-  totals_.skipped = 0;
+  totals_.sent = sent_before_;
+  totals_.skipped = skipped_before_;
   for (const auto& [id, stream] : streams_) {
     if (!stream->machine) continue;
     totals_.sent += stream->machine->sent_bytes();
@@ -258,11 +263,11 @@ void Sender::fill(fabric::ConnectionId id, Stream& stream, uint16_t number,
                 [this, id, number, filled] {
                   Stream& now = *streams_.at(id);
                   --now.jobs;
-                  if (now.ended && now.jobs == 0) {
-                    streams_.erase(id);
-                    return;
-                  }
+                  if (now.ended && now.jobs == 0) return on_ended(id);
                   now.machine->on_filled(number, std::move(*filled));
+                  carry_out(id, now);
+                  // Files that could not be read have ended, and nothing was sent of them.
+                  feed(now);
                   carry_out(id, now);
                 });
 }
@@ -335,7 +340,7 @@ void Sender::do_plain(fabric::ConnectionId id, Stream& stream, PlainSending::Act
           const Read& read = **result;
           if (read) {
             now.plain_offset += *read;
-            plain_sent_ += *read;
+            sent_before_ += *read;
             now.plain->on_read(static_cast<uint32_t>(*read));
           } else {
             now.plain->on_failed(read.error());

@@ -105,7 +105,9 @@ class Sender final : private fabric::Handler {
   std::optional<std::string> broken_;
   std::atomic<bool> stop_{false};
   SenderTotals totals_;
-  uint64_t plain_sent_ = 0;
+  // By streams that have ended, and in plain mode.
+  uint64_t sent_before_ = 0;
+  uint64_t skipped_before_ = 0;
   double allowance_ = 0;  // bytes that may be sent now
   Time allowed_at_ = 0;
   Loop loop_;

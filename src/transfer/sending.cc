@@ -179,7 +179,7 @@ void Sending::on_chunk(uint16_t slot, FileId id, uint64_t chunk, Filled filled) 
       actions_.emplace_back(Post{slot, filled.length, {}});
       break;
     case What::kHole: {
-      file.crcs.set_hole(chunk);
+      file.crcs.set_holes(chunk, 1);
       auto* const last = controls_.empty() ? nullptr : std::get_if<Hole>(&controls_.back());
       if (last != nullptr && last->file == id && last->first + last->count == chunk) {
         ++last->count;
@@ -220,11 +220,14 @@ void Sending::on_reply(std::span<const uint8_t> bytes) {
 
 void Sending::take(const Offer& offer) {
   constexpr uint32_t kMaxChunkBytes = 64u << 20;
+  constexpr uint32_t kMaxBytes = 512u << 20;  // of buffers; the receiver may offer any number
+  constexpr uint32_t kMaxSlots = 64;          // a connection has work requests for them
   if (offer.chunk_bytes < 4096 || offer.chunk_bytes > kMaxChunkBytes || offer.slots == 0) {
     return give_up("the receiver offers no usable memory");
   }
   offer_ = offer;
-  slots_.resize(std::clamp<uint16_t>(options_.window, 1, offer.slots));
+  const uint32_t most = std::min<uint32_t>({offer.slots, kMaxSlots, kMaxBytes / offer.chunk_bytes});
+  slots_.resize(std::clamp<uint32_t>(options_.window, 1, most));
   if (proof_) controls_.push_front(Proof{.mac = *proof_});
 }
 
@@ -253,6 +256,7 @@ void Sending::take(const Done& done) {
   const auto found = files_.find(done.file);
   if (found == files_.end()) return;
   File& file = found->second;
+  if (file.ended) return;
   const bool begun = file.chunked || file.sent;
   if (!begun || (done.verdict == Verdict::kStored && file.chunked && !file.closed)) {
     return give_up("the receiver says what became of a file before it was sent");

@@ -226,6 +226,7 @@ class SimulatedTransfer {
     });
   }
   void carry_out(DropFile& /*drop*/) {}
+  void carry_out(FileFailed& /*failed*/) {}
   void carry_out(SendReply& reply) { replies_.push_back(std::move(reply.bytes)); }
   void carry_out(EndConnection& end) { cut_off = end.why; }
 
