@@ -42,7 +42,9 @@ struct SendChoice {
 };
 
 transfer::Sender* sending = nullptr;
-void on_send_signal(int /*signal*/) {
+volatile std::sig_atomic_t send_signal = 0;
+void on_send_signal(int signal) {
+  send_signal = signal;
   if (sending != nullptr) sending->stop();
 }
 
@@ -151,7 +153,11 @@ int send(const SendChoice& choice) {
   const auto sent = sender.send(std::move(entries));
   sending = nullptr;
   bar.clear();
-  if (!sent) report.error(kUnreachable, "broken", sent.error());
+  if (!sent && send_signal != 0) {
+    report.interrupted(send_signal, "interrupted; the same command resumes it");
+  } else if (!sent) {
+    report.error(kUnreachable, "broken", sent.error());
+  }
   show_sent(sender.totals(), report);
   return report.finish();
 }
