@@ -316,7 +316,7 @@ void Receiving::drop(Files::iterator found) {
 
 // --- slots and the end
 
-JobId Receiving::add_job(Job job) {
+JobId Receiving::add_job(const Job& job) {
   jobs_.emplace(next_job_, job);
   return next_job_++;
 }

@@ -166,7 +166,7 @@ class Receiving {
   void say_what_is_there(FileId file, const std::vector<uint32_t>& crcs);
   [[nodiscard]] bool takes(FileId file, std::span<const uint8_t> path, uint64_t bytes);
   [[nodiscard]] bool comes_once(File& file, uint64_t first, uint64_t count);
-  [[nodiscard]] JobId add_job(Job job);
+  [[nodiscard]] JobId add_job(const Job& job);
   void hold(uint16_t slot) { ++held_[slot]; }
   void release(uint16_t slot);
   void reply(const Reply& reply) { actions_.push_back(SendReply{encode(reply)}); }
