@@ -92,8 +92,12 @@ bool read_crcs(int fd, uint64_t size, uint32_t chunk_bytes, std::vector<uint32_t
 }  // namespace
 
 SinkFile::~SinkFile() {
-  // It is locked until then, so the name is its own.
-  if (fd_.valid() && !stays_) unlinkat(folder_->get(), temporary_.c_str(), 0);
+  if (!stays_) remove_name();
+}
+
+// It is locked, so the name is its own.
+void SinkFile::remove_name() {
+  if (named_.exchange(false)) unlinkat(folder_->get(), temporary_.c_str(), 0);
 }
 
 Result<std::unique_ptr<Sink>, std::string> Sink::open(const std::string& path,
@@ -223,6 +227,7 @@ JobResult Sink::open_file(const OpenFile& open, uint32_t chunk_bytes,
         UniqueFd(openat(place->folder->get(), made->temporary_.c_str(), kFlags | O_EXCL, 0600));
   }
   if (!made->fd_.valid()) return failed("cannot make it", errno);
+  made->named_ = true;
   JobResult result;
   made->fresh_ = status.st_size == 0;
   const bool whole = static_cast<uint64_t>(status.st_size) == open.size && !made->fresh_;
@@ -252,6 +257,7 @@ JobResult Sink::open_plain(const std::string& path, std::shared_ptr<SinkFile>& f
   made->fd_ = UniqueFd(openat(place->folder->get(), made->temporary_.c_str(),
                               O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644));
   if (!made->fd_.valid()) return failed("cannot make it", errno);
+  made->named_ = true;
   file = std::move(made);
   return {};
 }
@@ -290,15 +296,14 @@ JobResult Sink::close(SinkFile& file) {
   }
   JobResult placed = put_in_place(*file.folder_, file.temporary_, file.name_);
   if (placed.verdict == Verdict::kStored) {
-    file.fd_.reset();
+    file.named_ = false;
   } else if (placed.verdict == Verdict::kExists) {
     remove(file);
   }
   return placed;
 }
 
-// When nobody writes to it any more.
-void Sink::remove(SinkFile& file) { file.stays_ = false; }
+void Sink::remove(SinkFile& file) { file.remove_name(); }
 
 // --- whole files, folders
 

@@ -36,15 +36,17 @@ class SinkFile {
 
  private:
   friend class Sink;
+  void remove_name();
   std::shared_ptr<UniqueFd> folder_;
   UniqueFd fd_;
   std::string name_;
   std::string temporary_;
   uint64_t size_ = 0;
   Attributes attributes_{};
-  bool fresh_ = true;  // nothing but holes was there before
-  // Under its temporary name. Set by any of those who write, and read by the last who has it.
-  std::atomic<bool> stays_{false};
+  bool fresh_ = true;   // nothing but holes was there before
+  bool stays_ = false;  // under its temporary name, for another attempt
+  // The temporary name is there. Whoever takes it away does so once, as it may be another's then.
+  std::atomic<bool> named_{false};
 };
 
 class Sink {

@@ -131,6 +131,13 @@ class FullDisk(TransferTest):
         self.to = f"/proc/{receiver.process.pid}/root{self.to}"
         return receiver
 
+    def await_room(self, wanted):
+        """The receiver closes a file that it has removed when its last write has failed."""
+        deadline = time.monotonic() + support.SECONDS
+        while os.statvfs(self.to).f_bavail * os.statvfs(self.to).f_frsize < wanted:
+            self.assertLess(time.monotonic(), deadline, "the disk stays full")
+            time.sleep(0.01)
+
     def test_the_sender_is_told(self):
         receiver = self.receive_on_small_disk()
         large, fits = self.file("large", content(25 * MIB)), self.file("fits", content(3 * MIB))
@@ -138,6 +145,7 @@ class FullDisk(TransferTest):
         status, report = self.send(receiver, large)
         self.assertEqual((status, report["files"], report["failed"]), (FULL, 0, 1), report)
         self.assertEqual(self.names(), [])
+        self.await_room(6 * MIB)
         status, report = self.send(receiver, fits)
         self.assertEqual((status, report["files"]), (0, 1), report)
         self.assert_arrived("fits", content(3 * MIB))
