@@ -71,9 +71,10 @@ class End {
                       .max_recv_sge = 1,
                       .max_inline_data = 0};
     must(rdma_create_qp(id, pd_, &attributes) == 0, "rdma_create_qp");
-    const int access = IBV_ACCESS_LOCAL_WRITE | (receives ? IBV_ACCESS_REMOTE_WRITE : 0);
+    constexpr int kLocal = IBV_ACCESS_LOCAL_WRITE;
+    const int access = kLocal | (receives ? IBV_ACCESS_REMOTE_WRITE : 0);
     buffer_mr_ = ibv_reg_mr(pd_, buffer_.data(), buffer_.size(), access);
-    message_mr_ = ibv_reg_mr(pd_, &message_, sizeof message_, IBV_ACCESS_LOCAL_WRITE);
+    message_mr_ = ibv_reg_mr(pd_, &message_, sizeof message_, kLocal);
     must(buffer_mr_ != nullptr && message_mr_ != nullptr, "ibv_reg_mr");
   }
   End(const End&) = delete;
