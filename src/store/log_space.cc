@@ -34,6 +34,7 @@ Result<void> LogSpace::claim(uint32_t block_a, uint32_t block_b) {
   }
   free_ += space_.chunks_per_block() - pair.used;
   pairs_.push_back(std::move(pair));
+  note_superblocks();
   return {};
 }
 
@@ -66,7 +67,14 @@ Result<void> LogSpace::grow() {
   pair.memory_b = b->memory;
   free_ += pair.taken.size();
   pairs_.push_back(std::move(pair));
+  note_superblocks();
   return {};
+}
+
+void LogSpace::note_superblocks() {
+  if (superblock_a_ != nullptr) return;
+  superblock_a_ = pairs_.front().memory_a;
+  superblock_b_ = pairs_.front().memory_b;
 }
 
 void LogSpace::leave_from(uint32_t limit) {

@@ -47,8 +47,9 @@ class LogSpace {
   };
   [[nodiscard]] Slot slot_a(const Extent& extent, uint32_t i) const;
   [[nodiscard]] Slot slot_b(const Extent& extent, uint32_t i) const;
-  [[nodiscard]] uint8_t* superblock_a() const { return pairs_.front().memory_a; }
-  [[nodiscard]] uint8_t* superblock_b() const { return pairs_.front().memory_b; }
+  // In the first pair, which stays. Without the log's lock: pairs may be added meanwhile.
+  [[nodiscard]] uint8_t* superblock_a() const { return superblock_a_; }
+  [[nodiscard]] uint8_t* superblock_b() const { return superblock_b_; }
 
  private:
   struct Pair {
@@ -61,9 +62,12 @@ class LogSpace {
     bool left = false;  // its free chunks are not counted
   };
   [[nodiscard]] const Pair* pair_of(const Extent& extent) const;
+  void note_superblocks();
 
   Space& space_;
   std::vector<Pair> pairs_;
+  uint8_t* superblock_a_ = nullptr;
+  uint8_t* superblock_b_ = nullptr;
   uint64_t free_ = 0;
 };
 

@@ -351,7 +351,7 @@ TEST(HostileSender, AnyRecords) {
     actions += victim.actions;
   }
   EXPECT_GT(cut_off, 100u);
-  EXPECT_GT(actions, 10'000u);
+  EXPECT_GT(actions, 1000u);
 }
 
 }  // namespace

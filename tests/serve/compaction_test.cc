@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <csignal>
+#include <deque>
 #include <filesystem>
 #include <iostream>
 #include <memory>
@@ -49,7 +50,8 @@ class Compaction : public ::testing::Test, protected Hands {
   }
   void put_ballast(Client& client) {
     for (uint64_t i = 0; i < kBallast; ++i) {
-      const auto bytes = ballast(i);
+      // They stay: a READ may be answered twice, the second time when the write is done.
+      const auto& bytes = put_.emplace_back(ballast(i));
       ASSERT_TRUE(client.create(name_of(i)));
       const auto done = client.write(ObjectRef::by(name_of(i)), 0, bytes);
       ASSERT_TRUE(done) << done.error().what;
@@ -92,6 +94,7 @@ class Compaction : public ::testing::Test, protected Hands {
 
   const medium::TemporaryFolder folder_;
   const std::string data_ = folder_.path() / "store";
+  std::deque<std::vector<uint8_t>> put_;
 };
 
 TEST_F(Compaction, FilesShrinkByThemselvesBesideClients) {
