@@ -69,14 +69,18 @@ class BalanceBackend final : public Backend {
 
   [[nodiscard]] Result<Block> allocate() override {
     const size_t turn = turn_.fetch_add(1, std::memory_order_relaxed);
-    Result<Block> block = fail(Error{});
-    for (size_t i = 0; i < media_.size(); ++i) {
-      const size_t medium = (turn + i) % media_.size();
-      block = media_[medium]->allocate();
-      if (block) return taken(medium, *block);
-      if (block.error().code != Code::kFull) return block;
+    for (;;) {
+      const uint64_t released = released_.load(std::memory_order_acquire);
+      Result<Block> block = fail(Error{});
+      for (size_t i = 0; i < media_.size(); ++i) {
+        const size_t medium = (turn + i) % media_.size();
+        block = media_[medium]->allocate();
+        if (block) return taken(medium, *block);
+        if (block.error().code != Code::kFull) return block;
+      }
+      // Each was full when asked. All at once only if none has got a block back meanwhile.
+      if (released_.load(std::memory_order_acquire) == released) return block;
     }
-    return block;
   }
   [[nodiscard]] Result<Block> claim(uint32_t position) override {
     const size_t medium = position % media_.size();
@@ -92,6 +96,7 @@ class BalanceBackend final : public Backend {
     }
     const auto media = static_cast<uint32_t>(media_.size());
     media_[block.position % media]->release({block.position / media, block.memory});
+    released_.fetch_add(1, std::memory_order_release);
   }
 
   [[nodiscard]] Result<uint32_t> trim() override {
@@ -187,6 +192,7 @@ class BalanceBackend final : public Backend {
 
   const std::vector<std::unique_ptr<Backend>> media_;
   std::atomic<size_t> turn_ = 0;
+  std::atomic<uint64_t> released_ = 0;  // blocks, ever
   std::shared_mutex mutex_;
   std::map<const uint8_t*, size_t> held_;  // blocks' memory, and whose they are
 };
