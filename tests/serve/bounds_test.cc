@@ -20,7 +20,7 @@ constexpr size_t kPiece = size_t{4} << 20;
 class SlowClient {
  public:
   SlowClient(const ServedStore& served, const std::string& name, size_t writes)
-      : data_(kPiece, 5), client_(served.connect({.timeout = 120 * kSecond})) {
+      : data_(kPiece, 5), client_(served.connect({.timeout = 600 * kSecond})) {
     EXPECT_TRUE(client_->create(name));
     const std::span<const uint8_t> piece(data_);
     for (size_t i = 0; i < writes; ++i) {
@@ -52,7 +52,10 @@ class SlowClient {
 
 TEST(Bounds, SlowClientsLeaveRoomForOthers) {
   serve::Flips flips;
-  ServedStore served({}, "", {}, std::make_unique<serve::FlippingFabric>(test_fabric(), flips));
+  server::Options options;
+  options.transfer_stall = 600 * kSecond;  // they stay slow, however long this takes
+  ServedStore served(options, "", {},
+                     std::make_unique<serve::FlippingFabric>(test_fabric(), flips));
   // Together they want more than the store has, which is 512 MiB.
   constexpr size_t kWrites = 60;
   flips.hold_reads = true;
@@ -105,7 +108,7 @@ TEST(Bounds, WhatWaitsIsDone) {
 TEST(Bounds, AConnectionThatIsStuckEnds) {
   serve::Flips flips;
   server::Options options;
-  options.transfer_stall = 50 * kMillisecond;
+  options.transfer_stall = 200 * kMillisecond;
   ServedStore served(options, "", {},
                      std::make_unique<serve::FlippingFabric>(test_fabric(), flips));
   flips.hold_reads = true;
