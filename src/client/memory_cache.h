@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The caller's memory, registered when it is first used and kept so, for the next time. Memory that
-// is unmapped and mapped again keeps its address, and a device may go on with the old pages; then
-// the data of a request does not match its CRC, and forget() makes the next use register it anew.
+// The caller's memory, registered when it is first used and kept so, for the next time. The caller
+// may unmap it once its request is complete: nothing of ours uses the key then, and the device
+// survives a late copy of a request that did. Memory that is unmapped and mapped again keeps its
+// address, and a device may go on with the old pages; then the data of a request does not match its
+// CRC, and forget() makes the next use register it anew.
 #pragma once
 
 #include <cstdint>

@@ -61,7 +61,9 @@ Result<std::unique_ptr<Engine>, link::MembershipError> Engine::make(const Engine
   engine->port_counters_.emplace(member.shown_counters());
   engine->port_ = member.port();
   engine->this_host_only_ = !member.this_host_only().empty();
-  engine->memory_ = std::make_unique<memory::Domain>(engine->random_, options.memory);
+  memory::Domain::Options memory = options.memory;
+  memory.repeats = &engine->repeats_;
+  engine->memory_ = std::make_unique<memory::Domain>(engine->random_, memory);
   engine->transmitter_ =
       std::make_unique<link::UdpTransmitter>(member.ipv4(), member.ipv6(), member.port(), &member);
   engine->endpoint_ =

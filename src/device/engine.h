@@ -42,6 +42,7 @@
 #include "device/held_disconnects.h"
 #include "device/helper_alarm.h"
 #include "device/notices.h"
+#include "device/on_demand.h"
 #include "device/poll_lease.h"
 #include "link/membership.h"
 #include "link/port_counters.h"
@@ -302,6 +303,7 @@ class Engine final : public transport::EventSink,
   std::unique_ptr<link::Membership> host_;
   std::optional<link::OwnPortCounters> port_counters_;
   Time trouble_due_ = 0;  // when it is shown again
+  RepeatAccessor repeats_;
   std::unique_ptr<memory::Domain> memory_;
   std::unique_ptr<link::UdpTransmitter> transmitter_;
   std::unique_ptr<transport::Endpoint> endpoint_;

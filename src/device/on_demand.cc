@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstring>
 
 #include <sys/mman.h>
 #include <sys/uio.h>
@@ -44,6 +45,20 @@ memory::Fault OnDemandAccessor::write(uint8_t* to, std::span<const uint8_t> from
   const iovec remote{to, from.size()};
   const ssize_t n = ::process_vm_writev(self_, &local, 1, &remote, 1, 0);
   return n == static_cast<ssize_t>(from.size()) ? memory::Fault::kNone : memory::Fault::kPage;
+}
+
+memory::Fault RepeatAccessor::read(const uint8_t* from, std::span<uint8_t> to) {
+  const iovec local{to.data(), to.size()};
+  const iovec remote{const_cast<uint8_t*>(from), to.size()};
+  const ssize_t n = ::process_vm_readv(::getpid(), &local, 1, &remote, 1, 0);
+  if (n == static_cast<ssize_t>(to.size())) return memory::Fault::kNone;
+  if (n >= 0 || errno == EFAULT) return memory::Fault::kPage;
+  std::memcpy(to.data(), from, to.size());
+  return memory::Fault::kNone;
+}
+
+memory::Fault RepeatAccessor::write(uint8_t*, std::span<const uint8_t>) {
+  return memory::Fault::kPage;  // nothing is written again
 }
 
 memory::Fault NullAccessor::read(const uint8_t*, std::span<uint8_t> to) {

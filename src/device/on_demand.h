@@ -21,6 +21,14 @@ class OnDemandAccessor final : public memory::Accessor {
   int self_;  // pid; renewed after fork by making a new accessor
 };
 
+// Reads what was registered and made present, and may have been unmapped since. Where the kernel
+// does not let a process read itself so, the memory is touched directly.
+class RepeatAccessor final : public memory::Accessor {
+ public:
+  [[nodiscard]] memory::Fault read(const uint8_t* from, std::span<uint8_t> to) override;
+  [[nodiscard]] memory::Fault write(uint8_t* to, std::span<const uint8_t> from) override;
+};
+
 // Takes everything and gives zeros: the null region.
 class NullAccessor final : public memory::Accessor {
  public:

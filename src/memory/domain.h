@@ -98,6 +98,10 @@ class Domain {
   struct Options {
     Limits limits{};
     bool strict_keys = false;
+    // By which plain memory is read that a peer had read before, and asks for again: once it has
+    // had its answer, the owner may have let the memory go. nullptr: as any other. Outlives the
+    // domain.
+    Accessor* repeats = nullptr;
   };
   Domain(RandomSource& random, Options options);
   ~Domain();
@@ -186,7 +190,7 @@ class Domain {
                                    uint64_t length, uint32_t needed) const;
   [[nodiscard]] Fault remote_write(const RemoteUser& user, RKey rkey, RemoteAddr addr,
                                    std::span<const uint8_t> bytes, bool last) const;
-  // `again`: as of gather().
+  // `again`: as of gather(); and the memory may be gone, which is a fault (Options::repeats).
   [[nodiscard]] Fault remote_read(const RemoteUser& user, RKey rkey, RemoteAddr addr, uint32_t n,
                                   Pieces& out, bool again = false) const;
   // As stretch(), of one key.

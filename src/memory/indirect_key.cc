@@ -118,6 +118,16 @@ Fault IndirectKey::find(const BlockMap::Part& part, bool write, Place& place) co
   return fault;
 }
 
+Fault IndirectKey::read(const Place& place, uint64_t n, Pieces& out) const {
+  return share_.repeats != nullptr ? place.layout->read_by(*share_.repeats, place.offset, n, out)
+                                   : place.layout->read(place.offset, n, out);
+}
+
+std::span<const uint8_t> IndirectKey::readable(const Place& place, uint64_t n) const {
+  if (share_.repeats != nullptr) return {};
+  return place.layout->plain(place.offset, n, false);
+}
+
 template <typename Visit>
 Fault IndirectKey::walk(uint64_t at, uint64_t n, bool write, Visit&& visit) {
   const Descent descent(share_);
@@ -143,9 +153,8 @@ Fault IndirectKey::sign(Move&& move) {
 
 Fault IndirectKey::gather(uint64_t at, uint64_t n, Pieces& out) {
   if (!signer_) {
-    return walk(at, n, false, [&](const Place& place, uint64_t bytes) {
-      return place.layout->read(place.offset, bytes, out);
-    });
+    return walk(at, n, false,
+                [&](const Place& place, uint64_t bytes) { return read(place, bytes, out); });
   }
   return sign([&] { return signer_->gather(*this, at, n, out, !share_.again); });
 }
@@ -186,7 +195,7 @@ Result<Word, Fault> IndirectKey::word(uint64_t at) {
 Fault IndirectKey::copy_out(uint64_t at, std::span<uint8_t> to, BlockSum& sum) {
   return walk(at, to.size(), false, [&](Place place, uint64_t bytes) {
     while (bytes > 0) {
-      const auto plain = place.layout->plain(place.offset, bytes, false);
+      const auto plain = readable(place, bytes);
       uint64_t take = plain.size();
       if (!plain.empty()) {
         sum.copy(to.data(), plain);
@@ -194,7 +203,7 @@ Fault IndirectKey::copy_out(uint64_t at, std::span<uint8_t> to, BlockSum& sum) {
         std::array<uint8_t, 4096> room;
         take = std::min<uint64_t>(bytes, room.size());
         Pieces pieces(room);
-        const Fault fault = place.layout->read(place.offset, take, pieces);
+        const Fault fault = read(place, take, pieces);
         if (fault != Fault::kNone) return fault;
         uint8_t* next = to.data();
         for (const auto piece : pieces.list()) {

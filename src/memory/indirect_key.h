@@ -49,9 +49,10 @@ enum class ConfigError : uint8_t { kNone, kInvalid, kTooMany };
 struct IndirectShare {
   const KeyTable* keys = nullptr;
   // Of the use under way:
-  uint32_t depth = 0;    // keys over keys over keys
-  bool signing = false;  // a key with signatures is among them
-  bool again = false;    // what is read went out before
+  uint32_t depth = 0;           // keys over keys over keys
+  bool signing = false;         // a key with signatures is among them
+  bool again = false;           // what is read went out before
+  Accessor* repeats = nullptr;  // by which plain memory is read; nullptr: as it lies
   uint64_t signature_errors = 0;
 };
 
@@ -80,6 +81,9 @@ class IndirectKey final : public Backing, private SignedMemory {
   class Descent;
 
   [[nodiscard]] Fault find(const BlockMap::Part& part, bool write, Place& place) const;
+  [[nodiscard]] Fault read(const Place& place, uint64_t n, Pieces& out) const;
+  // As much as the CPU may read at once; empty: read() it.
+  [[nodiscard]] std::span<const uint8_t> readable(const Place& place, uint64_t n) const;
   // visit(place, bytes) -> Fault, for each part of the layout.
   template <typename Visit>
   [[nodiscard]] Fault walk(uint64_t at, uint64_t n, bool write, Visit&& visit);

@@ -40,6 +40,11 @@ class Layout {
     out.add({pointer(offset), n});
     return Fault::kNone;
   }
+  // The same, with plain memory read by the accessor and staged: it may be gone.
+  [[nodiscard]] Fault read_by(Accessor& accessor, uint64_t offset, uint64_t n, Pieces& out) const {
+    Backing* const how = backing_ != nullptr ? backing_ : &accessor;
+    return how->gather(address(offset), n, out);
+  }
   // `last`: as in move.h, for the bytes that end the range. On a fault, bytes before it may be
   // written.
   [[nodiscard]] Fault write(uint64_t offset, std::span<const uint8_t> bytes, bool last) const;

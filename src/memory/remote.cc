@@ -71,12 +71,17 @@ Fault Domain::remote_write(const RemoteUser& user, RKey rkey, RemoteAddr addr,
 Fault Domain::remote_read(const RemoteUser& user, RKey rkey, RemoteAddr addr, uint32_t n,
                           Pieces& out, bool again) const {
   if (n == 0) return Fault::kNone;
-  tables_->share.again = again;
   Place place;
   const Fault fault =
       resolve<Side::kRemote>(tables_->keys, remote_use(user, rkey, addr, n, kRemoteRead), place);
   if (fault != Fault::kNone) return fault;
-  return place.layout->read(place.offset, n, out);
+  tables_->share.again = again;
+  if (!again || tables_->options.repeats == nullptr)
+    return place.layout->read(place.offset, n, out);
+  tables_->share.repeats = tables_->options.repeats;
+  const Fault read = place.layout->read_by(*tables_->share.repeats, place.offset, n, out);
+  tables_->share.repeats = nullptr;
+  return read;
 }
 
 std::span<uint8_t> Domain::remote_stretch(const RemoteUser& user, RKey rkey, RemoteAddr addr,

@@ -163,6 +163,56 @@ TEST_F(RemoteTest, Page) {
   EXPECT_EQ(domain_.remote_atomic_write(user_, keys.rkey, at, bytes), Fault::kPage);
 }
 
+// What a peer has read before is read so that its absence is no more than a fault.
+TEST_F(RemoteTest, WhatIsAskedForAgainMayBeGone) {
+  FakeAccessor accessor;
+  Domain domain(random_, {.repeats = &accessor});
+  const PdId pd = domain.allocate_pd().value();
+  const RemoteUser user{.pd = pd, .qpn = Qpn{17}};
+  const auto region =
+      domain.register_region(pd, {.base = arena_, .length = 4096, .iova = kIova, .access = kAll})
+          .value();
+  const RKey window =
+      domain
+          .bind_window(
+              domain.allocate_window(pd, WindowType::kType1).value(), user,
+              {.region = region.lkey, .addr = kIova, .length = 4096, .access = kRemoteRead})
+          .value();
+  const auto key_over = [&](std::optional<Signature> signature) {
+    const auto keys = domain.create_key(pd, {4, signature.has_value(), false}).value();
+    KeyConfig config;
+    config.access = kRemoteRead;
+    config.start = kIova;
+    config.has_layout = true;
+    config.blocks = {{kIova, 512, 0, region.lkey}, {kIova + 512, 3584, 0, region.lkey}};
+    config.signature = std::move(signature);
+    EXPECT_EQ(domain.configure_key(keys.lkey, pd, config), Fault::kNone);
+    return keys.rkey;
+  };
+  const SignatureDomain crc{.kind = SignatureKind::kCrc32, .block = 512, .seed = 0};
+  for (const RKey key :
+       {region.rkey, window, key_over(std::nullopt), key_over(Signature{.wire = crc})}) {
+    accessor = FakeAccessor();
+    Pieces first(staging_);
+    ASSERT_EQ(domain.remote_read(user, key, RemoteAddr{kIova + 256}, 512, first), Fault::kNone);
+    const auto bytes = flat(first);
+    EXPECT_EQ(accessor.reads, 0);
+    Pieces again(staging_);
+    ASSERT_EQ(domain.remote_read(user, key, RemoteAddr{kIova + 256}, 512, again, true),
+              Fault::kNone);
+    EXPECT_EQ(flat(again), bytes);
+    EXPECT_GT(accessor.reads, 0);
+    accessor.remove_page(arena_ + 512);
+    Pieces gone(staging_);
+    EXPECT_EQ(domain.remote_read(user, key, RemoteAddr{kIova + 256}, 512, gone, true),
+              Fault::kPage);
+    // The owner's own, and a peer's first, are as before.
+    Pieces third(staging_);
+    EXPECT_EQ(domain.remote_read(user, key, RemoteAddr{kIova + 256}, 512, third), Fault::kNone);
+    EXPECT_EQ(flat(third), bytes);
+  }
+}
+
 TEST_F(RemoteTest, AtomicsOnDemandGoThroughTheAccessorAlone) {
   FakeAccessor accessor;
   const auto keys = on_demand_region(accessor);

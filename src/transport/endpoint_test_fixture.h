@@ -358,7 +358,8 @@ class EndpointTest : public ::testing::Test {
   }
 
   SeededRandom random_{1};
-  memory::Domain domain_{random_, {}};
+  RepeatedMemory repeats_;
+  memory::Domain domain_{random_, {.repeats = &repeats_}};
   RecordingLink link_;
   RecordingQueue send_cq_;
   RecordingQueue recv_cq_;

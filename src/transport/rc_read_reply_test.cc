@@ -134,6 +134,22 @@ TEST_F(RcReadReply, ADuplicateReadIsReadAgainWholeOrInPart) {
   EXPECT_EQ(said(), "ACK 3 msn 2");
 }
 
+// Who has had an answer may have said so, and the memory's owner let it go. A copy of the READ that
+// was under way all the time finds nothing, and harms nobody.
+TEST_F(RcReadReply, TheMemoryOfADuplicateMayBeGone) {
+  connect();
+  receive(read(0, 0, 5000));
+  (void)said();
+  repeats_.gone = true;
+  receive(read(0, 0, 5000));
+  EXPECT_EQ(said(), "NAK access 0 msn 1");
+  receive(read(1, 1024, 3000));
+  EXPECT_EQ(said(), "NAK access 1 msn 1");
+  EXPECT_TRUE(events_.all.empty());
+  receive(read(5, 0, 5000));
+  EXPECT_EQ(joined(), bytes_at(0, 5000));
+}
+
 TEST_F(RcReadReply, ADuplicateThatIsNotPartOfTheOriginalIsForgotten) {
   connect();
   receive(read(0, 0, 3000));

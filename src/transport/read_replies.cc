@@ -107,7 +107,8 @@ void send_access_nak(Core& core, QueuePair& qp, wire::Psn psn) {
   const memory::RemoteUser user{reply.pd, qp.qpn};
   OutRun run = gather_run(
       core.run_room, qp.mtu, most,
-      [&](uint64_t n) {
+      [&](uint64_t n) -> std::span<uint8_t> {
+        if (reply.again()) return {};  // it may be gone: remote_read() knows
         return core.memory.remote_stretch(user, reply.rkey, at, n, memory::kRemoteRead);
       },
       [&](uint32_t n, memory::Pieces& pieces) {

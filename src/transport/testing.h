@@ -3,6 +3,7 @@
 // of this folder and by the golden check. No test framework in it.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <numeric>
@@ -88,6 +89,21 @@ class RecordingLink final : public PacketSink {
  private:
   std::array<uint8_t, wire::kMaxMtu> staging_{};
   uint32_t touched_ = 0;
+};
+
+// By which a domain reads what a peer asks for again; it may be gone.
+class RepeatedMemory final : public memory::Accessor {
+ public:
+  [[nodiscard]] memory::Fault read(const uint8_t* from, std::span<uint8_t> to) override {
+    if (gone) return memory::Fault::kPage;
+    std::copy_n(from, to.size(), to.begin());
+    return memory::Fault::kNone;
+  }
+  [[nodiscard]] memory::Fault write(uint8_t*, std::span<const uint8_t>) override {
+    return memory::Fault::kPage;
+  }
+
+  bool gone = false;
 };
 
 class RecordingQueue final : public CompletionQueue {

@@ -231,5 +231,22 @@ TEST(OnDemand, TheProcessMayBeSwept) {
       });
 }
 
+// Memory that was registered the usual way, and unmapped since.
+TEST(RepeatAccessorTest, WhatIsGoneIsAFault) {
+  const auto page = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
+  auto* const at = static_cast<uint8_t*>(
+      ::mmap(nullptr, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  ASSERT_NE(at, MAP_FAILED);
+  fill({at, 2 * page}, 1);
+  RepeatAccessor accessor;
+  std::vector<uint8_t> out(page);
+  ASSERT_EQ(accessor.read(at + 1, out), memory::Fault::kNone);
+  EXPECT_EQ(std::memcmp(out.data(), at + 1, page), 0);
+  ::munmap(at + page, page);
+  EXPECT_EQ(accessor.read(at + 1, out), memory::Fault::kPage);
+  ::munmap(at, page);
+  EXPECT_EQ(accessor.read(at, out), memory::Fault::kPage);
+}
+
 }  // namespace
 }  // namespace verbena::device::testing
