@@ -297,7 +297,7 @@ void Membership::abandon_in_child() {
 
 int Membership::add_port(const Port& port, Ports::Kind kind) {
   State& s = *state_;
-  LockPatience patience(kPortLockBound);
+  LockPatience patience(kPortLockBound, s.names.lock());
   for (;;) {
     {
       const std::lock_guard guard(s.ports_mutex);

@@ -331,6 +331,40 @@ TEST_F(MembershipTest, AStoppedMemberOutOfSightIsSaid) {
       << inside->message.data();
 }
 
+// Newcomers wait for a holder that is merely slow, and for one after the other, but not for one
+// that is stopped.
+TEST_F(MembershipTest, OnlyAStoppedLockHolderEndsThePatience) {
+  constexpr Duration kBound = 20 * kMillisecond;
+  const GroupNames names(options_.group, options_.udp.port);
+  const auto bounds_waited = [&] {
+    LockPatience patience(kBound, names.lock());
+    const Time begin = monotonic_now();
+    while (const auto pause = patience.next_pause()) sleep_for(*pause);
+    return (monotonic_now() - begin) / kBound;
+  };
+  {
+    const auto lock = GroupLock::try_take(names);
+    ASSERT_TRUE(lock);
+    EXPECT_GE(bounds_waited(), LockPatience::kMostBounds);
+  }
+  const pid_t holder = ::fork();
+  if (holder == 0) {
+    const auto lock = GroupLock::take(names, 10 * kSecond);
+    if (lock) ::raise(SIGSTOP);
+    ::_exit(0);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(holder, &status, WUNTRACED), holder);
+  ASSERT_TRUE(WIFSTOPPED(status));
+  // By the clock it may be more on a crowded machine; it is asked once.
+  LockPatience patience(0, names.lock());
+  EXPECT_FALSE(patience.next_pause());
+  ::kill(holder, SIGKILL);
+  ::waitpid(holder, nullptr, 0);
+  LockPatience free(0, names.lock());
+  EXPECT_TRUE(free.next_pause());
+}
+
 TEST_F(MembershipTest, AStoppedLockHolderIsNamed) {
   const Member member = start_joined();
   const GroupNames names(options_.group, options_.udp.port);

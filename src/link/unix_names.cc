@@ -2,10 +2,13 @@
 #include "link/unix_names.h"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
+#include <utility>
 
+#include <fcntl.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <time.h>
@@ -47,14 +50,52 @@ struct Address {
   return fd;
 }
 
+// Who has the name; 0: one in a pid namespace that we do not see. Nothing: nobody, or so many have
+// asked before that it does not tell.
+[[nodiscard]] std::optional<pid_t> holder_of(const std::string& name) {
+  const auto fd = connect_to(name);
+  return fd ? std::optional(identify_peer(fd->get()).pid) : std::nullopt;
+}
+
+// By a signal or a debugger, as /proc/PID/stat has it behind the name in brackets.
+[[nodiscard]] bool is_stopped(pid_t pid) {
+  const UniqueFd fd(
+      ::open(("/proc/" + std::to_string(pid) + "/stat").c_str(), O_RDONLY | O_CLOEXEC));
+  std::array<char, 128> text{};
+  const ssize_t length = fd.valid() ? ::read(fd.get(), text.data(), text.size()) : -1;
+  if (length <= 0) return true;  // nothing is known about it
+  const std::string_view stat(text.data(), static_cast<size_t>(length));
+  const size_t bracket = stat.rfind(')');
+  const bool known = bracket != std::string_view::npos && bracket + 2 < stat.size();
+  return !known || stat[bracket + 2] == 'T' || stat[bracket + 2] == 't';
+}
+
 }  // namespace
 
-LockPatience::LockPatience(Duration bound) : deadline_(monotonic_now() + bound) {}
+LockPatience::LockPatience(Duration bound) : bound_(bound), deadline_(monotonic_now() + bound) {}
+
+LockPatience::LockPatience(Duration bound, std::string name)
+    : bound_(bound),
+      deadline_(monotonic_now() + bound),
+      name_(std::move(name)),
+      bounds_left_(kMostBounds - 1) {}
 
 std::optional<Duration> LockPatience::next_pause() {
-  if (monotonic_now() >= deadline_) return std::nullopt;
+  if (monotonic_now() >= deadline_) {
+    if (bounds_left_ == 0 || !goes_on()) return std::nullopt;
+    --bounds_left_;
+    deadline_ = monotonic_now() + bound_;
+  }
   pause_ = std::min<Duration>(pause_ * 2, 5 * kMillisecond);
   return pause_;
+}
+
+bool LockPatience::goes_on() {
+  const std::optional<pid_t> holder = holder_of(name_);
+  const bool changed = looked_ && holder != holder_;
+  looked_ = true;
+  holder_ = holder;
+  return changed || !holder || (*holder != 0 && !is_stopped(*holder));
 }
 
 void sleep_for(Duration span) {
@@ -99,7 +140,7 @@ Result<GroupLock, int> GroupLock::try_name(const std::string& name) {
 }
 
 Result<GroupLock, int> GroupLock::take_name(const std::string& name, Duration bound) {
-  LockPatience patience(bound);
+  LockPatience patience(bound, name);
   for (;;) {
     auto lock = try_name(name);
     if (lock || lock.error() != EADDRINUSE) return lock;
@@ -122,11 +163,8 @@ Result<GroupLock, int> GroupLock::take_choice(const GroupNames& names, Duration 
 }
 
 std::optional<pid_t> GroupLock::holder(const GroupNames& names) {
-  const auto fd = connect_to(names.lock());
-  if (!fd) return std::nullopt;
-  const PeerIdentity peer = identify_peer(fd->get());
-  if (peer.pid == 0) return std::nullopt;
-  return peer.pid;
+  const std::optional<pid_t> pid = holder_of(names.lock());
+  return pid && *pid != 0 ? pid : std::nullopt;
 }
 
 }  // namespace verbena::link

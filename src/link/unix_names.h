@@ -49,16 +49,27 @@ struct PeerIdentity {
 };
 [[nodiscard]] PeerIdentity identify_peer(int fd);
 
-// How long to wait before the lock is tried again: a little, then longer, until the bound is over.
+// How long to wait before a lock is tried again: a little, then longer, until the bound is over.
 class LockPatience {
  public:
   explicit LockPatience(Duration bound);
+  // The bound is over only if the holder of this name was the same all the time and is stopped, or
+  // out of sight: on a crowded machine the others take their time. kMostBounds of it in any case.
+  static constexpr int kMostBounds = 12;
+  LockPatience(Duration bound, std::string name);
   // Nothing when the bound is over.
   [[nodiscard]] std::optional<Duration> next_pause();
 
  private:
+  [[nodiscard]] bool goes_on();
+
+  Duration bound_;
   Time deadline_;
   Duration pause_ = 50 * kMicrosecond;
+  std::string name_;
+  int bounds_left_ = 0;
+  bool looked_ = false;
+  std::optional<pid_t> holder_;  // when looked at last
 };
 void sleep_for(Duration span);
 
@@ -69,7 +80,7 @@ class GroupLock {
  public:
   // The error is errno: EADDRINUSE, somebody holds it; or what the system said (no descriptors).
   [[nodiscard]] static Result<GroupLock, int> try_take(const GroupNames& names);
-  // Waits at most `bound`: ETIMEDOUT.
+  // Waits at most `bound` for one that does not go on (LockPatience): ETIMEDOUT.
   [[nodiscard]] static Result<GroupLock, int> take(const GroupNames& names, Duration bound);
   // Another lock, of names.choice(), taken before the group's.
   [[nodiscard]] static Result<GroupLock, int> take_choice(const GroupNames& names, Duration bound);
