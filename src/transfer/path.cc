@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "base/utf8.h"
+
 namespace verbena::transfer {
 namespace {
 
@@ -39,11 +41,19 @@ const char* wrong_with_path(std::string_view path) {
 
 std::string shown(std::string_view path) {
   constexpr size_t kLongest = 200;
-  std::string text(path.substr(0, kLongest));
-  for (char& c : text) {
-    if (is_control(c) || static_cast<unsigned char>(c) >= 0x80) c = '?';
+  std::string text;
+  while (!path.empty() && text.size() < kLongest) {
+    std::string_view rest = path;
+    const uint32_t character = take_character(rest);
+    if (character == 0) rest = path.substr(1);
+    if (is_control_character(character)) {
+      text += '?';
+    } else {
+      text += path.substr(0, path.size() - rest.size());
+    }
+    path = rest;
   }
-  if (path.size() > kLongest) text += "...";
+  if (!path.empty()) text += "...";
   return text;
 }
 

@@ -13,7 +13,7 @@ inline constexpr size_t kMaxPartBytes = 255;  // between two '/'
 // What is wrong with it, as the end of a sentence that begins with the name; nullptr: nothing.
 [[nodiscard]] const char* wrong_with_path(std::string_view path);
 
-// For people: control characters and what is not UTF-8 as '?', and not too long.
+// For people, as UTF-8: control characters and what is not UTF-8 as '?', and not too long.
 [[nodiscard]] std::string shown(std::string_view path);
 
 }  // namespace verbena::transfer
