@@ -7,7 +7,6 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -20,6 +19,9 @@ constexpr size_t kRecentFolders = 32;
 
 JobResult stored() { return {}; }
 
+// Of remembering a folder.
+size_t cost_of(const std::string& folder) { return folder.size() + 100; }
+
 JobResult failed(std::string_view what, int error) {
   const Verdict verdict = error == ENOSPC || error == EDQUOT || error == EFBIG ? Verdict::kFull
                           : error == EEXIST                                    ? Verdict::kExists
@@ -31,19 +33,6 @@ JobResult damaged() {
   return {Verdict::kDamaged, "the data that arrived does not match its CRC", {}};
 }
 
-// The same for the same file, so that a second attempt finds what the first has left.
-std::string temporary_name(const std::string& name, uint64_t size, const Attributes& attributes) {
-  std::string all = fmt::format("{} {} {} ", size, attributes.modified_s, attributes.modified_ns);
-  all += name;
-  const uint64_t hash = ~crc64_update(~uint64_t{0}, bytes_of(all));
-  return fmt::format(".verbena-{:016x}.part", hash);
-}
-
-std::string unique_name() {
-  static std::atomic<uint64_t> next{0};
-  return fmt::format(".verbena-{}-{}.part", getpid(), next.fetch_add(1));
-}
-
 bool write_all(int fd, std::span<const uint8_t> data, uint64_t offset) {
   while (!data.empty()) {
     const ssize_t done = pwrite(fd, data.data(), data.size(), static_cast<off_t>(offset));
@@ -53,16 +42,6 @@ bool write_all(int fd, std::span<const uint8_t> data, uint64_t offset) {
     offset += static_cast<uint64_t>(done);
   }
   return true;
-}
-
-// Whether this is an incomplete file that nobody else has, and that is still under this name: who
-// had it a moment ago may have completed it, and then it has its own name.
-bool is_ours(int fd, const UniqueFd& folder, const std::string& name, struct stat& status) {
-  struct stat named{};
-  return flock(fd, LOCK_EX | LOCK_NB) == 0 && fstat(fd, &status) == 0 && S_ISREG(status.st_mode) &&
-         status.st_nlink == 1 &&
-         fstatat(folder.get(), name.c_str(), &named, AT_SYMLINK_NOFOLLOW) == 0 &&
-         named.st_dev == status.st_dev && named.st_ino == status.st_ino;
 }
 
 // CRCs of the chunks that the file has.
@@ -93,6 +72,11 @@ bool read_crcs(int fd, uint64_t size, uint32_t chunk_bytes, std::vector<uint32_t
 
 SinkFile::~SinkFile() {
   if (!stays_) remove_name();
+}
+
+void SinkFile::take(NewPart part) {
+  fd_ = std::move(part.fd);
+  temporary_ = std::move(part.name);
 }
 
 // It is locked, so the name is its own.
@@ -134,7 +118,12 @@ Result<std::shared_ptr<UniqueFd>, JobResult> Sink::walk(const std::string& folde
     const size_t end = std::min(folders.find('/', at), folders.size());
     const std::string part = folders.substr(at, end - at);
     at = end + 1;
-    if (mkdirat(here->get(), part.c_str(), 0777) != 0 && errno != EEXIST) {
+    if (mkdirat(here->get(), part.c_str(), 0777) == 0) {
+      remember_made(folders.substr(0, end));
+      if (options_.sync && fsync(here->get()) != 0) {
+        return fail(failed("cannot write the folder", errno));
+      }
+    } else if (errno != EEXIST) {
       return fail(failed(fmt::format("cannot make folder '{}'", part), errno));
     }
     UniqueFd next(
@@ -152,6 +141,21 @@ Result<std::shared_ptr<UniqueFd>, JobResult> Sink::walk(const std::string& folde
   recent_.emplace_front(folders, here);
   if (recent_.size() > kRecentFolders) recent_.pop_back();
   return here;
+}
+
+void Sink::remember_made(std::string folder) {
+  constexpr size_t kMostBytes = 64u << 20;  // a sender decides how many there are
+  const std::lock_guard lock(mutex_);
+  if (made_bytes_ > kMostBytes) return;
+  const size_t cost = cost_of(folder);
+  if (made_.insert(std::move(folder)).second) made_bytes_ += cost;
+}
+
+bool Sink::forget_made(const std::string& folder) {
+  const std::lock_guard lock(mutex_);
+  if (made_.erase(folder) == 0) return false;
+  made_bytes_ -= cost_of(folder);
+  return true;
 }
 
 Result<Sink::Place, JobResult> Sink::find_place(const std::string& path) {
@@ -175,15 +179,14 @@ JobResult Sink::check_free(const Place& place) const {
 JobResult Sink::put_in_place(const UniqueFd& folder, const std::string& temporary,
                              const std::string& name) const {
   const unsigned flags = options_.overwrite ? 0 : RENAME_NOREPLACE;
-  if (renameat2(folder.get(), temporary.c_str(), folder.get(), name.c_str(), flags) == 0) {
+  bool placed = renameat2(folder.get(), temporary.c_str(), folder.get(), name.c_str(), flags) == 0;
+  if (!placed && flags != 0 && (errno == EINVAL || errno == ENOSYS)) {  // the file system cannot
+    placed = linkat(folder.get(), temporary.c_str(), folder.get(), name.c_str(), 0) == 0;
+    if (placed) unlinkat(folder.get(), temporary.c_str(), 0);
+  }
+  if (placed) {
     if (!options_.sync || fsync(folder.get()) == 0) return stored();
     return failed("cannot write the folder", errno);
-  }
-  if (flags != 0 && (errno == EINVAL || errno == ENOSYS)) {  // the file system cannot
-    if (linkat(folder.get(), temporary.c_str(), folder.get(), name.c_str(), 0) == 0) {
-      unlinkat(folder.get(), temporary.c_str(), 0);
-      return stored();
-    }
   }
   if (errno == EEXIST) {
     return {Verdict::kExists, "there is a file of this name (see --overwrite)", {}};
@@ -211,20 +214,18 @@ JobResult Sink::open_file(const OpenFile& open, uint32_t chunk_bytes,
   auto made = std::make_shared<SinkFile>();
   made->folder_ = place->folder;
   made->name_ = place->name;
-  made->temporary_ = temporary_name(place->name, open.size, open.attributes);
+  made->temporary_ = resumable_part_name(place->name, open.size, open.attributes);
   made->size_ = open.size;
   made->attributes_ = open.attributes;
   constexpr int kFlags = O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC;
   made->fd_ = UniqueFd(openat(place->folder->get(), made->temporary_.c_str(), kFlags, 0600));
   struct stat status{};
   made->stays_ =
-      made->fd_.valid() && is_ours(made->fd_.get(), *made->folder_, made->temporary_, status);
+      made->fd_.valid() && lock_part(made->fd_.get(), *made->folder_, made->temporary_, status);
   // Another transfer of the same file has it: this one begins anew.
   if (made->fd_.valid() && !made->stays_) {
-    made->temporary_ = unique_name();
     status = {};
-    made->fd_ =
-        UniqueFd(openat(place->folder->get(), made->temporary_.c_str(), kFlags | O_EXCL, 0600));
+    made->take(make_part(*place->folder, 0600));
   }
   if (!made->fd_.valid()) return failed("cannot make it", errno);
   made->named_ = true;
@@ -253,9 +254,7 @@ JobResult Sink::open_plain(const std::string& path, std::shared_ptr<SinkFile>& f
   auto made = std::make_shared<SinkFile>();
   made->folder_ = place->folder;
   made->name_ = place->name;
-  made->temporary_ = unique_name();
-  made->fd_ = UniqueFd(openat(place->folder->get(), made->temporary_.c_str(),
-                              O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644));
+  made->take(make_part(*place->folder, 0644));
   if (!made->fd_.valid()) return failed("cannot make it", errno);
   made->named_ = true;
   file = std::move(made);
@@ -311,9 +310,7 @@ JobResult Sink::store_small(const StoreSmall& small) {
   auto place = find_place(small.path);
   if (!place) return place.error();
   if (JobResult free = check_free(*place); free.verdict != Verdict::kStored) return free;
-  const std::string temporary = unique_name();
-  const UniqueFd fd(openat(place->folder->get(), temporary.c_str(),
-                           O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+  const auto [fd, temporary] = make_part(*place->folder, 0600);
   if (!fd.valid()) return failed("cannot make it", errno);
   JobResult result;
   // Of what is stored: the sender could change it while it is compared.
@@ -330,13 +327,16 @@ JobResult Sink::store_small(const StoreSmall& small) {
   return result;
 }
 
+// It comes when all that is in it is there. One that is not of this transfer stays as it is.
 JobResult Sink::make_folder(const MakeFolder& folder) {
   const auto made = walk(folder.path);
   if (!made) return made.error();
-  if (fchmod((*made)->get(), folder.attributes.mode & kModeBits) != 0) {
-    return failed("cannot set its mode", errno);
-  }
-  return {};
+  if (!forget_made(folder.path) && !options_.overwrite) return stored();
+  return dress((*made)->get(), folder.attributes);
+}
+
+size_t Sink::remove_stale(const std::atomic<bool>& stop) const {
+  return remove_stale_parts(root_, options_.keep_seconds, stop);
 }
 
 }  // namespace verbena::transfer

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The folder that files arrive in. A file is written under a name of its own, `.verbena-HASH.part`
-// beside its place, and gets its own name when it is complete; what there is of a broken transfer
-// stays under that name. Paths are walked part by part, and links are not followed: nothing leads
+// The folder that files arrive in. A file is written under a name of its own (parts.h) beside its
+// place, and gets its own name when it is complete; what there is of a broken transfer stays under
+// that name. Paths are walked part by part, and links are not followed: nothing leads
 // out of the folder. Called by any number of threads.
 #pragma once
 
@@ -10,18 +10,21 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <span>
 #include <string>
 
 #include "base/result.h"
 #include "base/unique_fd.h"
+#include "transfer/parts.h"
 #include "transfer/receiving.h"
 
 namespace verbena::transfer {
 
 struct SinkOptions {
   bool overwrite = false;
-  bool sync = false;  // a file that is stored is on the disk
+  bool sync = false;                               // a file that is stored is on the disk
+  int64_t keep_seconds = int64_t{30} * 24 * 3600;  // what is incomplete, for another attempt
 };
 
 // A file that is not complete.
@@ -36,6 +39,7 @@ class SinkFile {
 
  private:
   friend class Sink;
+  void take(NewPart part);
   void remove_name();
   std::shared_ptr<UniqueFd> folder_;
   UniqueFd fd_;
@@ -68,7 +72,10 @@ class Sink {
   [[nodiscard]] JobResult close(SinkFile& file);
   void remove(SinkFile& file);
   [[nodiscard]] JobResult store_small(const StoreSmall& small);
+  // If it was there before this Sink was, its mode and time are set only with `overwrite`.
   [[nodiscard]] JobResult make_folder(const MakeFolder& folder);
+  // Incomplete files that nobody has, and that no attempt will find, or only one that is long due.
+  size_t remove_stale(const std::atomic<bool>& stop) const;
 
  private:
   Sink(UniqueFd root, const SinkOptions& options) : root_(std::move(root)), options_(options) {}
@@ -80,6 +87,8 @@ class Sink {
   [[nodiscard]] Result<Place, JobResult> find_place(const std::string& path);
   [[nodiscard]] Result<std::shared_ptr<UniqueFd>, JobResult> walk(const std::string& folders);
   [[nodiscard]] std::shared_ptr<UniqueFd> recent(const std::string& folders);
+  void remember_made(std::string folder);
+  [[nodiscard]] bool forget_made(const std::string& folder);
   [[nodiscard]] JobResult check_free(const Place& place) const;
   [[nodiscard]] JobResult put_in_place(const UniqueFd& folder, const std::string& temporary,
                                        const std::string& name) const;
@@ -90,6 +99,9 @@ class Sink {
   // Folders that were used last, by their paths.
   std::mutex mutex_;
   std::list<std::pair<std::string, std::shared_ptr<UniqueFd>>> recent_;
+  // Folders that were made here and whose mode and time were not set yet.
+  std::set<std::string> made_;
+  size_t made_bytes_ = 0;
 };
 
 }  // namespace verbena::transfer

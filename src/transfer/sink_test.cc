@@ -156,6 +156,73 @@ TEST_F(Sinks, AFolderThatWasRemovedIsMadeAgain) {
   EXPECT_EQ(text_in(root_ / "to/folder/a"), "text");
 }
 
+// Locked by who writes to it, here or in another process.
+TEST_F(Sinks, WhatAKilledReceiverHasLeftIsRemoved) {
+  const std::string unique = "to/.verbena-0123456789abcdef-7.part";
+  fs::create_directories(root_ / "to/a/b");
+  begin("resumable", 10).reset();
+  const std::string resumable = names().at(0);
+  std::ofstream(root_ / unique) << "left";
+  fs::copy(root_ / unique, root_ / "to/a/b/.verbena-0-0.part");
+  fs::copy(root_ / unique, root_ / "outside/.verbena-0-0.part");
+  fs::create_directory_symlink(root_ / "outside", root_ / "to/link");
+  fs::create_symlink(root_ / "outside/.verbena-0-0.part", root_ / "to/.verbena-1-0.part");
+  fs::create_hard_link(root_ / "outside/.verbena-0-0.part", root_ / "to/.verbena-2-0.part");
+  std::ofstream(root_ / "to/.verbena-notes") << "somebody's";
+  std::ofstream(root_ / "to/a.part") << "somebody's";
+  std::shared_ptr<SinkFile> plain;
+  ASSERT_EQ(sink_->open_plain("plain", plain).verdict, Verdict::kStored);
+  const auto begun = begin("begun", 10);
+  const auto again = begin("begun", 10);
+  ASSERT_TRUE(begun != nullptr && again != nullptr);
+  const size_t before = names().size();
+  EXPECT_EQ(open()->remove_stale(false), 2u);
+  EXPECT_EQ(names().size(), before - 1);
+  EXPECT_FALSE(fs::exists(root_ / unique));
+  EXPECT_FALSE(fs::exists(root_ / "to/a/b/.verbena-0-0.part"));
+  EXPECT_TRUE(fs::exists(root_ / "outside/.verbena-0-0.part"));
+  // Those whose attempt is long due, but not the one that is locked.
+  EXPECT_EQ(open({.keep_seconds = 0})->remove_stale(false), 1u);
+  EXPECT_FALSE(fs::exists(root_ / "to" / resumable));
+  EXPECT_EQ(sink_->append(*plain, bytes_of("text")).verdict, Verdict::kStored);
+  EXPECT_EQ(sink_->close(*plain).verdict, Verdict::kStored);
+  EXPECT_EQ(write(*begun, 0, "0123456789").verdict, Verdict::kStored);
+  EXPECT_EQ(sink_->close(*begun).verdict, Verdict::kStored);
+  EXPECT_EQ(text_in(root_ / "to/plain"), "text");
+  EXPECT_EQ(text_in(root_ / "to/begun"), "0123456789");
+}
+
+TEST_F(Sinks, OnlyFoldersOfTheTransferGetItsAttributes) {
+  const auto mode_of = [&](const char* name) {
+    return static_cast<unsigned>(fs::status(root_ / "to" / name).permissions());
+  };
+  const auto time_of = [&](const char* name) {
+    struct stat status{};
+    EXPECT_EQ(stat((root_ / "to" / name).c_str(), &status), 0);
+    return status.st_mtim.tv_sec;
+  };
+  const Attributes theirs{.mode = 0711, .modified_s = 1000};
+  const auto send_folders = [&] {
+    for (const char* const name : {"there/new", "there", "empty"}) {
+      EXPECT_EQ(sink_->make_folder({.path = name, .attributes = theirs}).verdict, Verdict::kStored);
+    }
+  };
+  fs::create_directory(root_ / "to/there");
+  fs::permissions(root_ / "to/there", fs::perms::owner_all);
+  EXPECT_EQ(store("there/new/file").verdict, Verdict::kStored);
+  send_folders();
+  EXPECT_EQ(mode_of("there"), 0700u);
+  EXPECT_NE(time_of("there"), 1000);
+  for (const char* const name : {"there/new", "empty"}) {
+    EXPECT_EQ(mode_of(name), 0711u) << name;
+    EXPECT_EQ(time_of(name), 1000) << name;
+  }
+  sink_ = open({.overwrite = true});
+  send_folders();
+  EXPECT_EQ(mode_of("there"), 0711u);
+  EXPECT_EQ(time_of("there"), 1000);
+}
+
 TEST_F(Sinks, DamageIsNotStored) {
   const auto data = bytes_of("text");
   EXPECT_EQ(sink_->store_small({.path = "a", .data = data, .crc = 1}).verdict, Verdict::kDamaged);
