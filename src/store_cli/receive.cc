@@ -34,6 +34,7 @@ struct ReceiveChoice {
   std::string folder;
   std::string listen = "*";
   std::string max_size;
+  double keep_days = 30;
   bool once = false;
   bool overwrite = false;
   bool sync = false;
@@ -72,12 +73,21 @@ int receive(const ReceiveChoice& choice) {
   auto secret = transfer_secret(choice.ends, report);
   if (!secret) return report.finish();
   options.secret = std::move(*secret);
+  const auto liveness = transfer_liveness(choice.ends, report);
+  if (!liveness) return report.finish();
+  options.liveness = *liveness;
   if (options.secret.empty() && !is_loopback(address->host)) {
     report.note(
         "warning: whoever reaches this address can store files here; --secret-file keeps others "
         "out");
   }
-  auto sink = transfer::Sink::open(choice.folder, {choice.overwrite, choice.sync});
+  if (!(choice.keep_days >= 0 && choice.keep_days <= 1e6)) {
+    return wrong("--keep-incomplete: 0 to 1000000 days");
+  }
+  auto sink = transfer::Sink::open(
+      choice.folder, {.overwrite = choice.overwrite,
+                      .sync = choice.sync,
+                      .keep_seconds = static_cast<int64_t>(choice.keep_days * 24 * 3600)});
   if (!sink) {
     report.error(kNotDone, "io", sink.error());
     return report.finish();
@@ -142,7 +152,9 @@ cli::Command receive_command() {
       .flag("--once", choice->once, "end after the first sender; fails unless all is stored")
       .flag("--overwrite", choice->overwrite, "replace files that are there already")
       .flag("--sync", choice->sync, "a file that is stored is on the disk")
-      .option("--max-size", choice->max_size, "SIZE", "of a file (default 1T)");
+      .option("--max-size", choice->max_size, "SIZE", "of a file (default 1T)")
+      .option("--keep-incomplete", choice->keep_days, "DAYS",
+              "how long incomplete files can be resumed (default 30)");
   add_transfer_options(command, choice->ends);
   command.flag("--json", choice->speech.json, "print one JSON document per line")
       .flag("--bytes", choice->speech.bytes, "show sizes in bytes")

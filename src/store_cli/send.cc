@@ -128,6 +128,9 @@ int send(const SendChoice& choice) {
   auto secret = transfer_secret(choice.ends, report);
   if (!secret) return report.finish();
   options.secret = std::move(*secret);
+  const auto liveness = transfer_liveness(choice.ends, report);
+  if (!liveness) return report.finish();
+  options.liveness = *liveness;
   std::vector<transfer::SourceEntry> entries;
   if (!list_all(choice, entries, report)) return report.finish();
   uint64_t all = 0;

@@ -12,13 +12,28 @@ void add_transfer_options(cli::Command& to, TransferChoice& choice) {
   to.option("--secret-file", choice.secret_file, "FILE",
             "file with a secret that both ends must have ($VERBENA_SECRET_FILE)")
       .option("--device", choice.device, "NAME",
-              "use this RDMA device of the system (default: the built-in one)");
+              "use this RDMA device of the system (default: the built-in one)")
+      .option("--idle-timeout", choice.idle_seconds, "SECONDS",
+              "end a connection whose other end is silent for so long (default 60; 0: never)");
 }
 
 std::optional<std::string> transfer_secret(const TransferChoice& choice, Report& report) {
   ServerChoice server;
   server.secret_file = choice.secret_file;
   return secret_of(server, report);
+}
+
+std::optional<transfer::LivenessOptions> transfer_liveness(const TransferChoice& choice,
+                                                           Report& report) {
+  constexpr double kLongest = 1e6;
+  constexpr auto kShortest = static_cast<double>(transfer::kMinIdleTimeout / kSecond);
+  const double seconds = choice.idle_seconds;
+  if (seconds != 0 && !(seconds >= kShortest && seconds <= kLongest)) {
+    report.error(kUsage, "invalid", "--idle-timeout: 5 to 1000000 seconds, or 0");
+    return std::nullopt;
+  }
+  return transfer::LivenessOptions{
+      .idle_timeout = static_cast<Duration>(seconds * static_cast<double>(kSecond))};
 }
 
 std::unique_ptr<fabric::Fabric> transfer_fabric(const TransferChoice& choice, Report& report) {

@@ -24,6 +24,7 @@ Receiver::Receiver(ReceiverOptions options, std::unique_ptr<fabric::Fabric> fabr
       loop_(*fabric_) {}
 
 Receiver::~Receiver() {
+  leaving_.store(true);
   // Jobs use the slots, and the fabric does.
   loop_.stop_workers();
   for (auto& [id, sender] : senders_) {
@@ -40,7 +41,10 @@ Receiver::~Receiver() {
 Result<fabric::Endpoint, std::string> Receiver::start() {
   if (random_.seed() != 0) return fail(std::string("there are no random numbers"));
   if (const auto started = loop_.start(options_.workers); !started) return fail(started.error());
-  return fabric_->listen(options_.listen);
+  auto at = fabric_->listen(options_.listen);
+  // Beside the transfers: the folder may be large.
+  if (at) loop_.run_job([this] { sink_->remove_stale(leaving_); }, {});
+  return at;
 }
 
 void Receiver::run() {
@@ -49,7 +53,9 @@ void Receiver::run() {
       [this] { return stop_.load() || (options_.once && one_is_over_); },
       [this] {
         Time next = kNever;
-        for (const auto& [id, sender] : senders_) next = std::min(next, sender.end_at);
+        for (const auto& [id, sender] : senders_) {
+          next = std::min({next, sender.end_at, sender.liveness.next()});
+        }
         return next;
       });
 }
@@ -88,6 +94,7 @@ void Receiver::on_connected(fabric::ConnectionId id) {
   const auto asked = asked_.extract(id);
   if (asked.empty() || senders_.size() >= options_.max_senders) return fabric_->end(id);
   Sender& sender = senders_[id];
+  sender.liveness = Liveness(options_.liveness, Loop::now());
   const bool ours = asked.mapped().ours;
   const size_t slot_bytes = options_.limits.chunk_bytes + kSlotExtraBytes;
   auto memory = FabricMemory::make(
@@ -117,11 +124,15 @@ void Receiver::on_immediate(fabric::ConnectionId id, uint32_t immediate) {
   Sender& sender = found->second;
   const auto bytes = sender.memory->bytes();
   if (sender.machine) {
+    // Those who lack the secret have as long as the silent.
+    if (sender.machine->proven()) sender.liveness.heard(Loop::now());
+    if (immediate == kAliveImmediate) return;
     const size_t slot = sender.machine->slot_bytes();
     const bool inside = immediate < options_.limits.slots;
     sender.machine->on_frame(immediate,
                              inside ? bytes.subspan(immediate * slot, slot) : bytes.first(0));
   } else if (sender.plain) {
+    sender.liveness.heard(Loop::now());
     sender.plain->on_immediate(immediate, bytes);
   }
   carry_out(id, sender);
@@ -170,9 +181,32 @@ void Receiver::finish_if_over(fabric::ConnectionId id) {
 void Receiver::end_those_due() {
   const Time now = Loop::now();
   for (auto& [id, sender] : senders_) {
+    end_if_silent(id, sender, now);
     if (sender.end_at > now) continue;
     sender.end_at = kNever;
     fabric_->end(id);
+  }
+}
+
+// A sender that neither says anything nor leaves would keep its place from others for ever.
+void Receiver::end_if_silent(fabric::ConnectionId id, Sender& sender, Time now) {
+  // While we are at work it may have to wait for us.
+  if (sender.jobs > 0) sender.liveness.heard(now);
+  const bool over = sender.ended || sender.end_at != kNever;
+  if (!over && sender.liveness.silent(now)) {
+    const std::string why =
+        fmt::format("the sender was silent for {} s",
+                    static_cast<double>(options_.liveness.idle_timeout) / kSecond);
+    sender.liveness.heard(now);
+    if (!sender.machine) return on_failed(id, why);
+    sender.machine->cut_off(why);
+    return carry_out(id, sender);
+  }
+  if (!sender.liveness.must_speak(now)) return;
+  sender.liveness.said(now);
+  if (!over && sender.machine) {
+    SendReply alive{encode(Alive{})};
+    do_action(id, sender, alive);
   }
 }
 

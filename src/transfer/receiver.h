@@ -11,6 +11,7 @@
 
 #include "base/kernel_random.h"
 #include "transfer/announcement.h"
+#include "transfer/liveness.h"
 #include "transfer/loop.h"
 #include "transfer/plain.h"
 #include "transfer/receiving.h"
@@ -24,6 +25,7 @@ struct ReceiverOptions {
   std::string secret{};  // empty: none; otherwise only those who have it, so no plain mode
   bool once = false;     // end with the first sender's connection
   size_t max_senders = 16;
+  LivenessOptions liveness{};
   size_t workers = 2;
   // For people; any may be empty.
   std::function<void(const std::string& path, uint64_t bytes)> on_stored{};
@@ -64,6 +66,7 @@ class Receiver final : private fabric::Handler {
     std::optional<PlainReceiving> plain{};
     std::shared_ptr<SinkFile> plain_file{};
     std::string plain_name{};
+    Liveness liveness{};
     size_t jobs = 0;
     bool ended = false;    // the fabric has nothing of it any more
     Time end_at = kNever;  // it is ended by us then
@@ -98,6 +101,7 @@ class Receiver final : private fabric::Handler {
                  std::function<void()> then = {});
   void finish_if_over(fabric::ConnectionId id);
   void end_those_due();
+  void end_if_silent(fabric::ConnectionId id, Sender& sender, Time now);
   void report_stored(const std::string& path, uint64_t bytes);
   void report_failed(const std::string& path, const std::string& why);
 
@@ -110,6 +114,7 @@ class Receiver final : private fabric::Handler {
   ReceiverTotals totals_;
   bool one_is_over_ = false;
   std::atomic<bool> stop_{false};
+  std::atomic<bool> leaving_{false};  // ends what the workers do for themselves
   Loop loop_;
 };
 

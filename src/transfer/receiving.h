@@ -111,9 +111,13 @@ class Receiving {
   void on_done(JobId job, JobResult result);
   // The connection is gone: incomplete files are dropped.
   void on_lost();
+  // Tells the sender why, and ends the connection.
+  void cut_off(std::string why);
 
   [[nodiscard]] std::vector<ReceiveAction> take_actions() { return std::move(actions_); }
   [[nodiscard]] bool ended() const { return ended_; }
+  // The sender has proved that it has the secret, if there is one.
+  [[nodiscard]] bool proven() const { return !proof_; }
   // Jobs that are not done: their slots are in use.
   [[nodiscard]] size_t jobs() const { return jobs_.size(); }
   // No file is begun and not yet ended.
@@ -170,7 +174,6 @@ class Receiving {
   void hold(uint16_t slot) { ++held_[slot]; }
   void release(uint16_t slot);
   void reply(const Reply& reply) { actions_.push_back(SendReply{encode(reply)}); }
-  void cut_off(std::string why);
 
   const ReceiveLimits limits_;
   std::optional<protocol::Mac> proof_;

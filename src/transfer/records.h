@@ -24,6 +24,8 @@ namespace verbena::transfer {
 using FileId = uint32_t;  // of the sender; none is used twice in a connection
 
 inline constexpr size_t kFrameHeadBytes = 16;
+// Immediate data of an empty write, instead of a slot's number: the sender is still there.
+inline constexpr uint32_t kAliveImmediate = UINT32_MAX;
 inline constexpr size_t kMaxFieldsBytes = 64 << 10;
 // Room that a slot has beside the data of one chunk.
 inline constexpr size_t kSlotExtraBytes = kFrameHeadBytes + kMaxFieldsBytes;

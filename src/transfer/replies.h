@@ -80,7 +80,13 @@ struct Bye {
   static void fields(auto& self, auto& f) { f.text(self.text); }
 };
 
-using Reply = std::variant<Offer, Ready, Have, Done, Bye>;
+// The receiver is still there: it works, or waits for the sender.
+struct Alive {
+  static constexpr uint8_t kType = 6;
+  static void fields(auto& /*self*/, auto& /*f*/) {}
+};
+
+using Reply = std::variant<Offer, Ready, Have, Done, Bye, Alive>;
 
 [[nodiscard]] std::vector<uint8_t> encode(const Reply& reply);
 // Views point into `bytes`.

@@ -14,6 +14,8 @@ namespace {
 
 // So many files are given to a connection before they can be begun.
 constexpr size_t kFedAhead = 256;
+// Not a slot's number.
+constexpr fabric::OperationId kAliveOperation = kAliveImmediate;
 
 }  // namespace
 
@@ -39,9 +41,12 @@ Result<void, std::string> Sender::send(std::vector<SourceEntry> entries) {
   for (size_t i = 0; i < entries_.size(); ++i) {
     if (!entries_[i].file.folder) waiting_.push_back(i);
   }
+  const auto first_folder = static_cast<ptrdiff_t>(waiting_.size());
   for (size_t i = entries_.size(); i-- > 0;) {
     if (entries_[i].file.folder) waiting_.push_back(i);
   }
+  std::stable_sort(waiting_.begin() + first_folder, waiting_.end(),
+                   [this](size_t a, size_t b) { return level_of(a) > level_of(b); });
   if (unfinished_ == 0) return {};
   allowed_at_ = Loop::now();
   for (uint32_t i = 0; i < std::max(options_.streams, 1U); ++i) connect();
@@ -49,10 +54,15 @@ Result<void, std::string> Sender::send(std::vector<SourceEntry> entries) {
       *this,
       [this] {
         post_waiting();
+        mind_the_silent();
         show_progress();
       },
       [this] { return over(); },
-      [this] { return Loop::now() + (options_.bytes_per_second > 0 ? kMillisecond : kSecond); });
+      [this] {
+        Time next = Loop::now() + (options_.bytes_per_second > 0 ? kMillisecond : kSecond);
+        for (const auto& [id, stream] : streams_) next = std::min(next, stream->liveness.next());
+        return next;
+      });
   if (unfinished_ == 0) return {};
   if (stop_.load()) return fail(std::string("it was interrupted"));
   if (broken_) return fail(*broken_);
@@ -74,6 +84,7 @@ void Sender::break_off(std::string why) {
 
 void Sender::connect() {
   auto stream = std::make_unique<Stream>();
+  stream->liveness = Liveness(options_.liveness, Loop::now());
   stream->greeting.has_secret = !options_.secret.empty();
   stream->greeting.nonce = session::draw_bytes<std::tuple_size_v<protocol::Nonce>>(random_);
   const auto id = fabric_->connect(options_.to, encode(stream->greeting));
@@ -134,6 +145,7 @@ void Sender::on_message(fabric::ConnectionId id, std::span<const uint8_t> messag
   const auto found = streams_.find(id);
   if (found == streams_.end()) return;
   Stream& stream = *found->second;
+  stream.liveness.heard(Loop::now());
   if (stream.machine) {
     stream.machine->on_reply(message);
     const auto& offer = stream.machine->offer();
@@ -157,6 +169,10 @@ void Sender::on_done(fabric::ConnectionId id, fabric::OperationId operation, boo
   const auto found = streams_.find(id);
   if (found == streams_.end() || !good || found->second->over) return;
   Stream& stream = *found->second;
+  if (operation == kAliveOperation) {
+    stream.speaking = false;
+    return;
+  }
   if (!stream.machine) return;
   stream.machine->on_sent(static_cast<uint16_t>(operation));
   carry_out(id, stream);
@@ -191,13 +207,43 @@ void Sender::on_ended(fabric::ConnectionId id) {
   if (was_plain && !over() && !waiting_.empty()) connect();
 }
 
+// A receiver of ours says something at least every few seconds, whatever it does.
+void Sender::mind_the_silent() {
+  const Time now = Loop::now();
+  for (const auto& [id, one] : streams_) {
+    Stream& stream = *one;
+    if (stream.over || stream.ended || broken_) continue;
+    // In plain mode it is told nothing while we read, and has nothing to say.
+    if (stream.plain && stream.jobs > 0) stream.liveness.heard(now);
+    if (stream.liveness.silent(now)) {
+      return on_failed(id, fmt::format("the receiver was silent for {} s",
+                                       static_cast<double>(options_.liveness.idle_timeout) /
+                                           static_cast<double>(kSecond)));
+    }
+    if (!stream.liveness.must_speak(now)) continue;
+    stream.liveness.said(now);
+    if (!stream.machine || !stream.machine->offer() || stream.speaking) continue;
+    stream.speaking = true;
+    const Offer& offer = *stream.machine->offer();
+    fabric_->write_immediate(id, {}, {offer.address, offer.rkey, 0}, kAliveImmediate,
+                             kAliveOperation);
+  }
+}
+
 // --- files
+
+// Of a folder, how deep it is; all files are one.
+size_t Sender::level_of(size_t entry) const {
+  const SourceFile& file = entries_[entry].file;
+  return file.folder ? static_cast<size_t>(std::ranges::count(file.path, '/')) : SIZE_MAX;
+}
 
 void Sender::feed(Stream& stream) {
   while (!waiting_.empty() && stream.machine->waiting() < kFedAhead) {
     const size_t entry = waiting_.front();
-    // A folder's turn comes when all files have ended.
-    if (entries_[entry].file.folder && unfinished_ > waiting_.size()) break;
+    // A folder's turn comes when all files have ended, and all folders below it.
+    if (level_of(entry) != level_ && unfinished_ > waiting_.size()) break;
+    level_ = level_of(entry);
     waiting_.pop_front();
     // Before the machine can ask for it.
     const FileId id = stream.machine->next();

@@ -12,6 +12,7 @@
 
 #include "base/kernel_random.h"
 #include "transfer/announcement.h"
+#include "transfer/liveness.h"
 #include "transfer/loop.h"
 #include "transfer/plain.h"
 #include "transfer/sending.h"
@@ -26,6 +27,7 @@ struct SenderOptions {
   uint32_t streams = 1;
   uint64_t bytes_per_second = 0;  // 0: as many as can be
   size_t workers = 2;
+  LivenessOptions liveness{};
   // For people; any may be empty.
   std::function<void(const std::string& path, uint64_t bytes)> on_stored{};
   std::function<void(const std::string& path, Verdict verdict, const std::string& why)> on_failed{};
@@ -63,7 +65,9 @@ class Sender final : private fabric::Handler {
     Source source{};
     std::deque<Post> posts{};  // that wait for the rate
     size_t jobs = 0;
-    bool over = false;  // it has nothing more to do
+    Liveness liveness{};
+    bool speaking = false;  // the write that says so is on its way
+    bool over = false;      // it has nothing more to do
     uint64_t plain_offset = 0;
   };
 
@@ -77,6 +81,7 @@ class Sender final : private fabric::Handler {
 
   void connect();
   void feed(Stream& stream);
+  [[nodiscard]] size_t level_of(size_t entry) const;
   void carry_out(fabric::ConnectionId id, Stream& stream);
   void do_action(fabric::ConnectionId id, Stream& stream, FillSmall& action);
   void do_action(fabric::ConnectionId id, Stream& stream, FillChunk& action);
@@ -89,6 +94,7 @@ class Sender final : private fabric::Handler {
             std::function<Filled(std::span<uint8_t>)> work);
   void post(fabric::ConnectionId id, Stream& stream, const Post& post);
   void post_waiting();
+  void mind_the_silent();
   void finish(Stream& stream, FileId file, Verdict verdict, const std::string& why);
   void break_off(std::string why);
   [[nodiscard]] std::span<uint8_t> slot(const Stream& stream, uint16_t slot) const;
@@ -101,6 +107,7 @@ class Sender final : private fabric::Handler {
   std::vector<SourceEntry> entries_;
   std::deque<size_t> waiting_;  // of them, to be begun
   size_t unfinished_ = 0;
+  size_t level_ = SIZE_MAX;  // of those that are under way
   std::unordered_map<fabric::ConnectionId, std::unique_ptr<Stream>> streams_;
   std::optional<std::string> broken_;
   std::atomic<bool> stop_{false};

@@ -142,6 +142,7 @@ class Sending {
   void take(const Have& have);
   void take(const Done& done);
   void take(const Bye& bye);
+  void take(const Alive& /*alive*/) {}
   void on_chunk(uint16_t slot, FileId id, uint64_t chunk, Filled filled);
   void end_file(FileId id, Verdict verdict, std::string text);
   void abandon(FileId id, File& file, std::string why);
