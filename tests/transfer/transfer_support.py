@@ -22,12 +22,12 @@ def content(size, seed=1):
 class Receiver:
     """`verbena receive`, ready; `lines` has all that it printed when it has ended."""
 
-    def __init__(self, folder, *options, host="127.0.0.1", before=()):
+    def __init__(self, folder, *options, host="127.0.0.1", before=(), preexec_fn=None):
         listen = f"[{host}]:0" if ":" in host else f"{host}:0"
         # Without a pipe for errors, which nobody would read.
         self.process = subprocess.Popen(
             [*before, support.VERBENA, "receive", "--json", "--listen", listen, *options, folder],
-            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, preexec_fn=preexec_fn)
         self.lines = []
         first = self.process.stdout.readline()
         if not first:
