@@ -121,6 +121,7 @@ void Sender::on_connected(fabric::ConnectionId id) {
   if (broken_) return;
   Stream& stream = *streams_.at(id);
   stream.connected = true;
+  stream.liveness.heard(Loop::now());
   if (stream.machine) return feed(stream);
   // One file; folders are made of the names.
   while (!waiting_.empty() && entries_[waiting_.front()].file.folder) {
@@ -212,7 +213,8 @@ void Sender::mind_the_silent() {
   const Time now = Loop::now();
   for (const auto& [id, one] : streams_) {
     Stream& stream = *one;
-    if (stream.over || stream.ended || broken_) continue;
+    // The connection manager gives up by itself.
+    if (!stream.connected || stream.over || stream.ended || broken_) continue;
     // In plain mode it is told nothing while we read, and has nothing to say.
     if (stream.plain && stream.jobs > 0) stream.liveness.heard(now);
     if (stream.liveness.silent(now)) {
