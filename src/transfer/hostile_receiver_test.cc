@@ -202,7 +202,7 @@ Reply any_reply(SeededRandom& random) {
       have.crcs.resize(random.below(6));
       return have;
     }
-    case 3:
+    case 3:  return Stored{{{file}, {file + 1}, {static_cast<FileId>(random.below(9))}}};
     case 4:
     case 5:  return Done{file, static_cast<Verdict>(random.below(7)), "text"};
     case 6:  return random.below(20) == 0 ? Reply(Bye{"bye"}) : Reply(Ready{9});

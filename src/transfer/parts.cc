@@ -123,7 +123,9 @@ NewPart make_part(const UniqueFd& folder, mode_t mode) {
     // locked, it cannot lock them either, and so removes nothing.
     struct stat status{};
     const bool has_it = flock(part.fd.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
-    if (!has_it && fstat(part.fd.get(), &status) == 0 && status.st_nlink > 0) break;
+    const bool there = fstat(part.fd.get(), &status) == 0 && status.st_nlink > 0;
+    part.mode = status.st_mode & kModeBits;
+    if (!has_it && there) break;
     unlinkat(folder.get(), part.name.c_str(), 0);
     part.fd.reset();
     errno = EBUSY;

@@ -31,6 +31,7 @@ namespace verbena::transfer {
 struct NewPart {
   UniqueFd fd;  // locked; not valid: errno says why
   std::string name;
+  mode_t mode = 0;  // as the process's umask leaves it
 };
 // Of the second kind.
 [[nodiscard]] NewPart make_part(const UniqueFd& folder, mode_t mode);

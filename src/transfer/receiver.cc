@@ -214,9 +214,19 @@ void Receiver::end_if_silent(fabric::ConnectionId id, Sender& sender, Time now) 
 
 void Receiver::carry_out(fabric::ConnectionId id, Sender& sender) {
   if (sender.machine) {
+    std::vector<Whole> all;
     for (auto& action : sender.machine->take_actions()) {
-      std::visit([&](auto& a) { do_action(id, sender, a); }, action);
+      std::visit(
+          [&]<typename A>(A& a) {
+            if constexpr (std::is_constructible_v<Whole, A>) {
+              all.emplace_back(std::move(a));
+            } else {
+              do_action(id, sender, a);
+            }
+          },
+          action);
     }
+    if (!all.empty()) store_all(id, std::move(all));
   }
   if (sender.plain) {
     for (auto& action : sender.plain->take_actions()) do_plain(id, sender, action);
@@ -280,13 +290,39 @@ void Receiver::do_action(fabric::ConnectionId id, Sender& sender, CloseFile& act
   run_job(id, action.job, std::move(name.mapped()), file->size(),
           [this, file] { return sink_->close(*file); });
 }
-void Receiver::do_action(fabric::ConnectionId id, Sender& /*sender*/, StoreSmall& action) {
-  const std::string path = action.path;
-  run_job(id, action.job, path, action.data.size(),
-          [this, action] { return sink_->store_small(action); });
-}
-void Receiver::do_action(fabric::ConnectionId id, Sender& /*sender*/, MakeFolder& action) {
-  run_job(id, action.job, {}, 0, [this, action] { return sink_->make_folder(action); });
+// A job for each would wake a worker and this thread for each, which costs more than the file.
+void Receiver::store_all(fabric::ConnectionId id, std::vector<Whole> all) {
+  ++senders_[id].jobs;
+  struct Batch {
+    std::vector<Whole> all;
+    std::vector<JobResult> results;
+  };
+  auto batch = std::make_shared<Batch>();
+  batch->all = std::move(all);
+  loop_.run_job(
+      [this, batch] {
+        for (const Whole& one : batch->all) {
+          const auto* const small = std::get_if<StoreSmall>(&one);
+          batch->results.push_back(small != nullptr
+                                       ? sink_->store_small(*small)
+                                       : sink_->make_folder(std::get<MakeFolder>(one)));
+        }
+      },
+      [this, id, batch] {
+        Sender& sender = senders_.at(id);
+        --sender.jobs;
+        for (size_t i = 0; i < batch->all.size(); ++i) {
+          JobResult& result = batch->results[i];
+          const auto* const small = std::get_if<StoreSmall>(&batch->all[i]);
+          if (small != nullptr && result.verdict == Verdict::kStored) {
+            report_stored(small->path, small->data.size());
+          }
+          const JobId job = std::visit([](const auto& one) { return one.job; }, batch->all[i]);
+          sender.machine->on_done(job, std::move(result));
+        }
+        carry_out(id, sender);
+        finish_if_over(id);
+      });
 }
 void Receiver::do_action(fabric::ConnectionId /*id*/, Sender& sender, DropFile& action) {
   sender.files.erase(action.file);

@@ -90,8 +90,9 @@ class Receiver final : private fabric::Handler {
   void do_action(fabric::ConnectionId id, Sender& sender, WriteChunk& action);
   void do_action(fabric::ConnectionId id, Sender& sender, PunchHole& action);
   void do_action(fabric::ConnectionId id, Sender& sender, CloseFile& action);
-  void do_action(fabric::ConnectionId id, Sender& sender, StoreSmall& action);
-  void do_action(fabric::ConnectionId id, Sender& sender, MakeFolder& action);
+  // Whole files and folders: all that a frame has go to a worker as one.
+  using Whole = std::variant<StoreSmall, MakeFolder>;
+  void store_all(fabric::ConnectionId id, std::vector<Whole> all);
   void do_action(fabric::ConnectionId id, Sender& sender, DropFile& action);
   void do_action(fabric::ConnectionId id, Sender& sender, FileFailed& action);
   void do_action(fabric::ConnectionId id, Sender& sender, SendReply& action);

@@ -275,6 +275,15 @@ void Receiving::say_what_is_there(FileId file, const std::vector<uint32_t>& crcs
   } while (at < crcs.size());
 }
 
+void Receiving::say_what_is_stored() {
+  const std::span<const Stored::Id> all = stored_now_;
+  for (size_t at = 0; at < all.size(); at += kFilesInReply) {
+    const auto some = all.subspan(at, std::min(kFilesInReply, all.size() - at));
+    reply(Stored{.files = {some.begin(), some.end()}});
+  }
+  stored_now_.clear();
+}
+
 void Receiving::try_to_close(Files::iterator found) {
   if (found == files_.end()) return;
   File& file = found->second;
@@ -291,8 +300,13 @@ void Receiving::try_to_close(Files::iterator found) {
 }
 
 void Receiving::finish(FileId file, const std::string& path, const JobResult& result) {
-  ++(result.verdict == Verdict::kStored ? stored_ : failed_);
-  if (result.verdict != Verdict::kStored) actions_.emplace_back(FileFailed{path, result.text});
+  if (result.verdict == Verdict::kStored) {
+    ++stored_;
+    stored_now_.push_back({file});
+    return;
+  }
+  ++failed_;
+  actions_.emplace_back(FileFailed{path, result.text});
   reply(Done{.file = file,
              .verdict = result.verdict,
              .text = std::string_view(result.text).substr(0, protocol::kMaxTextBytes)});
@@ -330,6 +344,7 @@ void Receiving::release(uint16_t slot) {
 
 void Receiving::cut_off(std::string why) {
   if (ended_) return;
+  say_what_is_stored();
   reply(Bye{.text = std::string_view(why).substr(0, protocol::kMaxTextBytes)});
   actions_.emplace_back(EndConnection{std::move(why)});
   on_lost();

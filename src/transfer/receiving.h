@@ -114,7 +114,10 @@ class Receiving {
   // Tells the sender why, and ends the connection.
   void cut_off(std::string why);
 
-  [[nodiscard]] std::vector<ReceiveAction> take_actions() { return std::move(actions_); }
+  [[nodiscard]] std::vector<ReceiveAction> take_actions() {
+    say_what_is_stored();
+    return std::move(actions_);
+  }
   [[nodiscard]] bool ended() const { return ended_; }
   // The sender has proved that it has the secret, if there is one.
   [[nodiscard]] bool proven() const { return !proof_; }
@@ -168,6 +171,7 @@ class Receiving {
   void fail_file(Files::iterator found, const JobResult& result);
   void drop(Files::iterator found);
   void say_what_is_there(FileId file, const std::vector<uint32_t>& crcs);
+  void say_what_is_stored();
   [[nodiscard]] bool takes(FileId file, std::span<const uint8_t> path, uint64_t bytes);
   [[nodiscard]] bool comes_once(File& file, uint64_t first, uint64_t count);
   [[nodiscard]] JobId add_job(const Job& job);
@@ -188,6 +192,7 @@ class Receiving {
   JobId next_job_ = 1;
   bool ended_ = false;
   std::vector<ReceiveAction> actions_;
+  std::vector<Stored::Id> stored_now_;  // and the sender is still to be told
   uint64_t stored_ = 0;
   uint64_t failed_ = 0;
   uint64_t received_bytes_ = 0;

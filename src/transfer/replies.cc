@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transfer/replies.h"
 
+#include <array>
+
 #include "base/check.h"
 
 namespace verbena::transfer {
@@ -29,7 +31,7 @@ Decoded<Reply> decode(uint8_t type, FieldReader& reader) {
 }  // namespace
 
 std::vector<uint8_t> encode(const Reply& reply) {
-  std::vector<uint8_t> bytes(kMaxReplyBytes);
+  std::array<uint8_t, kMaxReplyBytes> bytes;
   FieldWriter writer(bytes);
   std::visit(
       [&]<typename R>(const R& r) {
@@ -38,8 +40,7 @@ std::vector<uint8_t> encode(const Reply& reply) {
       },
       reply);
   VERBENA_CHECK(writer.ok());
-  bytes.resize(writer.used());
-  return bytes;
+  return {bytes.begin(), bytes.begin() + static_cast<ptrdiff_t>(writer.used())};
 }
 
 Decoded<Reply> decode_reply(std::span<const uint8_t> bytes) {

@@ -16,6 +16,7 @@ namespace verbena::transfer {
 
 inline constexpr size_t kMaxReplyBytes = 4096;
 inline constexpr size_t kCrcsInReply = 1000;
+inline constexpr size_t kFilesInReply = 1000;
 
 // Its slots, one behind the other; each is free at first, and holds a chunk and kSlotExtraBytes.
 struct Offer {
@@ -62,7 +63,7 @@ enum class Verdict : uint8_t {
   kAbandoned = 6,  // by the sender
 };
 [[nodiscard]] constexpr bool is_defined(Verdict verdict) { return verdict <= Verdict::kAbandoned; }
-// What became of a file.
+// What became of a file that is not stored.
 struct Done {
   static constexpr uint8_t kType = 4;
   FileId file = 0;
@@ -72,6 +73,17 @@ struct Done {
     f(self.file, self.verdict);
     f.text(self.text);
   }
+};
+// Files that are stored: many of them in one message, as small files end many at once.
+struct Stored {
+  static constexpr uint8_t kType = 7;
+  struct Id {
+    static constexpr size_t kMinBytes = 4;
+    FileId value = 0;
+    static void fields(auto& self, auto& f) { f(self.value); }
+  };
+  std::vector<Id> files{};
+  static void fields(auto& self, auto& f) { f.list(self.files); }
 };
 // The connection ends: why.
 struct Bye {
@@ -86,7 +98,7 @@ struct Alive {
   static void fields(auto& /*self*/, auto& /*f*/) {}
 };
 
-using Reply = std::variant<Offer, Ready, Have, Done, Bye, Alive>;
+using Reply = std::variant<Offer, Ready, Have, Done, Stored, Bye, Alive>;
 
 [[nodiscard]] std::vector<uint8_t> encode(const Reply& reply);
 // Views point into `bytes`.

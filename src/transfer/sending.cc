@@ -265,6 +265,12 @@ void Sending::take(const Done& done) {
   end_file(done.file, done.verdict, std::string(done.text));
 }
 
+void Sending::take(const Stored& stored) {
+  for (const Stored::Id& file : stored.files) {
+    if (!over_) take(Done{.file = file.value});
+  }
+}
+
 void Sending::take(const Bye& bye) { give_up("the receiver ends it: " + std::string(bye.text)); }
 
 // --- ends

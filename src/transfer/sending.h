@@ -141,6 +141,7 @@ class Sending {
   void take(const Ready& ready);
   void take(const Have& have);
   void take(const Done& done);
+  void take(const Stored& stored);
   void take(const Bye& bye);
   void take(const Alive& /*alive*/) {}
   void on_chunk(uint16_t slot, FileId id, uint64_t chunk, Filled filled);

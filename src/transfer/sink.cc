@@ -16,6 +16,7 @@ namespace verbena::transfer {
 namespace {
 
 constexpr size_t kRecentFolders = 32;
+constexpr mode_t kUnknownMode = ~mode_t{0};
 
 JobResult stored() { return {}; }
 
@@ -194,8 +195,9 @@ JobResult Sink::put_in_place(const UniqueFd& folder, const std::string& temporar
   return failed("cannot rename it", errno);
 }
 
-JobResult Sink::dress(int fd, const Attributes& attributes) const {
-  if (fchmod(fd, attributes.mode & kModeBits) != 0) return failed("cannot set its mode", errno);
+JobResult Sink::dress(int fd, const Attributes& attributes, mode_t has) const {
+  const mode_t mode = attributes.mode & kModeBits;
+  if (mode != has && fchmod(fd, mode) != 0) return failed("cannot set its mode", errno);
   const timespec modified{.tv_sec = static_cast<time_t>(attributes.modified_s),
                           .tv_nsec = static_cast<long>(attributes.modified_ns)};
   const timespec times[2] = {{.tv_sec = 0, .tv_nsec = UTIME_OMIT}, modified};
@@ -289,7 +291,7 @@ JobResult Sink::punch(SinkFile& file, uint64_t offset, uint64_t length) {
 }
 
 JobResult Sink::close(SinkFile& file) {
-  if (JobResult dressed = dress(file.fd_.get(), file.attributes_);
+  if (JobResult dressed = dress(file.fd_.get(), file.attributes_, kUnknownMode);
       dressed.verdict != Verdict::kStored) {
     return dressed;
   }
@@ -310,7 +312,7 @@ JobResult Sink::store_small(const StoreSmall& small) {
   auto place = find_place(small.path);
   if (!place) return place.error();
   if (JobResult free = check_free(*place); free.verdict != Verdict::kStored) return free;
-  const auto [fd, temporary] = make_part(*place->folder, 0600);
+  const auto [fd, temporary, mode] = make_part(*place->folder, small.attributes.mode & kModeBits);
   if (!fd.valid()) return failed("cannot make it", errno);
   JobResult result;
   // Of what is stored: the sender could change it while it is compared.
@@ -320,7 +322,7 @@ JobResult Sink::store_small(const StoreSmall& small) {
     result = damaged();
   } else if (!write_all(fd.get(), data, 0)) {
     result = failed("cannot write it", errno);
-  } else if (result = dress(fd.get(), small.attributes); result.verdict == Verdict::kStored) {
+  } else if (result = dress(fd.get(), small.attributes, mode); result.verdict == Verdict::kStored) {
     result = put_in_place(*place->folder, temporary, place->name);
   }
   if (result.verdict != Verdict::kStored) unlinkat(place->folder->get(), temporary.c_str(), 0);
@@ -332,7 +334,7 @@ JobResult Sink::make_folder(const MakeFolder& folder) {
   const auto made = walk(folder.path);
   if (!made) return made.error();
   if (!forget_made(folder.path) && !options_.overwrite) return stored();
-  return dress((*made)->get(), folder.attributes);
+  return dress((*made)->get(), folder.attributes, kUnknownMode);
 }
 
 size_t Sink::remove_stale(const std::atomic<bool>& stop) const {

@@ -92,7 +92,7 @@ class Sink {
   [[nodiscard]] JobResult check_free(const Place& place) const;
   [[nodiscard]] JobResult put_in_place(const UniqueFd& folder, const std::string& temporary,
                                        const std::string& name) const;
-  [[nodiscard]] JobResult dress(int fd, const Attributes& attributes) const;
+  [[nodiscard]] JobResult dress(int fd, const Attributes& attributes, mode_t has) const;
 
   const UniqueFd root_;
   const SinkOptions options_;
