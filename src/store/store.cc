@@ -81,7 +81,10 @@ Result<void> StoreImpl::settle(uint64_t dirty_bytes) {
   if (!options_.on_due) return due ? tend() : Result<void>{};
   if (!due && !space_.low() && !log_->wants_room()) return {};
   options_.on_due();
-  return would_wait() ? tend() : Result<void>{};
+  // Checkpoints are for its thread: who goes on beside one waits for a flush at most.
+  return dirty_.load(std::memory_order_relaxed) >= kMaxDirty * options_.flush_bytes
+             ? flush()
+             : Result<void>{};
 }
 
 Result<void> StoreImpl::tend() {

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // A store whose program has a thread for flushes, checkpoints and growth.
 #include <atomic>
+#include <chrono>
+#include <functional>
+#include <future>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -95,6 +99,44 @@ TEST_F(TendedStore, RefusesBytesThatWereNotSent) {
   EXPECT_FALSE(store_->write(kObject, 0, {}, 0, 1));
   EXPECT_TRUE(store_->write(kObject, 0, {}, 0, crc_of({})));
 }
+
+// Whoever changes something while a checkpoint is written waits for a flush at most.
+class WaitingStore : public TendedStore, public ::testing::WithParamInterface<Durability> {
+ protected:
+  WaitingStore() {
+    EXPECT_TRUE(store_->close());
+    store_.reset();
+    options_.durability = GetParam();
+    options_.while_folding = [this] {
+      if (auto beside = std::exchange(beside_, {})) beside();
+    };
+    auto opened = Store::open(medium_.open(), options_);
+    EXPECT_TRUE(opened);
+    store_ = std::move(*opened);
+  }
+  std::function<void()> beside_;
+};
+
+TEST_P(WaitingStore, NobodyWaitsForACheckpoint) {
+  std::future<void> others;
+  bool waited = false;
+  beside_ = [&] {
+    // As much as they may leave unflushed, and more.
+    others = std::async(std::launch::async, [&] { write(5 * 100); });
+    waited = others.wait_for(std::chrono::seconds(20)) != std::future_status::ready;
+  };
+  // Until one is due.
+  for (int i = 0; beside_ && i < 2000; ++i) {
+    ASSERT_TRUE(store_->rename(kObject, std::string(990, 'n') + std::to_string(i)));
+    if (due_.exchange(0) == 0) continue;
+    ASSERT_TRUE(store_->tend());
+  }
+  ASSERT_TRUE(others.valid());
+  others.get();
+  EXPECT_FALSE(waited);
+}
+INSTANTIATE_TEST_SUITE_P(Each, WaitingStore,
+                         ::testing::Values(Durability::kFlush, Durability::kEach));
 
 }  // namespace
 }  // namespace verbena::store
