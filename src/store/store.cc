@@ -90,16 +90,22 @@ Result<void> StoreImpl::settle(uint64_t dirty_bytes) {
 Result<void> StoreImpl::tend() {
   if (!log_) return {};
   if (options_.on_due) {
-    space_.grow();
-    if (const auto done = log_->grow(); !done) return done;
+    try {
+      space_.grow();
+      if (const auto done = log_->grow(); !done) return done;
+    } catch (const std::bad_alloc&) {
+      // Whoever needs the room asks for it.
+    }
   }
   if (dirty_.load(std::memory_order_relaxed) >= options_.flush_bytes) {
     if (const auto done = flush(); !done) return done;
   }
   if (!log_->wants_checkpoint()) return {};
   const auto done = checkpoint();
-  // Without room for it the log goes on as long as it can.
-  return !done && done.error().code == Code::kFull ? Result<void>{} : done;
+  // Without room or memory for it the log goes on as long as it can.
+  const bool later =
+      !done && (done.error().code == Code::kFull || done.error().code == Code::kNoMemory);
+  return later ? Result<void>{} : done;
 }
 
 bool StoreImpl::would_wait() const {

@@ -97,14 +97,20 @@ Result<void> StoreImpl::write_index(bool all, std::optional<uint64_t> new_mark) 
 // What is appended meanwhile is behind the cut.
 Result<void> StoreImpl::fold_log(bool all) {
   uint64_t dirty = 0;
-  const auto cut = log_->cut([&] {
-    // Whoever appends from here on sees it: the log's lock is between.
-    dirty = dirty_bytes_.exchange(0, std::memory_order_relaxed);
-    dirty_period_.fetch_add(1, std::memory_order_relaxed);
-  });
-  if (!cut) return fail(cut.error());
-  if (options_.while_folding) options_.while_folding();
-  auto done = write_cut(*cut, all);
+  auto done = [&]() -> Result<void> {
+    try {
+      const auto cut = log_->cut([&] {
+        // Whoever appends from here on sees it: the log's lock is between.
+        dirty = dirty_bytes_.exchange(0, std::memory_order_relaxed);
+        dirty_period_.fetch_add(1, std::memory_order_relaxed);
+      });
+      if (!cut) return fail(cut.error());
+      if (options_.while_folding) options_.while_folding();
+      return write_cut(*cut, all);
+    } catch (const std::bad_alloc&) {
+      return fail(Error{Code::kNoMemory, "out of memory", {}});
+    }
+  }();
   if (!done) {
     dirty_bytes_.fetch_add(dirty, std::memory_order_relaxed);
     log_->give_up();
@@ -112,7 +118,7 @@ Result<void> StoreImpl::fold_log(bool all) {
   return done;
 }
 
-Result<void> StoreImpl::write_cut(const Log::Cut& cut, bool all) try {
+Result<void> StoreImpl::write_cut(const Log::Cut& cut, bool all) {
   MemoryTable memory;
   if (const auto done = fold(cut, memory); !done) return done;
   const Table newest(memory.finish(), memory);
@@ -122,8 +128,6 @@ Result<void> StoreImpl::write_cut(const Log::Cut& cut, bool all) try {
                            .index_bytes = index_bytes(),
                            .all = all,
                            .end = cut.end});
-} catch (const std::bad_alloc&) {
-  return fail(Error{Code::kNoMemory, "out of memory", {}});
 }
 
 // The objects that these log chunks change, as they are behind them.

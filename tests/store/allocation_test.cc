@@ -25,10 +25,11 @@ constexpr ObjectId kNew{.high = 5, .low = 5};
 // A store and its model, both with a few objects.
 class Subject {
  public:
-  explicit Subject(bool persistent, Durability durability = Durability::kFlush)
+  explicit Subject(bool persistent, Durability durability = Durability::kFlush, bool tended = false)
       : medium_(kShape, 1), random_(7) {
     medium_.restore(medium_.recording().start, false);
     options_.durability = durability;
+    if (tended) options_.on_due = [] {};
     auto place = make_place("malloc",
                             {.chunks_per_block = kShape.chunks_per_block, .blocks = kShape.blocks});
     auto under = persistent ? medium_.open_backend() : std::move(*place->backend());
@@ -186,6 +187,7 @@ std::vector<Request> requests() {
 struct Case {
   bool persistent;
   Durability durability;
+  bool tended = false;  // checkpoints are folded from the log
 };
 
 class StoreAllocationTest : public ::testing::TestWithParam<Case> {
@@ -195,7 +197,8 @@ class StoreAllocationTest : public ::testing::TestWithParam<Case> {
                  const std::function<bool(Subject&)>& disarm) {
     SCOPED_TRACE(request.name);
     const auto make = [] {
-      return std::make_unique<Subject>(GetParam().persistent, GetParam().durability);
+      return std::make_unique<Subject>(GetParam().persistent, GetParam().durability,
+                                       GetParam().tended);
     };
     std::unique_ptr<Subject> subject = make();
     for (uint64_t n = 1;; ++n) {
@@ -261,6 +264,7 @@ TEST_P(StoreAllocationTest, ABlockIsRefused) {
 INSTANTIATE_TEST_SUITE_P(Stores, StoreAllocationTest,
                          ::testing::Values(Case{false, Durability::kFlush},
                                            Case{true, Durability::kFlush},
+                                           Case{true, Durability::kFlush, true},
                                            Case{true, Durability::kEach}));
 
 TEST(StoreFailureTest, AFailedFenceMakesItReadOnly) {
@@ -284,6 +288,31 @@ TEST(StoreFailureTest, AFailedFenceMakesItReadOnly) {
     EXPECT_EQ(subject.compare_all(), "");
     EXPECT_FALSE(subject.store->close().has_value());
   }
+}
+
+// A checkpoint that is due waits for memory. That is no failure of the store, which would end its
+// upkeep.
+TEST(StoreFailureTest, ACheckpointThatIsDueWaitsForMemory) {
+  MemoryMedium medium(256, 40);
+  SeededRandom random(7);
+  const Options options{.on_due = [] {}};
+  auto store = Store::create(medium.open(), options, random);
+  ASSERT_TRUE(store.has_value());
+  ASSERT_TRUE((*store)->create_object(kA).has_value());
+  for (int i = 0; i < 600; ++i) {
+    ASSERT_TRUE((*store)->rename(kA, std::string(990, 'n') + std::to_string(i)).has_value());
+  }
+  const uint64_t before = (*store)->info().generation;
+  bool failed = true;
+  for (uint64_t n = 1; failed; ++n) {
+    SCOPED_TRACE("failure " + std::to_string(n));
+    fail_allocation(n, false);
+    const auto done = (*store)->tend();
+    failed = stop_failing();
+    ASSERT_TRUE(done.has_value()) << done.error().what;
+  }
+  EXPECT_GT((*store)->info().generation, before);
+  EXPECT_TRUE((*store)->find(std::string(990, 'n') + "599").has_value());
 }
 
 // A medium on files that runs out of memory in a fence may not say later that all is durable.
