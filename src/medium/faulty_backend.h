@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -44,6 +45,8 @@ struct Faults {
   Fault read;                 // kIo
   // load() of any part of this block: kIo. Set before it is claimed.
   std::optional<uint32_t> unreadable_block;
+  // Called before each flush and fence, by whoever does it. Set before the backend is used.
+  std::function<void()> before_sync;
 };
 
 class FaultyBackend final : public Backend {
@@ -79,7 +82,10 @@ class FaultyBackend final : public Backend {
     }
     return below_->load(memory, bytes);
   }
-  void flush(const uint8_t* memory, size_t bytes) override { below_->flush(memory, bytes); }
+  void flush(const uint8_t* memory, size_t bytes) override {
+    if (faults_.before_sync) faults_.before_sync();
+    below_->flush(memory, bytes);
+  }
   void rewrite(uint8_t* memory, size_t bytes) override { below_->rewrite(memory, bytes); }
   [[nodiscard]] Result<void> fence_after_failure() override {
     if (faults_.fence_after_failure.strikes()) {
@@ -91,6 +97,7 @@ class FaultyBackend final : public Backend {
     return below_->unreadable(memory, bytes);
   }
   [[nodiscard]] Result<void> fence() override {
+    if (faults_.before_sync) faults_.before_sync();
     if (faults_.fence.strikes()) return fail(Error{Code::kIo, "cannot write, says the test"});
     return below_->fence();
   }
