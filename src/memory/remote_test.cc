@@ -178,14 +178,14 @@ TEST_F(RemoteTest, WhatIsAskedForAgainMayBeGone) {
               domain.allocate_window(pd, WindowType::kType1).value(), user,
               {.region = region.lkey, .addr = kIova, .length = 4096, .access = kRemoteRead})
           .value();
-  const auto key_over = [&](std::optional<Signature> signature) {
+  const auto key_over = [&](const std::optional<Signature>& signature) {
     const auto keys = domain.create_key(pd, {4, signature.has_value(), false}).value();
     KeyConfig config;
     config.access = kRemoteRead;
     config.start = kIova;
     config.has_layout = true;
     config.blocks = {{kIova, 512, 0, region.lkey}, {kIova + 512, 3584, 0, region.lkey}};
-    config.signature = std::move(signature);
+    config.signature = signature;
     EXPECT_EQ(domain.configure_key(keys.lkey, pd, config), Fault::kNone);
     return keys.rkey;
   };

@@ -87,15 +87,17 @@ Result<void> StoreImpl::settle(uint64_t dirty_bytes) {
              : Result<void>{};
 }
 
+Result<void> StoreImpl::grow_ahead() try {
+  space_.grow();
+  return log_->grow();
+} catch (const std::bad_alloc&) {
+  return {};  // whoever needs the room asks for it
+}
+
 Result<void> StoreImpl::tend() {
   if (!log_) return {};
   if (options_.on_due) {
-    try {
-      space_.grow();
-      if (const auto done = log_->grow(); !done) return done;
-    } catch (const std::bad_alloc&) {
-      // Whoever needs the room asks for it.
-    }
+    if (const auto done = grow_ahead(); !done) return done;
   }
   if (dirty_.load(std::memory_order_relaxed) >= options_.flush_bytes) {
     if (const auto done = flush(); !done) return done;

@@ -128,6 +128,7 @@ class StoreImpl {
   Result<void> commit(PreparedWrite::State& state, const PreparedWrite::Crcs& crcs);
   Result<void> flush();
   Result<void> tend();
+  [[nodiscard]] Result<void> grow_ahead();
   bool would_wait() const;
   Result<void> checkpoint(bool all = false);
   Result<void> close();

@@ -26,7 +26,8 @@ std::optional<std::string> transfer_secret(const TransferChoice& choice, Report&
 std::optional<transfer::LivenessOptions> transfer_liveness(const TransferChoice& choice,
                                                            Report& report) {
   constexpr double kLongest = 1e6;
-  constexpr auto kShortest = static_cast<double>(transfer::kMinIdleTimeout / kSecond);
+  constexpr auto kShortest =
+      static_cast<double>(transfer::kMinIdleTimeout) / static_cast<double>(kSecond);
   const double seconds = choice.idle_seconds;
   if (seconds != 0 && !(seconds >= kShortest && seconds <= kLongest)) {
     report.error(kUsage, "invalid", "--idle-timeout: 5 to 1000000 seconds, or 0");

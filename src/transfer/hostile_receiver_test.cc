@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A receiver that replies anything: the sender's machine gives up, or goes on as it should.
+#include <algorithm>
 #include <set>
 
 #include <gtest/gtest.h>

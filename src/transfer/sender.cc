@@ -45,8 +45,9 @@ Result<void, std::string> Sender::send(std::vector<SourceEntry> entries) {
   for (size_t i = entries_.size(); i-- > 0;) {
     if (entries_[i].file.folder) waiting_.push_back(i);
   }
-  std::stable_sort(waiting_.begin() + first_folder, waiting_.end(),
-                   [this](size_t a, size_t b) { return level_of(a) > level_of(b); });
+  std::sort(waiting_.begin() + first_folder, waiting_.end(), [this](size_t a, size_t b) {
+    return level_of(a) != level_of(b) ? level_of(a) > level_of(b) : a > b;
+  });
   if (unfinished_ == 0) return {};
   allowed_at_ = Loop::now();
   for (uint32_t i = 0; i < std::max(options_.streams, 1U); ++i) connect();

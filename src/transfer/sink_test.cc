@@ -3,6 +3,7 @@
 // it.
 #include "transfer/sink.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 

@@ -18,7 +18,6 @@
 namespace verbena::device::testing {
 namespace {
 
-using transport::Completion;
 using transport::QpState;
 using transport::SendOp;
 using transport::WcStatus;

@@ -2,6 +2,7 @@
 // For tests: a store and its server, in this process on a thread of its own.
 #pragma once
 
+#include <csignal>
 #include <functional>
 #include <future>
 #include <memory>
@@ -41,6 +42,8 @@ class ServedStore {
                        std::unique_ptr<fabric::Fabric> fabric = test_fabric(),
                        const server::CompactionPolicy& compaction = {},
                        store::Kind kind = store::Kind::kMapped) {
+    // As `verbena serve` does: a client may leave while it is answered.
+    static_cast<void>(std::signal(SIGPIPE, SIG_IGN));
     store_options.on_due = upkeep_.on_due();
     if (folder.empty()) {
       medium::MallocOptions memory{.block_bytes = size_t{1} << 20, .capacity = 512};

@@ -103,7 +103,7 @@ Refusal refusal(const Result<T>& result) {
   return result.has_value() ? Refusal{} : Refusal{result.error().code};
 }
 
-Request request(const char* name, Operation operation) {
+Request request(const char* name, const Operation& operation) {
   auto bytes = std::make_shared<std::vector<uint8_t>>(bytes_of(operation));
   auto kept = std::make_shared<Operation>(operation);
   using Kind = Operation::Kind;
