@@ -217,7 +217,7 @@ class Vanishing : public Connecting {
   };
   void run(bool killed, const Place& here, const Place& there) {
     options_.engine.watch = {
-        .tick = 50 * kMillisecond, .idle = 200 * kMillisecond, .patience = 500 * kMillisecond};
+        .tick = 50 * kMillisecond, .idle = 200 * kMillisecond, .patience = 3 * kSecond};
     Actor vanishing(*stage_, [&](Stage& stage) {
       there.enter();
       options_.address = there.address;
@@ -247,7 +247,7 @@ class Vanishing : public Connecting {
       need(desk.service().establish(*id, {}).has_value(), "not established");
       desk.service().watch(*id, Qpn(stage.cards[1].qpns[0]));
       // While the other is there it stays, however long both are silent.
-      need(!desk.any_within(2 * kSecond), "lost without reason");
+      need(!desk.any_within(4 * kSecond), "lost without reason");
       stage.steps[1] = 2;
       const Told told = desk.next();
       need(told.kind == cm::EventKind::kDisconnected ||
