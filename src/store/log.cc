@@ -41,7 +41,10 @@ std::unique_ptr<Log::Hold> Log::hold() {
   return hold;
 }
 
-void Log::write_copy(const Superblock& root, bool copy_b) {
+// Not after a failure, be it another thread's: the one that failed may have reached one copy, or
+// both, and the next would have its generation.
+Result<void> Log::write_copy(const Superblock& root, bool copy_b) {
+  if (const auto good = persist_.not_failed(); !good) return good;
   const std::span<uint8_t, kChunkBytes> chunk(
       copy_b ? log_space_.superblock_b() : log_space_.superblock_a(), kChunkBytes);
   tried_ = root.generation;
@@ -49,12 +52,13 @@ void Log::write_copy(const Superblock& root, bool copy_b) {
   encode(root, copy_b ? root.chunks_per_block : 0, chunk);
   persist_.flush(copy_b ? PersistPoint::kSuperB : PersistPoint::kSuperA, chunk.data(),
                  chunk.size());
+  return {};
 }
 
 Result<void> Log::write_root(const Superblock& root, Order order) {
-  write_copy(root, order == Order::kBThenA);
+  if (const auto done = write_copy(root, order == Order::kBThenA); !done) return done;
   if (const auto done = persist_.fence(PersistPoint::kSuperFirstFence); !done) return done;
-  write_copy(root, order == Order::kAThenB);
+  if (const auto done = write_copy(root, order == Order::kAThenB); !done) return done;
   return persist_.fence(PersistPoint::kSuperSecondFence);
 }
 
@@ -286,12 +290,12 @@ Result<void> Log::close() {
   root.durable = durable_;
   root.end = next_;
   ++root.generation;
-  write_copy(root, false);
+  if (const auto done = write_copy(root, false); !done) return done;
   if (const auto done = persist_.fence(PersistPoint::kCloseFirstFence); !done) return done;
   durable_ = next_ - 1;
-  write_copy(root, true);
   // Everything is durable without this one; only opening has more to look at.
-  if (persist_.fence(PersistPoint::kCloseSecondFence)) root_ = std::move(root);
+  if (write_copy(root, true) && persist_.fence(PersistPoint::kCloseSecondFence))
+    root_ = std::move(root);
   return {};
 }
 

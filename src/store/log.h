@@ -145,7 +145,7 @@ class Log final : private RecordStream {
   [[nodiscard]] Result<void> add_extent(Superblock& root);
   enum class Order : uint8_t { kAThenB, kBThenA };
   [[nodiscard]] Result<void> write_root(const Superblock& root, Order order = Order::kAThenB);
-  void write_copy(const Superblock& root, bool copy_b);
+  [[nodiscard]] Result<void> write_copy(const Superblock& root, bool copy_b);
   void begin_opening(uint64_t mark);
   [[nodiscard]] uint64_t slots_left(const Superblock& root) const;
   [[nodiscard]] uint64_t slots_left() const { return slots_left(root_); }

@@ -51,7 +51,7 @@ class Persist {
   // After a failure all later calls fail: a retry would report data as durable that the first call
   // has lost.
   [[nodiscard]] Result<void> fence(PersistPoint point) {
-    if (failed_.load(std::memory_order_relaxed)) return fail(broken("an earlier sync failed"));
+    if (const auto good = not_failed(); !good) return good;
     if (omitted(point)) return {};
     if (const auto done = backend_.fence(); !done) {
       failed_.store(true, std::memory_order_relaxed);
@@ -62,6 +62,9 @@ class Persist {
   // After a failure: what is written now is there to undo what failed, as well as it can be.
   void undo(const uint8_t* memory, size_t bytes) { backend_.flush(memory, bytes); }
   [[nodiscard]] bool undo_fence() { return backend_.fence_after_failure().has_value(); }
+  [[nodiscard]] Result<void> not_failed() const {
+    return failed() ? fail(broken("an earlier sync failed")) : Result<void>{};
+  }
   [[nodiscard]] bool failed() const { return failed_.load(std::memory_order_relaxed); }
 
  private:

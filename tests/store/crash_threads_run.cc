@@ -333,7 +333,11 @@ class ThreadsRun {
             const std::string& how) {
     after.restore(image, false);
     auto opened = Store::open(after.open_backend(), store_options_);
-    if (!opened) return violated("not recovered: " + opened.error().what + "; image: " + how);
+    if (!opened) {
+      const Damage& damage = opened.error().damage;
+      return violated("not recovered: " + opened.error().what + " (" + damage.expected + "; " +
+                      damage.actual + "); image: " + how);
+    }
     match(**opened, allowed, "power cut, image: " + how);
     if (random_.below(4) != 0 || !result_.violation.empty()) return;
     scrub(**opened, "after a power cut");
