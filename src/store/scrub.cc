@@ -191,7 +191,7 @@ class StoreImpl::Scrub {
   }
 
   // Of a store that is only read, a crash may have interrupted the writing of a copy, and its owner
-  // may have written newer ones since.
+  // may have written newer ones since. In one of ours a failed sync is an interruption, too.
   void scrub_roots(const Superblock& root) {
     for (const uint32_t block : {1, 0}) {
       const uint64_t chunk = uint64_t{block} * root.chunks_per_block;
@@ -204,6 +204,7 @@ class StoreImpl::Scrub {
       const bool newer = there && there->generation > root.generation &&
                          store_.root_copies_[block] != RootCopy::kElsewhere;
       if (!store_.log_ && (state == RootCopy::kBeside || newer)) continue;
+      if (store_.persist_.failed() && state == RootCopy::kBeside) continue;
       if (!store_.log_ && state == RootCopy::kTorn) {
         report_.incomplete.push_back(root_damage(chunk, state));
       } else {
