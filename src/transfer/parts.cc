@@ -36,12 +36,26 @@ std::string unique_part_name() {
   return fmt::format("{}{:016x}-{}{}", kPrefix, tag, next.fetch_add(1), kSuffix);
 }
 
+bool is_all_of(std::string_view text, std::string_view characters) {
+  return !text.empty() && text.find_first_not_of(characters) == std::string_view::npos;
+}
+
+// To the letter: what merely looks like it is not ours to remove.
 enum class PartKind : uint8_t { kResumable, kOther };
 std::optional<PartKind> kind_of(std::string_view name) {
-  if (!name.starts_with(kPrefix) || !name.ends_with(kSuffix)) return std::nullopt;
+  constexpr std::string_view kDigits = "0123456789";
+  constexpr size_t kHashDigits = 16;
+  if (name.size() < kPrefix.size() + kHashDigits + kSuffix.size() || !name.starts_with(kPrefix) ||
+      !name.ends_with(kSuffix)) {
+    return std::nullopt;
+  }
   name.remove_prefix(kPrefix.size());
-  name.remove_suffix(std::min(kSuffix.size(), name.size()));
-  return name.find('-') == std::string_view::npos ? PartKind::kResumable : PartKind::kOther;
+  name.remove_suffix(kSuffix.size());
+  if (!is_all_of(name.substr(0, kHashDigits), "0123456789abcdef")) return std::nullopt;
+  name.remove_prefix(kHashDigits);
+  if (name.empty()) return PartKind::kResumable;
+  if (name.front() != '-' || !is_all_of(name.substr(1), kDigits)) return std::nullopt;
+  return PartKind::kOther;
 }
 
 UniqueFd open_left_over(const UniqueFd& folder, const char* name) {

@@ -4,6 +4,7 @@
 #include "transfer/sink.h"
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <fstream>
 
@@ -164,13 +165,16 @@ TEST_F(Sinks, WhatAKilledReceiverHasLeftIsRemoved) {
   begin("resumable", 10).reset();
   const std::string resumable = names().at(0);
   std::ofstream(root_ / unique) << "left";
-  fs::copy(root_ / unique, root_ / "to/a/b/.verbena-0-0.part");
-  fs::copy(root_ / unique, root_ / "outside/.verbena-0-0.part");
+  fs::copy(root_ / unique, root_ / "to/a/b/.verbena-0000000000000000-0.part");
+  fs::copy(root_ / unique, root_ / "outside/.verbena-0000000000000000-0.part");
   fs::create_directory_symlink(root_ / "outside", root_ / "to/link");
-  fs::create_symlink(root_ / "outside/.verbena-0-0.part", root_ / "to/.verbena-1-0.part");
-  fs::create_hard_link(root_ / "outside/.verbena-0-0.part", root_ / "to/.verbena-2-0.part");
-  std::ofstream(root_ / "to/.verbena-notes") << "somebody's";
-  std::ofstream(root_ / "to/a.part") << "somebody's";
+  fs::create_symlink(root_ / "outside/.verbena-0000000000000000-0.part",
+                     root_ / "to/.verbena-0000000000000001-0.part");
+  fs::create_hard_link(root_ / "outside/.verbena-0000000000000000-0.part",
+                       root_ / "to/.verbena-0000000000000002-0.part");
+  const std::array others = {".verbena-notes", "a.part", ".verbena-notes.part", ".verbena-1-0.part",
+                             ".verbena-0123456789abcdef-x.part"};
+  for (const char* const name : others) std::ofstream(root_ / "to" / name) << "somebody's";
   std::shared_ptr<SinkFile> plain;
   ASSERT_EQ(sink_->open_plain("plain", plain).verdict, Verdict::kStored);
   const auto begun = begin("begun", 10);
@@ -180,11 +184,12 @@ TEST_F(Sinks, WhatAKilledReceiverHasLeftIsRemoved) {
   EXPECT_EQ(open()->remove_stale(false), 2u);
   EXPECT_EQ(names().size(), before - 1);
   EXPECT_FALSE(fs::exists(root_ / unique));
-  EXPECT_FALSE(fs::exists(root_ / "to/a/b/.verbena-0-0.part"));
-  EXPECT_TRUE(fs::exists(root_ / "outside/.verbena-0-0.part"));
+  EXPECT_FALSE(fs::exists(root_ / "to/a/b/.verbena-0000000000000000-0.part"));
+  EXPECT_TRUE(fs::exists(root_ / "outside/.verbena-0000000000000000-0.part"));
   // Those whose attempt is long due, but not the one that is locked.
   EXPECT_EQ(open({.keep_seconds = 0})->remove_stale(false), 1u);
   EXPECT_FALSE(fs::exists(root_ / "to" / resumable));
+  for (const char* const name : others) EXPECT_TRUE(fs::exists(root_ / "to" / name)) << name;
   EXPECT_EQ(sink_->append(*plain, bytes_of("text")).verdict, Verdict::kStored);
   EXPECT_EQ(sink_->close(*plain).verdict, Verdict::kStored);
   EXPECT_EQ(write(*begun, 0, "0123456789").verdict, Verdict::kStored);
