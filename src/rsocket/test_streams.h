@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <string>
 #include <string_view>
@@ -14,6 +15,7 @@
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <rdma/rsocket.h>
+#include <sys/socket.h>
 
 namespace verbena::rsocket {
 
@@ -45,10 +47,16 @@ inline constexpr int kTestPatienceMs = 20'000;
   return rpoll(&one, 1, patience_ms) > 0 ? one.revents : short{0};
 }
 
+// Without the device's connections to other processes of the host, which come and go with them.
 [[nodiscard]] inline int open_files() {
   int count = 0;
   DIR* const all = ::opendir("/proc/self/fd");
-  while (::readdir(all) != nullptr) ++count;
+  while (const dirent* const one = ::readdir(all)) {
+    int type = 0;
+    socklen_t size = sizeof type;
+    ::getsockopt(std::atoi(one->d_name), SOL_SOCKET, SO_TYPE, &type, &size);
+    if (type != SOCK_SEQPACKET) ++count;
+  }
   ::closedir(all);
   return count;
 }
