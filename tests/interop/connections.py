@@ -5,11 +5,9 @@ The agent of the other checks is a member of this host all the while: messages f
 they are for, and must be passed on.
 """
 import pathlib
-import threading
-import time
 
-from peer import RXE, VERBENA, Failed
-from programs import SECONDS, Here, There
+from peer import RXE, VERBENA
+from programs import Here, There, talk
 
 ADDRESS = {"IPv4": {VERBENA: "10.99.0.1", RXE: "10.99.0.2"}, "IPv6": {VERBENA: "fd99::1", RXE: "fd99::2"}}
 GROUP = "239.99.0.7"
@@ -37,9 +35,7 @@ PROGRAMS = {
 
 def pair(program, family, server, here):
     ends = {VERBENA: here, RXE: There()}
-    client = RXE if server == VERBENA else VERBENA
     addresses = ADDRESS[family]
-    results = {}
 
     def command(role, who):
         words = {"SERVER": addresses[server], "OWN": addresses[who], "GROUP": GROUP, "PORT": str(PORT)}
@@ -48,23 +44,10 @@ def pair(program, family, server, here):
             text = text.replace(name, value)
         return text
 
-    def serve():
-        results[server] = ends[server].run(command(0, server))
-
-    thread = threading.Thread(target=serve)
-    thread.start()
-    # A server that does not listen yet refuses; one that multicast is sent to would miss some.
-    until = time.monotonic() + SECONDS / 2
-    time.sleep(3 if program == "mckey" and server == RXE else 0.5)
-    while True:
-        results[client] = ends[client].run(command(1, client))
-        if results[client][0] == 0 or time.monotonic() > until or not thread.is_alive():
-            break
-        time.sleep(0.5)
-    thread.join()
-    if any(status for status, _ in results.values()):
-        said = (f"on {who}: exit status {status}\n{text}" for who, (status, text) in results.items())
-        raise Failed(f"{program}: " + "".join(said))
+    client = RXE if server == VERBENA else VERBENA
+    # One that multicast is sent to would miss some of it.
+    delay_s = 3 if program == "mckey" and server == RXE else 0.5
+    talk(ends, server, command(0, server), command(1, client), delay_s)
 
 
 def groups(libraries):

@@ -4,6 +4,7 @@ import os
 import pathlib
 import subprocess
 import threading
+import time
 
 from peer import GUEST, PATIENCE_S, RXE, VERBENA, Endpoint, Failed
 
@@ -90,6 +91,30 @@ def pair(program, server, here):
         if status != 0 or PROGRAMS[program][1] not in text:
             role = "server" if who == server else "client"
             raise Failed(f"{program}, {role} on {who}: exit status {status}\n{text}")
+
+
+def talk(ends, server, serve, ask, delay_s=0.5):
+    """`serve` is run by the end `server`, `ask` by the other; both must succeed. What `ask` printed."""
+    client = RXE if server == VERBENA else VERBENA
+    results = {}
+
+    def run_server():
+        results[server] = ends[server].run(serve)
+
+    thread = threading.Thread(target=run_server)
+    thread.start()
+    until = time.monotonic() + SECONDS / 2
+    time.sleep(delay_s)
+    while True:  # a server that does not listen yet refuses
+        results[client] = ends[client].run(ask)
+        if results[client][0] == 0 or time.monotonic() > until or not thread.is_alive():
+            break
+        time.sleep(0.5)
+    thread.join()
+    if any(status for status, _ in results.values()):
+        said = (f"on {who}: exit status {status}\n{text}" for who, (status, text) in results.items())
+        raise Failed("".join(said))
+    return results[client][1]
 
 
 def groups(libraries):

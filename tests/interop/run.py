@@ -14,6 +14,7 @@ import sys
 import time
 
 import checks
+import commands
 import connections
 import programs
 from peer import GUEST, OURS, Failed
@@ -78,7 +79,9 @@ def choose(libraries, words):
     words = [word.lower() for word in words]
     chosen = [
         (name, check)
-        for name, check, quick in itertools.chain(checks.groups(), programs.groups(libraries), connections.groups(libraries))
+        for name, check, quick in itertools.chain(
+            checks.groups(), programs.groups(libraries), connections.groups(libraries), commands.groups(libraries)
+        )
         if (quick or everything) and all(word in name.lower() for word in words)
     ]
     if not chosen:

@@ -23,7 +23,7 @@ class PlainPeer:
 
     def __init__(self, folder, count=1, mistake=None, host="127.0.0.1"):
         words = ["--mistake", mistake] if mistake else []
-        self.process = subprocess.Popen([PEER, "receive", host, folder, str(count), *words],
+        self.process = subprocess.Popen([PEER, "receive", host, "0", folder, str(count), *words],
                                         stdout=subprocess.PIPE, text=True)
         self.host = host
         self.port = int(self.process.stdout.readline().split()[1])

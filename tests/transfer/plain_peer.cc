@@ -3,10 +3,10 @@
 // librdmacm and libibverbs alone. With --mistake it breaks the protocol once, in one way.
 //
 //   plain_peer send HOST PORT FILE NAME [--mistake WHICH]
-//   plain_peer receive HOST DIR COUNT [--mistake WHICH]
+//   plain_peer receive HOST PORT DIR COUNT [--mistake WHICH]
 //
-// `receive` prints "ready PORT". Exit status: 0 done, 3 the other end disconnected first, 1 any
-// other failure.
+// `receive` prints "ready PORT"; port 0 is any. Exit status: 0 done, 3 the other end disconnected
+// first, 1 any other failure.
 #include <array>
 #include <cerrno>
 #include <cstdint>
@@ -372,14 +372,14 @@ int run_receiver(char** words, const std::string& mistake) {
   must(channel != nullptr, "rdma_create_event_channel");
   rdma_cm_id* listener = nullptr;
   must(rdma_create_id(channel, &listener, nullptr, RDMA_PS_TCP) == 0, "rdma_create_id");
-  addrinfo* const at = address_of(words[0], "0");
+  addrinfo* const at = address_of(words[0], words[1]);
   must(rdma_bind_addr(listener, at->ai_addr) == 0, "rdma_bind_addr");
   freeaddrinfo(at);
   must(rdma_listen(listener, 8) == 0, "rdma_listen");
   std::printf("ready %d\n", ntohs(rdma_get_src_port(listener)));
   std::fflush(stdout);
   int status = 0;
-  for (int left = std::atoi(words[2]); left > 0 && status == 0; --left) {
+  for (int left = std::atoi(words[3]); left > 0 && status == 0; --left) {
     rdma_cm_id* const id = expect(channel, RDMA_CM_EVENT_CONNECT_REQUEST);
     rdma_event_channel* const own = rdma_create_event_channel();
     {
@@ -395,7 +395,7 @@ int run_receiver(char** words, const std::string& mistake) {
       memory.data.mr.addr = reinterpret_cast<uintptr_t>(end.buffer().data());
       memory.data.mr.rkey = end.rkey();
       end.send_message(memory);
-      status = receive_file(end, id, words[1], mistake);
+      status = receive_file(end, id, words[2], mistake);
       rdma_disconnect(id);
     }
     rdma_destroy_id(id);
@@ -415,7 +415,7 @@ int main(int count, char** words) {
     count -= 2;
   }
   if (count == 6 && std::strcmp(words[1], "send") == 0) return run_sender(words + 2, mistake);
-  if (count == 5 && std::strcmp(words[1], "receive") == 0) return run_receiver(words + 2, mistake);
-  std::fprintf(stderr, "plain_peer send HOST PORT FILE NAME | receive HOST DIR COUNT\n");
+  if (count == 6 && std::strcmp(words[1], "receive") == 0) return run_receiver(words + 2, mistake);
+  std::fprintf(stderr, "plain_peer send HOST PORT FILE NAME | receive HOST PORT DIR COUNT\n");
   return 2;
 }
