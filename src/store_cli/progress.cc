@@ -9,6 +9,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "base/utf8.h"
 #include "store_cli/sizes.h"
 
 namespace verbena::store_cli {
@@ -38,10 +39,33 @@ void write_all(std::string_view text) {
                        : fmt::format("{}:{:02}", whole / 60, whole % 60);
 }
 
+[[nodiscard]] double part_of(uint64_t done, uint64_t all) {
+  return std::min(1.0, static_cast<double>(done) / static_cast<double>(all));
+}
+
+// Columns of a terminal; too many rather than too few.
+[[nodiscard]] size_t columns_of(std::string_view text) {
+  constexpr uint32_t kFirstWide = 0x1100;
+  size_t columns = 0;
+  while (!text.empty()) columns += take_character(text) >= kFirstWide ? 2 : 1;
+  return columns;
+}
+
+// The end of a name, which says more than its beginning.
+[[nodiscard]] std::string shortened(std::string_view name, size_t width) {
+  if (columns_of(name) <= width) return std::string(name);
+  constexpr std::string_view kCut = "...";
+  while (!name.empty() && columns_of(name) + kCut.size() > width) {
+    static_cast<void>(take_character(name));
+  }
+  return std::string(kCut) + std::string(name);
+}
+
 }  // namespace
 
-std::optional<std::string> ProgressMeter::update(uint64_t done, uint64_t now, size_t width) {
-  if (now < start_ns_ + kPatienceNs || now < shown_ns_ + kIntervalNs) return std::nullopt;
+std::optional<std::string> ProgressMeter::update(uint64_t done, uint64_t now, size_t width,
+                                                 const FileProgress& file) {
+  if (!due(now)) return std::nullopt;
   const double seconds = static_cast<double>(now - mark_ns_) / 1e9;
   const double rate = static_cast<double>(done - std::min(done, mark_bytes_)) / seconds;
   // The first figure is of all that was before; then a time constant of two seconds.
@@ -50,38 +74,57 @@ std::optional<std::string> ProgressMeter::update(uint64_t done, uint64_t now, si
   mark_ns_ = now;
   mark_bytes_ = done;
   shown_ns_ = now;
-  return line(done, width);
+  return line(done, width, file);
 }
 
-std::string ProgressMeter::line(uint64_t done, size_t width) const {
+std::string ProgressMeter::time_left(uint64_t bytes) const {
+  if (!(bytes_per_second_ > 0) || bytes == 0) return {};
+  return fmt::format("  {} left", duration(static_cast<double>(bytes) / bytes_per_second_));
+}
+
+// Empty if there is no room to tell one name from another.
+std::string ProgressMeter::text_of(const FileProgress& file, size_t width) const {
+  constexpr size_t kLeastName = 8;
+  if (file.name.empty()) return {};
+  const uint64_t done = std::min(file.done_bytes, file.all_bytes);
+  const uint64_t all = file.all_bytes;
+  const std::string figures =
+      all == 0
+          ? ""
+          : fmt::format(" {:.0f}%{}", std::floor(part_of(done, all) * 100), time_left(all - done));
+  if (figures.size() + kLeastName + 2 > width) return {};
+  return "  " + shortened(file.name, width - figures.size() - 2) + figures;
+}
+
+std::string ProgressMeter::line(uint64_t done, size_t width, const FileProgress& file) const {
   const std::string rate =
       fmt::format("{}/s", human_size(static_cast<uint64_t>(bytes_per_second_)));
-  if (all_ == 0) return fmt::format("{}  {}  {}", what_, human_size(done), rate).substr(0, width);
-
-  const double part = std::min(1.0, static_cast<double>(done) / static_cast<double>(all_));
-  std::string text = fmt::format("{:3.0f}%  {} of {}  {}", std::floor(part * 100),
-                                 human_size(std::min(done, all_)), human_size(all_), rate);
-  if (bytes_per_second_ > 0 && done < all_) {
-    text +=
-        fmt::format("  {} left", duration(static_cast<double>(all_ - done) / bytes_per_second_));
+  std::string text = fmt::format("{}  {}", human_size(done), rate);
+  if (all_ > 0) {
+    done = std::min(done, all_);
+    text = fmt::format("{:3.0f}%  {} of {}  {}{}", std::floor(part_of(done, all_) * 100),
+                       human_size(done), human_size(all_), rate, time_left(all_ - done));
   }
+  const size_t least = what_.size() + 2 + text.size();
+  if (least > width) return fmt::format("{}  {}", what_, text).substr(0, width);
+  const std::string of_file = text_of(file, width - least);
   // The bar takes what is left, between 10 and 30 columns, or is left out.
-  const size_t taken = what_.size() + text.size() + 6;
-  if (taken + 10 <= width) {
-    const size_t columns = std::min<size_t>(30, width - taken);
-    const auto full = static_cast<size_t>(part * static_cast<double>(columns));
-    return fmt::format("{}  [{:-<{}}]  {}", what_, std::string(full, '#'), columns, text);
-  }
-  return fmt::format("{}  {}", what_, text).substr(0, width);
+  const size_t taken = least + columns_of(of_file) + 4;
+  if (all_ == 0 || taken + 10 > width) return fmt::format("{}  {}{}", what_, text, of_file);
+  const size_t columns = std::min<size_t>(30, width - taken);
+  const auto full = static_cast<size_t>(part_of(done, all_) * static_cast<double>(columns));
+  return fmt::format("{}  [{:-<{}}]  {}{}", what_, std::string(full, '#'), columns, text, of_file);
 }
 
 ProgressBar::ProgressBar(bool wanted, const std::string& what, uint64_t all_bytes)
     : on_(wanted && ::isatty(STDERR_FILENO) == 1), meter_(what, all_bytes, now_ns()) {}
 
-void ProgressBar::update(uint64_t done_bytes) {
+bool ProgressBar::due() const { return on_ && meter_.due(now_ns()); }
+
+void ProgressBar::update(uint64_t done_bytes, const FileProgress& file) {
   if (!on_) return;
   // The last column stays empty: some terminals go to the next line when it is written.
-  const auto line = meter_.update(done_bytes, now_ns(), terminal_width() - 1);
+  const auto line = meter_.update(done_bytes, now_ns(), terminal_width() - 1, file);
   if (!line) return;
   write_all("\r" + *line + "\x1b[K");  // over the old line, then what is left of it: no flicker
   shown_ = true;

@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/utf8.h"
+
 namespace verbena::store_cli {
 namespace {
 
@@ -54,6 +56,36 @@ TEST(Progress, FitsNarrowTerminals) {
     const auto line = meter.update(100 * kMiB, kSecond, width);
     ASSERT_TRUE(line);
     EXPECT_LE(line->size(), width);
+  }
+}
+
+TEST(Progress, TellsOfTheFileItIsAt) {
+  ProgressMeter meter("sending", 400 * kMiB, 0);
+  const FileProgress file{"photos/a.jpg", 50 * kMiB, 100 * kMiB};
+  EXPECT_EQ(meter.update(100 * kMiB, kSecond, 120, file).value_or(""),
+            "sending  [#######----------------------]   25%  100 MiB of 400 MiB  100 MiB/s  0:03 "
+            "left  photos/a.jpg 50%  0:01 left");
+  EXPECT_EQ(meter.update(200 * kMiB, 2 * kSecond, 79, file).value_or(""),
+            "sending   50%  200 MiB of 400 MiB  100 MiB/s  0:02 left  ...a.jpg 50%  0:01 left");
+  EXPECT_EQ(meter.update(300 * kMiB, 3 * kSecond, 60, file).value_or(""),
+            "sending   75%  300 MiB of 400 MiB  100 MiB/s  0:01 left");
+  const auto unknown = meter.update(400 * kMiB, 4 * kSecond, 120, {"photos/a.jpg", 0, 0});
+  EXPECT_THAT(unknown.value_or(""), testing::EndsWith("  photos/a.jpg"));
+}
+
+TEST(Progress, CutsNamesBetweenCharacters) {
+  for (size_t width = 40; width < 120; ++width) {
+    ProgressMeter meter("receiving", 0, 0);
+    const auto line = meter.update(
+        kMiB, kSecond, width, {"\u00e4\u00f6\u00fc/\u4e2d\u6587\u4e2d\u6587\u4e2d\u6587", 0, kMiB});
+    std::string_view rest = line.value();
+    size_t columns = 0;
+    while (!rest.empty()) {
+      const uint32_t character = take_character(rest);
+      ASSERT_NE(character, 0u) << *line;
+      columns += character >= 0x1100 ? 2 : 1;
+    }
+    EXPECT_LE(columns, width) << *line;
   }
 }
 

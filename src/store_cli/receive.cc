@@ -2,12 +2,14 @@
 // `verbena receive`: takes files that `verbena send`, or a program with the plain protocol, sends.
 #include <csignal>
 #include <memory>
+#include <optional>
 
 #include <fmt/format.h>
 
 #include "store_cli/commands.h"
 #include "store_cli/options.h"
 #include "store_cli/print.h"
+#include "store_cli/progress.h"
 #include "store_cli/server_address.h"
 #include "store_cli/sizes.h"
 #include "store_cli/transfer_ends.h"
@@ -44,6 +46,28 @@ transfer::Receiver* receiving = nullptr;
 void on_receive_signal(int /*signal*/) {
   if (receiving != nullptr) receiving->stop();
 }
+
+// While a file is under way; a receiver may wait for days.
+class ReceiveBar {
+ public:
+  explicit ReceiveBar(bool wanted) : wanted_(wanted) {}
+  void show(const transfer::Progress& progress) {
+    if (progress.file.path.empty()) return bar_.reset();
+    if (!bar_) {
+      bar_.emplace(wanted_, "receiving", 0);
+      before_bytes_ = progress.done_bytes;
+    }
+    show_progress({progress.done_bytes - before_bytes_, progress.file}, *bar_);
+  }
+  void clear() {
+    if (bar_) bar_->clear();
+  }
+
+ private:
+  const bool wanted_;
+  uint64_t before_bytes_ = 0;
+  std::optional<ProgressBar> bar_;
+};
 
 void show_line(const Report& report, const nlohmann::ordered_json& line, const std::string& text) {
   if (report.json()) {
@@ -94,15 +118,20 @@ int receive(const ReceiveChoice& choice) {
   }
   auto fabric = transfer_fabric(choice.ends, report);
   if (fabric == nullptr) return report.finish();
+  ReceiveBar bar(report.shows_progress());
+  options.on_progress = [&](const transfer::Progress& progress) { bar.show(progress); };
   options.on_stored = [&](const std::string& path, uint64_t bytes) {
+    bar.clear();
     show_line(report, {{"stored", path}, {"bytes", bytes}},
               fmt::format("{}  {}", transfer::shown(path), report.size(bytes)));
   };
   options.on_refused = [&](const std::string& path, const std::string& why) {
+    bar.clear();
     report.note(fmt::format("'{}' is not stored: {}", transfer::shown(path), why));
     if (report.json()) show_line(report, {{"refused", path}, {"why", why}}, {});
   };
   options.on_ended = [&](const std::string& why) {
+    bar.clear();
     if (!why.empty()) report.note("a transfer ended: " + why);
   };
   transfer::Receiver receiver(std::move(options), std::move(fabric), std::move(*sink));
@@ -126,6 +155,7 @@ int receive(const ReceiveChoice& choice) {
   }
   receiver.run();
   receiving = nullptr;
+  bar.clear();
   const transfer::ReceiverTotals& totals = receiver.totals();
   show_line(report,
             {{"ended", true},
@@ -159,6 +189,7 @@ cli::Command receive_command() {
   command.flag("--json", choice->speech.json, "print one JSON document per line")
       .flag("--bytes", choice->speech.bytes, "show sizes in bytes")
       .flag("-q,--quiet", choice->speech.quiet, "print only the ready line and errors");
+  add_progress_option(command, choice->speech);
   command.footer(
       "Exit status: 0 after it was stopped, 1 failure, 2 usage error. See verbena-send(1).");
   return command.action([choice] { return receive(*choice); });

@@ -139,7 +139,7 @@ int send(const SendChoice& choice) {
   if (fabric == nullptr) return report.finish();
 
   ProgressBar bar(report.shows_progress(), "sending", all);
-  options.on_progress = [&](uint64_t bytes, uint64_t /*files*/) { bar.update(bytes); };
+  options.on_progress = [&](const transfer::Progress& progress) { show_progress(progress, bar); };
   options.on_failed = [&](const std::string& path, transfer::Verdict verdict,
                           const std::string& why) {
     bar.clear();

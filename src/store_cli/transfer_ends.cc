@@ -4,6 +4,7 @@
 #include "cli/installation.h"
 #include "fabric/verbs_fabric.h"
 #include "store_cli/server_choice.h"
+#include "transfer/path.h"
 #include "transfer/replies.h"
 
 namespace verbena::store_cli {
@@ -56,6 +57,12 @@ std::unique_ptr<fabric::Fabric> transfer_fabric(const TransferChoice& choice, Re
   if (fabric) return std::move(*fabric);
   report.error(kNotDone, "device", "the RDMA device cannot be used: " + fabric.error());
   return nullptr;
+}
+
+void show_progress(const transfer::Progress& progress, ProgressBar& bar) {
+  if (!bar.due()) return;
+  const std::string name = transfer::shown(progress.file.path);
+  bar.update(progress.done_bytes, {name, progress.file.done_bytes, progress.file.all_bytes});
 }
 
 }  // namespace verbena::store_cli

@@ -8,8 +8,10 @@
 
 #include "cli/command.h"
 #include "fabric/fabric.h"
+#include "store_cli/progress.h"
 #include "store_cli/report.h"
 #include "transfer/liveness.h"
+#include "transfer/progress.h"
 
 namespace verbena::store_cli {
 
@@ -30,5 +32,8 @@ void add_transfer_options(cli::Command& to, TransferChoice& choice);
 // nullptr: `report` knows why.
 [[nodiscard]] std::unique_ptr<fabric::Fabric> transfer_fabric(const TransferChoice& choice,
                                                               Report& report);
+
+// With the file it is at.
+void show_progress(const transfer::Progress& progress, ProgressBar& bar);
 
 }  // namespace verbena::store_cli

@@ -2,6 +2,7 @@
 // The CRCs of a file's chunks, and of the file that they make up.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -26,6 +27,10 @@ class ChunkCrcs {
   [[nodiscard]] bool knows(uint64_t chunk) const { return known_[chunk]; }
   [[nodiscard]] uint32_t operator[](uint64_t chunk) const { return crcs_[chunk]; }
   [[nodiscard]] bool complete() const { return known_count_ == crcs_.size(); }
+  // How much of the file that is; the last chunk is not looked at.
+  [[nodiscard]] uint64_t known_bytes() const {
+    return std::min(known_count_ * chunk_bytes_, file_bytes_);
+  }
   // Of all of them; only if they are complete.
   [[nodiscard]] uint32_t of_file() const;
 

@@ -49,7 +49,11 @@ Result<fabric::Endpoint, std::string> Receiver::start() {
 
 void Receiver::run() {
   loop_.run(
-      *this, [this] { end_those_due(); },
+      *this,
+      [this] {
+        end_those_due();
+        show_progress();
+      },
       [this] { return stop_.load() || (options_.once && one_is_over_); },
       [this] {
         Time next = kNever;
@@ -58,6 +62,18 @@ void Receiver::run() {
         }
         return next;
       });
+}
+
+void Receiver::show_progress() const {
+  if (!options_.on_progress) return;
+  Progress progress{.done_bytes = received_before_};
+  for (const auto& [id, sender] : senders_) {
+    if (sender.plain_file) progress.file = {.path = sender.plain_name};
+    if (!sender.machine) continue;
+    progress.done_bytes += sender.machine->received_bytes();
+    if (progress.file.path.empty()) progress.file = sender.machine->progress();
+  }
+  options_.on_progress(progress);
 }
 
 void Receiver::stop() {
@@ -174,6 +190,7 @@ void Receiver::finish_if_over(fabric::ConnectionId id) {
   }
   if (!sender.why.empty()) ++totals_.broken;
   if (options_.on_ended) options_.on_ended(sender.why);
+  if (sender.machine) received_before_ += sender.machine->received_bytes();
   senders_.erase(found);
   one_is_over_ = true;
 }
@@ -353,6 +370,7 @@ void Receiver::do_plain(fabric::ConnectionId id, Sender& sender, PlainReceiving:
         id, [this, file, path = open->path] { return sink_->open_plain(path, *file); },
         [this, id, file] { senders_.at(id).plain_file = std::move(*file); });
   } else if (auto* const append = std::get_if<PlainReceiving::AppendIt>(&action)) {
+    received_before_ += append->data.size();
     run_plain(id, [this, file = sender.plain_file, data = append->data] {
       return sink_->append(*file, data);
     });

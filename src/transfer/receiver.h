@@ -31,6 +31,7 @@ struct ReceiverOptions {
   std::function<void(const std::string& path, uint64_t bytes)> on_stored{};
   std::function<void(const std::string& path, const std::string& why)> on_refused{};
   std::function<void(const std::string& why)> on_ended{};  // a connection; empty: in order
+  std::function<void(const Progress& progress)> on_progress{};
 };
 
 struct ReceiverTotals {
@@ -102,6 +103,7 @@ class Receiver final : private fabric::Handler {
                  std::function<void()> then = {});
   void finish_if_over(fabric::ConnectionId id);
   void end_those_due();
+  void show_progress() const;
   void end_if_silent(fabric::ConnectionId id, Sender& sender, Time now);
   void report_stored(const std::string& path, uint64_t bytes);
   void report_failed(const std::string& path, const std::string& why);
@@ -113,6 +115,7 @@ class Receiver final : private fabric::Handler {
   std::map<fabric::ConnectionId, Asked> asked_;  // the last ones
   std::unordered_map<fabric::ConnectionId, Sender> senders_;
   ReceiverTotals totals_;
+  uint64_t received_before_ = 0;  // by connections that have ended, and in plain mode
   bool one_is_over_ = false;
   std::atomic<bool> stop_{false};
   std::atomic<bool> leaving_{false};  // ends what the workers do for themselves

@@ -214,6 +214,13 @@ void Receiving::punch(File& file, const Hole& hole) {
                                   begin, end - begin});
 }
 
+FileProgress Receiving::progress() const {
+  for (const auto& [id, file] : files_) {
+    if (file.open && !file.failed) return {file.path, file.crcs.known_bytes(), file.size};
+  }
+  return {};
+}
+
 // --- what was done
 
 void Receiving::on_done(JobId id, JobResult result) {

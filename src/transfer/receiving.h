@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "transfer/chunk_crcs.h"
+#include "transfer/progress.h"
 #include "transfer/replies.h"
 
 namespace verbena::transfer {
@@ -126,6 +127,8 @@ class Receiving {
   // No file is begun and not yet ended.
   [[nodiscard]] bool idle() const { return files_.empty() && jobs_.empty(); }
 
+  // Of the file that was begun first.
+  [[nodiscard]] FileProgress progress() const;
   [[nodiscard]] uint64_t stored() const { return stored_; }
   [[nodiscard]] uint64_t failed() const { return failed_; }
   [[nodiscard]] uint64_t received_bytes() const { return received_bytes_; }

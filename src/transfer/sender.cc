@@ -276,14 +276,19 @@ void Sender::finish(Stream& stream, FileId file, Verdict verdict, const std::str
 void Sender::show_progress() {
   totals_.sent = sent_before_;
   totals_.skipped = skipped_before_;
+  Progress progress;
   for (const auto& [id, stream] : streams_) {
+    if (stream->plain && !stream->entries.empty()) {
+      const SourceFile& file = entries_[stream->entries.begin()->second].file;
+      progress.file = {file.path, stream->plain_offset, file.size};
+    }
     if (!stream->machine) continue;
     totals_.sent += stream->machine->sent_bytes();
     totals_.skipped += stream->machine->skipped_bytes();
+    if (progress.file.path.empty()) progress.file = stream->machine->progress();
   }
-  if (options_.on_progress) {
-    options_.on_progress(totals_.sent + totals_.skipped, totals_.stored + totals_.failed);
-  }
+  progress.done_bytes = totals_.sent + totals_.skipped;
+  if (options_.on_progress) options_.on_progress(progress);
 }
 
 // --- what the machines want

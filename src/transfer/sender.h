@@ -31,7 +31,7 @@ struct SenderOptions {
   // For people; any may be empty.
   std::function<void(const std::string& path, uint64_t bytes)> on_stored{};
   std::function<void(const std::string& path, Verdict verdict, const std::string& why)> on_failed{};
-  std::function<void(uint64_t bytes, uint64_t files)> on_progress{};
+  std::function<void(const Progress& progress)> on_progress{};
 };
 
 struct SenderTotals {

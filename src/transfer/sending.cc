@@ -134,6 +134,16 @@ void Sending::finish_chunked(FileId id, File& file) {
   std::erase(open_, id);
 }
 
+FileProgress Sending::progress() const {
+  for (const FileId id : open_) {
+    const auto found = files_.find(id);
+    if (found == files_.end() || found->second.ended) continue;
+    const File& file = found->second;
+    return {file.source.path, file.crcs.known_bytes(), file.source.size};
+  }
+  return {};
+}
+
 // --- what was done
 
 void Sending::on_filled(uint16_t slot, Filled filled) {

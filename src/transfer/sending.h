@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "transfer/chunk_crcs.h"
+#include "transfer/progress.h"
 #include "transfer/replies.h"
 
 namespace verbena::transfer {
@@ -107,6 +108,8 @@ class Sending {
   [[nodiscard]] size_t slots() const { return slots_.size(); }
   // Files that wait to be begun: whoever adds them can look.
   [[nodiscard]] size_t waiting() const { return queue_.size(); }
+  // Of the file that was begun first.
+  [[nodiscard]] FileProgress progress() const;
   [[nodiscard]] uint64_t sent_bytes() const { return sent_bytes_; }
   [[nodiscard]] uint64_t skipped_bytes() const { return skipped_bytes_; }
 

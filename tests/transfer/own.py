@@ -6,6 +6,7 @@ own.py VERBENA
 """
 import json
 import os
+import pty
 import signal
 import subprocess
 import sys
@@ -48,6 +49,45 @@ class AllSizes(TransferTest):
         for seconds in ("4", "-1", "x", "1e9"):
             done = support.verbena("send", "--idle-timeout", seconds, __file__, "127.0.0.1:1")
             self.assertEqual(done.returncode, 2, done.stderr)
+
+
+class Terminal(TransferTest):
+    def start(self, *words):
+        """The process, and its terminal."""
+        child, terminal = pty.fork()
+        if child == 0:
+            os.execv(support.VERBENA, ["verbena", *words])
+        return child, terminal
+
+    def shown(self, terminal):
+        said = b""
+        try:
+            while piece := os.read(terminal, 10_000):
+                said += piece
+        except OSError:
+            pass  # how a terminal says that the other side is gone
+        os.close(terminal)
+        return said.decode()
+
+    def test_both_ends_show_progress_in_all_and_of_the_file(self):
+        names = ("first file", "second file")
+        paths = [self.file(name, content(4 * MIB)) for name in names]
+        receiving, receiver = self.start("receive", "--once", "--listen", "127.0.0.1:0", self.to)
+        ready = b""
+        while not ready.endswith(b"\n"):
+            ready += os.read(receiver, 1)
+        port = ready.decode().strip().rpartition(":")[2]
+        sending, sender = self.start("send", "--limit-rate", "4M", *paths, f"127.0.0.1:{port}")
+        for child, terminal, whole in (
+            (sending, sender, r"\rsending +\d+%  [\d.]+ MiB of 8.00 MiB  [\d.]+ \wiB/s  0:0\d left"),
+            (receiving, receiver, r"\rreceiving  [\d.]+ MiB  [\d.]+ \wiB/s"),
+        ):
+            said = self.shown(terminal)
+            self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), 0, said)
+            self.assertRegex(said, whole + r"  (first|second|\.\.\.[a-z ]*) file \d+%  0:0\d left")
+            self.assertIn("\r\x1b[K", said)  # no line is left
+        for name in names:
+            self.assert_arrived(name, content(4 * MIB))
 
 
 class Large(TransferTest):
