@@ -155,9 +155,10 @@ Result<void> Log::grow() {
   return !more && more.error().code == Code::kLogFull ? Result<void>{} : more;
 }
 
-Result<void> Log::provide(uint64_t checkpoint_bytes) {
+Result<void> Log::provide(uint64_t table_bytes) {
   const std::scoped_lock lock(mutex_);
-  return provide_locked(checkpoint_bytes);
+  table_bytes_ = table_bytes;
+  return provide_locked(table_bytes);
 }
 
 // The next table, and what the one after it takes beyond the log that the next one sets free. (A
@@ -167,13 +168,11 @@ uint64_t Log::kept_for(uint64_t reserve) const {
 }
 
 // Holds from here on: there are kept_for(reserve_) free chunks.
-Result<void> Log::provide_locked(uint64_t checkpoint_bytes) {
-  if (checkpoint_bytes == 0) return {};
-  const uint64_t reserve = table_chunks_for(checkpoint_bytes);
+Result<void> Log::provide_locked(uint64_t table_bytes) {
+  if (table_bytes == 0) return {};
+  const uint64_t reserve = table_chunks_for(table_bytes);
   if (reserve <= reserve_) return {};
-  // And a little for the log itself, between checkpoints.
-  while (log_space_.free_chunks() <
-         kept_for(reserve) + std::min<uint64_t>(8, log_space_.chunks_per_pair() / 4)) {
+  while (log_space_.free_chunks() < kept_for(reserve) + a_little()) {
     const auto more = log_space_.grow();
     if (more) continue;
     // What the log has so far is room, after a checkpoint.
@@ -188,15 +187,29 @@ Result<void> Log::provide_locked(uint64_t checkpoint_bytes) {
   return {};
 }
 
-Result<Log::Entry> Log::begin(size_t bytes, uint64_t checkpoint_bytes) {
+uint64_t Log::grown_by(std::initializer_list<Growth> growth) const {
+  uint64_t bytes = 0;
+  for (const Growth& one : growth) {
+    const bool counted = one.counted_in.load(std::memory_order_relaxed) == period_;
+    bytes += one.more + (counted ? 0 : one.whole);
+  }
+  return bytes;
+}
+
+Result<Log::Entry> Log::begin(size_t bytes, std::initializer_list<Growth> growth, Room room) {
   // The open chunk has a slot of its own, always.
   const uint64_t slots = chunks_for(bytes) + 1;
   std::unique_lock lock(mutex_);
   for (;;) {
-    if (const auto provided = provide_locked(checkpoint_bytes); !provided) {
-      return fail(provided.error());
+    // Counted with the same lock: two that come at once need room for both.
+    const uint64_t table_bytes = table_bytes_ + grown_by(growth);
+    const auto provided = provide_locked(table_bytes);
+    if (!provided && room == Room::kNeeded) return fail(provided.error());
+    if (slots_left() >= slots) {
+      table_bytes_ = table_bytes;
+      for (const Growth& one : growth) one.counted_in.store(period_, std::memory_order_relaxed);
+      return Entry(*this, std::move(lock));
     }
-    if (slots_left() >= slots) return Entry(*this, std::move(lock));
     // In this order.
     lock.unlock();
     const std::scoped_lock flushing(flushing_);

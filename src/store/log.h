@@ -10,8 +10,10 @@
 // not wait for the medium: superblocks are written and fences waited for with flushing_ alone.
 #pragma once
 
+#include <algorithm>
+#include <atomic>
 #include <cstdint>
-#include <functional>
+#include <initializer_list>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -47,9 +49,15 @@ class Log final : private RecordStream {
   // The same with a checkpoint: where the log ends within a chunk, or a copy of it is damaged.
   [[nodiscard]] Result<void> start_with_checkpoint(uint64_t mark, const Checkpoint& what);
 
-  // Reserves space for the index to grow to `checkpoint_bytes`: a checkpoint must always be
-  // possible.
-  [[nodiscard]] Result<void> provide(uint64_t checkpoint_bytes);
+  // What a change adds to the next table. What an object takes there is counted once.
+  struct Growth {
+    std::atomic<uint64_t>& counted_in;  // the object's: in which period it was
+    uint64_t whole = 0;                 // bytes, unless it was counted in this one
+    uint64_t more = 0;                  // and these
+  };
+  static constexpr uint64_t kFirstPeriod = 1;
+  // At opening, before the first append: what the next table has of it already.
+  [[nodiscard]] Result<void> provide(uint64_t table_bytes);
 
   // The right to append one transaction of up to `bytes`. Held until it is destroyed.
   class Entry {
@@ -64,8 +72,11 @@ class Log final : private RecordStream {
     Log* log_;
     std::unique_lock<std::mutex> lock_;
   };
-  // With room for the index to grow, as by provide(). kLogFull: a checkpoint makes room.
-  [[nodiscard]] Result<Entry> begin(size_t bytes, uint64_t checkpoint_bytes = 0);
+  // A checkpoint must always be possible, so there must be room for its table. kLogFull: a
+  // checkpoint makes room. What frees space takes what there is.
+  enum class Room : uint8_t { kNeeded, kPreferred };
+  [[nodiscard]] Result<Entry> begin(size_t bytes, std::initializer_list<Growth> growth,
+                                    Room room = Room::kNeeded);
 
   // All that was appended is durable, and what it freed is on its way.
   [[nodiscard]] Result<void> flush();
@@ -77,13 +88,12 @@ class Log final : private RecordStream {
   [[nodiscard]] Result<void> checkpoint(const Checkpoint& what);
   // Where a checkpoint begins that is written while the log goes on: what was appended so far is
   // durable, and in chunks of the log from root.replay_from up to `end`, which stay as they are
-  // until checkpoint() has succeeded or give_up() was called. `at_end` is called between the last
-  // record of them and the next.
+  // until checkpoint() has succeeded or give_up() was called.
   struct Cut {
     Superblock root;
     uint64_t end = 0;
   };
-  [[nodiscard]] Result<Cut> cut(const std::function<void()>& at_end);
+  [[nodiscard]] Result<Cut> cut();
   void give_up();
   // From here on nothing new goes into blocks from `limit` on, if there are others, and the next
   // checkpoint takes the log out of them; 0: anywhere again.
@@ -139,7 +149,8 @@ class Log final : private RecordStream {
   [[nodiscard]] Result<void> write_table(const Checkpoint& what, size_t merged,
                                          std::vector<Extent>& extents, uint64_t& promised);
   void full() override;  // seals the open chunk
-  [[nodiscard]] Result<void> provide_locked(uint64_t checkpoint_bytes);
+  [[nodiscard]] Result<void> provide_locked(uint64_t table_bytes);
+  [[nodiscard]] uint64_t grown_by(std::initializer_list<Growth> growth) const;
   // With flushing_, and mutex_ locked, which is not while it waits.
   [[nodiscard]] Result<void> extend(std::unique_lock<std::mutex>& lock);
   [[nodiscard]] Result<void> add_extent(Superblock& root);
@@ -153,6 +164,10 @@ class Log final : private RecordStream {
   void flush_sealed(uint64_t first, uint64_t end);
   [[nodiscard]] Result<void> flush_locked(std::unique_lock<std::mutex>& lock);
   [[nodiscard]] uint64_t length() const { return next_ - root_.replay_from; }
+  // For the log itself, between checkpoints.
+  [[nodiscard]] uint64_t a_little() const {
+    return std::min<uint64_t>(8, log_space_.chunks_per_pair() / 4);
+  }
   // Free chunks that must stay so, if a checkpoint takes `reserve`.
   [[nodiscard]] uint64_t kept_for(uint64_t reserve) const;
 
@@ -162,15 +177,18 @@ class Log final : private RecordStream {
   mutable std::mutex mutex_;
   LogSpace log_space_;
   Superblock root_;
-  uint64_t tried_ = 0;         // generation of the last superblock begun
-  bool trying_b_ = false;      // and which of the two was written last
-  uint64_t next_;              // sequence of the open chunk
-  uint64_t durable_;           // of the last durable chunk
-  uint64_t watermark_ = 0;     // highest in the records so far
-  uint64_t reserve_ = 0;       // chunks of the next checkpoint, at most
-  uint64_t promised_ = 0;      // and of the one that was begun, as long as it has none
-  uint64_t tables_begun_ = 0;  // by this opening; the serial of the last one
-  bool opening_ = false;       // the next superblock is the first of this opening
+  uint64_t tried_ = 0;              // generation of the last superblock begun
+  bool trying_b_ = false;           // and which of the two was written last
+  uint64_t next_;                   // sequence of the open chunk
+  uint64_t durable_;                // of the last durable chunk
+  uint64_t watermark_ = 0;          // highest in the records so far
+  uint64_t period_ = kFirstPeriod;  // since the last checkpoint was begun
+  uint64_t table_bytes_ = 0;        // that the next one takes, at most
+  uint64_t cut_bytes_ = 0;          // and the one that was begun
+  uint64_t reserve_ = 0;            // chunks of the next one, at most
+  uint64_t promised_ = 0;           // and of the one that was begun, as long as it has none
+  uint64_t tables_begun_ = 0;       // by this opening; the serial of the last one
+  bool opening_ = false;            // the next superblock is the first of this opening
   std::atomic<bool> wants_checkpoint_{false};  // hints; pair with nothing
   std::atomic<bool> wants_room_{false};
 };

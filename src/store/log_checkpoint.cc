@@ -79,8 +79,10 @@ class Log::TableStream final : public TableWriter {
     const std::scoped_lock lock(log_.mutex_);
     const auto want = static_cast<uint32_t>(
         std::min<uint64_t>(log_.log_space_.chunks_per_pair(), std::max<uint64_t>(left_, 1)));
-    auto extent =
-        extents_.size() < extents_.capacity() ? log_.log_space_.allocate(want) : std::nullopt;
+    const bool fits = extents_.size() < extents_.capacity();
+    auto extent = fits ? log_.log_space_.allocate(want) : std::nullopt;
+    // What was kept for it may be less than it takes, where somebody removed without room.
+    if (fits && !extent && log_.log_space_.grow()) extent = log_.log_space_.allocate(want);
     if (!extent) {
       failed_ = true;
       return;
@@ -277,7 +279,7 @@ Result<void> Log::leave_extents(std::unique_lock<std::mutex>& lock) {
   return {};
 }
 
-Result<Log::Cut> Log::cut(const std::function<void()>& at_end) {
+Result<Log::Cut> Log::cut() {
   const std::scoped_lock flushing(flushing_);
   std::unique_lock lock(mutex_);
   if (const auto left = leave_extents(lock); !left) return fail(left.error());
@@ -286,7 +288,8 @@ Result<Log::Cut> Log::cut(const std::function<void()>& at_end) {
   space_.sealed(cut.end - 1);
   space_.cover();
   promised_ = std::exchange(reserve_, 0);
-  at_end();
+  cut_bytes_ = std::exchange(table_bytes_, 0);
+  ++period_;
   if (durable_ + 1 < cut.end) {
     flush_sealed(durable_ + 1, cut.end);
     lock.unlock();
@@ -301,6 +304,7 @@ Result<Log::Cut> Log::cut(const std::function<void()>& at_end) {
 void Log::give_up() {
   const std::scoped_lock lock(mutex_);
   reserve_ += std::exchange(promised_, 0);
+  table_bytes_ += std::exchange(cut_bytes_, 0);
   space_.uncover();
 }
 
@@ -346,13 +350,15 @@ Result<void> Log::replace_root(NewTable& table, const Checkpoint& what) {
     reset();  // the open chunk is in it, too
     durable_ = watermark_ = next_ - 1;
     reserve_ = 0;  // whoever needs room provides it
+    table_bytes_ = 0;
+    ++period_;
     space_.forget();
   } else {
     space_.forget_covered();
   }
-  promised_ = 0;
+  promised_ = cut_bytes_ = 0;
   wants_checkpoint_.store(length() > kCheckpointAfter, std::memory_order_relaxed);
-  log_space_.shrink(kCheckpointAfter);
+  log_space_.shrink(std::max(kCheckpointAfter, kept_for(reserve_) + a_little()));
   return {};
 }
 

@@ -26,10 +26,11 @@ struct Object {
   uint32_t content_crc = 0;  // of the content
   bool removed = false;
 
-  bool stored = false;  // in a table; guarded by the store's world
-  // Changed since it was written to one: in which period, of which the store has the present one.
-  std::atomic<uint64_t> dirty_in{0};
-  Object* next_dirty = nullptr;  // in the list of those
+  bool stored = false;                  // in a table; guarded by the store's world
+  std::atomic<uint64_t> counted_in{0};  // the log's: what it takes in the next table
+  // Changed since it was written to one, where there is a list of those.
+  bool dirty = false;
+  Object* next_dirty = nullptr;
 
   std::atomic<uint32_t> references{0};  // the catalog's, and those of operations
 

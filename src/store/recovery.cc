@@ -523,9 +523,9 @@ class StoreImpl::Recovery {
     if (!store_.options_.read_only) {
       for (const uint64_t number : replay_.changed()) {
         const auto object = replay_.objects().find(number);
-        if (object != replay_.objects().end()) store_.mark_dirty(*object->second);
+        if (object != replay_.objects().end()) changed(*object->second);
       }
-      for (const ObjectRef& object : replay_.removed()) store_.mark_dirty(*object);
+      for (const ObjectRef& object : replay_.removed()) changed(*object);
     }
     report_.objects = replay_.objects().size();
     report_.mappings = store_.mappings_;
@@ -534,6 +534,14 @@ class StoreImpl::Recovery {
     store_.root_copies_ = {roots_.a, roots_.b};
     store_.durable_when_opened_ = watermark_;
     return {};
+  }
+
+  // By the log: it is in the next table.
+  void changed(Object& object) {
+    if (object.counted_in == Log::kFirstPeriod) return;
+    object.counted_in = Log::kFirstPeriod;
+    store_.mark_dirty(object);
+    table_bytes_ += table_bytes(object);
   }
 
   // Objects that the log changed, and whose state is lost, under the names and ids they have now.
@@ -585,11 +593,10 @@ class StoreImpl::Recovery {
     }
     // What is flushed here is not durable yet when the first superblock is.
     root_.durable = watermark_;
-    const uint64_t table = store_.dirty_bytes_;
     store_.log_ = std::make_unique<Log>(space(), store_.persist_, std::move(log_space_),
                                         std::move(root_), next_);
     // A full store is opened all the same: what removes can go on.
-    if (const auto room = store_.log_->provide(table); !room) {
+    if (const auto room = store_.log_->provide(table_bytes_); !room) {
       const Code why = room.error().code;
       if (why != Code::kFull && why != Code::kLogFull) return room;
       irregular_ = true;
@@ -638,10 +645,11 @@ class StoreImpl::Recovery {
   uint64_t watermark_ = 0;
   uint64_t next_ = 0;
   uint64_t seen_ = 0;
-  uint64_t last_txn_ = 0;    // that is known so far; for salvage
-  bool bad_tables_ = false;  // a copy of a chunk of theirs is not good
-  bool lacking_ = false;     // blocks that there could be
-  bool irregular_ = false;   // the log does not end where a chunk does, or a copy is not good
+  uint64_t last_txn_ = 0;     // that is known so far; for salvage
+  bool bad_tables_ = false;   // a copy of a chunk of theirs is not good
+  bool lacking_ = false;      // blocks that there could be
+  uint64_t table_bytes_ = 0;  // that what the log changed takes in the next table
+  bool irregular_ = false;    // the log does not end where a chunk does, or a copy is not good
 };
 
 Result<void> StoreImpl::recover(OpenReport& report) {

@@ -132,7 +132,6 @@ Result<void> StoreImpl::format() {
   root_.media = options_.media;
   root_.created_ns = now();
   log_ = std::make_unique<Log>(space_, persist_, std::move(log_space), root_, 1);
-  if (const auto room = log_->provide(0); !room) return room;
   return log_->start(*mark);
 }
 
@@ -152,10 +151,16 @@ Result<void> StoreImpl::checkpoint(bool all) {
       if (folded_by_.load(std::memory_order_relaxed) == std::this_thread::get_id()) {
         return fail(Error{Code::kFull, "a checkpoint is being written", {}});
       }
+      std::atomic<uint64_t>& folded = all ? folded_all_ : folded_;
+      const uint64_t before = folded.load();
       const std::scoped_lock one_at_a_time(checkpointing_);
+      // The second one that ended since was begun since: nobody waits for more than that.
+      if (folded.load() >= before + 2) return {};
       folded_by_.store(std::this_thread::get_id(), std::memory_order_relaxed);
       auto done = fold_log(all);
       folded_by_.store({}, std::memory_order_relaxed);
+      if (done) ++folded_;
+      if (done && all) ++folded_all_;
       return done;
     }
     const std::unique_lock world(world_);

@@ -171,7 +171,7 @@ Result<void> StoreImpl::clone_into(const CloneRequest& request, Object& from, co
     const auto catalog = catalog_.lock();
     if (const auto added = add_object(to, bytes, growth, append); !added) return added;
   } else if (log_) {
-    auto entry = log_->begin(bytes, table_with(*to, growth));
+    auto entry = log_->begin(bytes, {growth_of(*to, growth)});
     if (!entry) return fail(entry.error());
     append(*entry);
   }
@@ -185,7 +185,7 @@ Result<void> StoreImpl::clone_into(const CloneRequest& request, Object& from, co
   note_dirty(pieces);
   to->size = size;
   to->modified_ns = time;
-  mark_dirty(*to, growth);
+  mark_dirty(*to);
   return {};
 }
 

@@ -271,13 +271,13 @@ class StoreImpl::Compaction {
     SegmentTable::Change change;
     object.table.prepare(item.run.index, item.run.index + item.run.count, runs, change);
     auto entry = store_.log_->begin(runs.size() * kRunBytes + 2 * kMaxSmallBytes,
-                                    store_.table_with(object, growth));
+                                    {StoreImpl::growth_of(object, growth)});
     if (!entry) return fail(entry.error());
     (*entry)->map(object.number, object.size, runs);
     entry->commit(store_.next_txn(), object.modified_ns);
     for (const Run& run : runs) store_.space_.add(run.chunk, run.count);
     store_.apply(object, change);
-    store_.mark_dirty(object, growth);
+    store_.mark_dirty(object);
     report.moved += item.run.count;
     return {};
   }

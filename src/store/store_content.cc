@@ -43,7 +43,7 @@ Result<void> StoreImpl::set_content(Object& object, std::string content, uint32_
   const uint64_t time = now();
   if (log_) {
     auto entry =
-        log_->begin(kMaxContentBytes + 3 * kMaxSmallBytes, table_with(object, 0, content.size()));
+        log_->begin(kMaxContentBytes + 3 * kMaxSmallBytes, {growth_of(object, 0, content.size())});
     if (!entry) return fail(entry.error());
     (*entry)->content({object.number, crc, content});
     entry->commit(next_txn(), time);
@@ -53,7 +53,7 @@ Result<void> StoreImpl::set_content(Object& object, std::string content, uint32_
   object.modified_ns = time;
   object.content = std::move(content);
   object.content_crc = crc;
-  mark_dirty(object, 0, object.content.size());
+  mark_dirty(object);
   return {};
 }
 
@@ -112,7 +112,7 @@ Result<void> StoreImpl::spill(Object& object) {
   object.table.prepare(0, 1, runs, change);
   persist_pieces(pieces);
   if (log_) {
-    auto entry = log_->begin(kRunBytes + 2 * kMaxSmallBytes, table_with(object, 1));
+    auto entry = log_->begin(kRunBytes + 2 * kMaxSmallBytes, {growth_of(object, 1)});
     if (!entry) return fail(entry.error());
     (*entry)->map(object.number, object.size, runs);
     entry->commit(txn, object.modified_ns);
@@ -121,7 +121,7 @@ Result<void> StoreImpl::spill(Object& object) {
   drop_content(object);
   fresh.keep();
   note_dirty(pieces);
-  mark_dirty(object, 1);
+  mark_dirty(object);
   return {};
 }
 

@@ -274,14 +274,13 @@ class StoreImpl {
                                               uint8_t* to) const;
 
   // --- the index on the medium (store_index.cc)
-  // It is in the next table, or its DELETE. After its record is in the log; cannot fail.
-  void mark_dirty(Object& object, uint64_t more_runs = 0, uint64_t more_bytes = 0);
-  // What the next table takes if this object is in it, with so many more runs and bytes.
-  [[nodiscard]] uint64_t table_with(const Object& object, uint64_t more_runs,
-                                    uint64_t more_bytes = 0) const;
-  // Room for it, if there is some: what frees space goes on without.
-  void prefer_room(const Object& object) {
-    static_cast<void>(log_->provide(table_with(object, 1)));
+  // It is in the next table, or its DELETE. After its record is in the log; cannot fail. With the
+  // object's lock.
+  void mark_dirty(Object& object);
+  // What the next table takes more if this object is in it, with so many more runs and bytes.
+  [[nodiscard]] static Log::Growth growth_of(Object& object, uint64_t more_runs,
+                                             uint64_t more_bytes = 0) {
+    return {object.counted_in, table_bytes(object), more_runs * kRunInTable + more_bytes};
   }
   // What all objects take.
   [[nodiscard]] uint64_t index_bytes() const;
@@ -329,9 +328,9 @@ class StoreImpl {
   std::atomic<uint64_t> next_number_{1};
   std::atomic<uint64_t> mappings_{0};
   std::atomic<uint64_t> object_bytes_{0};  // that objects take in tables, without runs
-  std::atomic<uint64_t> dirty_bytes_{0};   // that the dirty ones take in the next table, at most
-  std::atomic<uint64_t> dirty_period_{1};  // since the last one was begun
-  bool folds_log_ = false;                 // and there is no list of them
+  std::atomic<uint64_t> folded_{0};        // checkpoints from the log that were written
+  std::atomic<uint64_t> folded_all_{0};    // and those that merged all tables
+  bool folds_log_ = false;                 // and there is no list of what changed
   std::atomic<uint64_t> dirty_{0};         // bytes since the last flush
   Tables tables_{[this](uint64_t chunk) { return space_.memory(chunk); }};
   std::atomic<Object*> dirty_objects_{nullptr};  // a list; each has a reference

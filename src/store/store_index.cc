@@ -12,27 +12,14 @@
 
 namespace verbena::store {
 
-uint64_t StoreImpl::table_with(const Object& object, uint64_t more_runs,
-                               uint64_t more_bytes) const {
-  const bool counted = object.dirty_in.load(std::memory_order_relaxed) ==
-                       dirty_period_.load(std::memory_order_relaxed);
-  const uint64_t its = counted ? 0 : table_bytes(object);
-  return dirty_bytes_.load(std::memory_order_relaxed) + its + more_runs * kRunInTable + more_bytes;
-}
-
 uint64_t StoreImpl::index_bytes() const {
   return mappings_.load(std::memory_order_relaxed) * kRunInTable +
          object_bytes_.load(std::memory_order_relaxed);
 }
 
-void StoreImpl::mark_dirty(Object& object, uint64_t more_runs, uint64_t more_bytes) {
-  if (!persistent_) return;
-  const uint64_t period = dirty_period_.load(std::memory_order_relaxed);
-  const bool before = object.dirty_in.exchange(period, std::memory_order_relaxed) == period;
-  const uint64_t more =
-      before ? more_runs * kRunInTable + more_bytes : table_bytes(object) + more_bytes;
-  dirty_bytes_.fetch_add(more, std::memory_order_relaxed);
-  if (before || folds_log_) return;
+void StoreImpl::mark_dirty(Object& object) {
+  if (!persistent_ || folds_log_ || object.dirty) return;
+  object.dirty = true;
   object.references.fetch_add(1, std::memory_order_relaxed);
   // Release pairs with the exchange of who takes the list.
   object.next_dirty = dirty_objects_.load(std::memory_order_relaxed);
@@ -63,11 +50,10 @@ class StoreImpl::Changes {
   // They are in a table now.
   void done() noexcept {
     store_.dirty_objects_.store(nullptr, std::memory_order_relaxed);
-    store_.dirty_bytes_.store(0, std::memory_order_relaxed);
     for (Object* const object : objects_) {
       object->stored = !object->removed;
       object->next_dirty = nullptr;
-      object->dirty_in.store(0, std::memory_order_relaxed);
+      object->dirty = false;
       const ObjectRef last = ObjectRef::adopt(object);
     }
   }
@@ -96,14 +82,9 @@ Result<void> StoreImpl::write_index(bool all, std::optional<uint64_t> new_mark) 
 // The log so far, read as an opening would read it: no object is looked at, and so nobody waits.
 // What is appended meanwhile is behind the cut.
 Result<void> StoreImpl::fold_log(bool all) {
-  uint64_t dirty = 0;
   auto done = [&]() -> Result<void> {
     try {
-      const auto cut = log_->cut([&] {
-        // Whoever appends from here on sees it: the log's lock is between.
-        dirty = dirty_bytes_.exchange(0, std::memory_order_relaxed);
-        dirty_period_.fetch_add(1, std::memory_order_relaxed);
-      });
+      const auto cut = log_->cut();
       if (!cut) return fail(cut.error());
       if (options_.while_folding) options_.while_folding();
       return write_cut(*cut, all);
@@ -111,10 +92,7 @@ Result<void> StoreImpl::fold_log(bool all) {
       return fail(Error{Code::kNoMemory, "out of memory", {}});
     }
   }();
-  if (!done) {
-    dirty_bytes_.fetch_add(dirty, std::memory_order_relaxed);
-    log_->give_up();
-  }
+  if (!done) log_->give_up();
   return done;
 }
 

@@ -93,7 +93,7 @@ Result<void> StoreImpl::add_object(const ObjectRef& object, size_t bytes, uint64
   const uint64_t bytes_of_object = table_bytes(*object);
   if (log_) {
     try {
-      auto entry = log_->begin(kMaxCreateBytes + bytes, table_with(*object, more_runs));
+      auto entry = log_->begin(kMaxCreateBytes + bytes, {growth_of(*object, more_runs)});
       if (!entry) {
         catalog_.erase(*object);
         return fail(entry.error());
@@ -106,7 +106,7 @@ Result<void> StoreImpl::add_object(const ObjectRef& object, size_t bytes, uint64
     }
   }
   object_bytes_.fetch_add(bytes_of_object, std::memory_order_relaxed);
-  mark_dirty(*object, more_runs);
+  mark_dirty(*object);
   return {};
 }
 
@@ -118,8 +118,7 @@ Result<void> StoreImpl::remove(ObjectId id) {
     if ((*object)->removed) return fail(no_such(id));
     const auto catalog = catalog_.lock();
     if (log_) {
-      prefer_room(**object);
-      auto entry = log_->begin(2 * kMaxSmallBytes);
+      auto entry = log_->begin(2 * kMaxSmallBytes, {growth_of(**object, 0)}, Log::Room::kPreferred);
       if (!entry) return fail(entry.error());
       (*entry)->remove({(*object)->number});
       entry->commit(next_txn(), now());
@@ -156,14 +155,14 @@ Result<void> StoreImpl::rename(ObjectId id, std::string_view name) {
     if (catalog_.by_name(name) != nullptr) return fail(name_taken(name));
     if (log_) {
       auto entry =
-          log_->begin(kMaxCreateBytes + kMaxSmallBytes, table_with(**object, 0, 2 * name.size()));
+          log_->begin(kMaxCreateBytes + kMaxSmallBytes, {growth_of(**object, 0, 2 * name.size())});
       if (!entry) return fail(entry.error());
       (*entry)->rename({(*object)->number, name});
       entry->commit(next_txn(), now());
     }
     object_bytes_.fetch_add(2 * (name.size() - (*object)->name.size()), std::memory_order_relaxed);
     catalog_.rename(**object, std::move(copy), std::move(again));
-    mark_dirty(**object, 0, 2 * name.size());
+    mark_dirty(**object);
     return {};
   });
 }
@@ -186,8 +185,9 @@ Result<void> StoreImpl::replace(ObjectId id, ObjectId by, ClientId client) {
     const auto catalog = catalog_.lock();
     const uint64_t time = now();
     if (log_) {
-      prefer_room(from);
-      auto entry = log_->begin(kMaxContentBytes + 5 * kMaxSmallBytes);
+      const auto grown = growth_of(to, from.table.runs(), from.content.size());
+      auto entry = log_->begin(kMaxContentBytes + 5 * kMaxSmallBytes, {grown, growth_of(from, 0)},
+                               Log::Room::kPreferred);
       if (!entry) return fail(entry.error());
       (*entry)->truncate({to.number, 0});
       const uint64_t count = from.content.empty() ? (from.size + kDataBytes - 1) / kDataBytes : 0;
@@ -201,7 +201,7 @@ Result<void> StoreImpl::replace(ObjectId id, ObjectId by, ClientId client) {
     std::swap(to.content_crc, from.content_crc);
     to.size = from.size;
     to.modified_ns = time;
-    mark_dirty(to, to.table.runs(), to.content.size());
+    mark_dirty(to);
     forget(from);  // with what `to` had
     return {};
   });
@@ -261,8 +261,7 @@ Result<void> StoreImpl::cut(Object& object, uint64_t size) {
   }
   const uint64_t time = now();
   if (log_) {
-    prefer_room(object);
-    auto entry = log_->begin(4 * kMaxSmallBytes);
+    auto entry = log_->begin(4 * kMaxSmallBytes, {growth_of(object, 1)}, Log::Room::kPreferred);
     if (!entry) return fail(entry.error());
     (*entry)->truncate({object.number, size});
     (*entry)->map(object.number, size, scratch.runs);
@@ -274,7 +273,7 @@ Result<void> StoreImpl::cut(Object& object, uint64_t size) {
   note_dirty(scratch.pieces);
   object.size = size;
   object.modified_ns = time;
-  mark_dirty(object, 1);
+  mark_dirty(object);
   return {};
 }
 

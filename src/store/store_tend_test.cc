@@ -34,6 +34,15 @@ class TendedStore : public ::testing::Test {
     EXPECT_TRUE(store_->write(kObject, 0, bytes));
   }
 
+  // All that there is room for.
+  void fill() {
+    uint64_t offset = uint64_t{1} << 30;
+    for (uint64_t chunks = 4 * kPerBlock; chunks > 0; chunks /= 2) {
+      const std::vector<uint8_t> bytes(chunks * kDataBytes, 8);
+      while (store_->write(kObject, offset, bytes)) offset += bytes.size();
+    }
+  }
+
   static constexpr ObjectId kObject{1, 1};
   MemoryMedium medium_{kPerBlock, 64};
   Options options_;
@@ -135,6 +144,48 @@ TEST_P(WaitingStore, NobodyWaitsForACheckpoint) {
   others.get();
   EXPECT_FALSE(waited);
 }
+// However many objects change beside a checkpoint, the next one has room for its table: data does not
+// get what is kept for it.
+TEST_P(WaitingStore, WhatChangesBesideACheckpointLeavesRoomForTheNext) {
+  uint64_t objects = 0;
+  beside_ = [&] {  // or as many as the log has room for, where each is flushed
+    while (objects < 3000 && store_->create_object({2, objects})) ++objects;
+  };
+  write(1);
+  ASSERT_TRUE(store_->checkpoint());
+  fill();
+  EXPECT_TRUE(store_->checkpoint());
+  EXPECT_GT(objects, 1000u);
+  for (uint64_t i = 0; i < objects; ++i) ASSERT_TRUE(store_->remove({2, i})) << i;
+  ASSERT_TRUE(store_->remove(kObject));
+  EXPECT_TRUE(store_->checkpoint());
+}
+
+// A clone's record is short, and what it adds to the table is long.
+TEST_P(WaitingStore, ClonesAtOnceLeaveRoomForAllOfThem) {
+  constexpr uint64_t kRuns = 700;
+  constexpr uint64_t kThreads = 8;
+  const std::vector<uint8_t> bytes(kDataBytes, 7);
+  for (uint64_t i = 0; i < kRuns; ++i) {
+    ASSERT_TRUE(store_->write(kObject, 2 * i * kDataBytes, bytes));
+  }
+  ASSERT_TRUE(store_->checkpoint());
+  std::atomic<uint64_t> ready{0};
+  std::vector<std::future<bool>> clones;
+  for (uint64_t i = 0; i < kThreads; ++i) {
+    clones.push_back(std::async(std::launch::async, [&, i] {
+      ++ready;
+      while (ready < kThreads) {}
+      return store_->clone({.from = kObject, .to = {3, i}}).has_value();
+    }));
+  }
+  for (auto& clone : clones) EXPECT_TRUE(clone.get());
+  fill();
+  EXPECT_TRUE(store_->checkpoint());
+  for (uint64_t i = 0; i < kThreads; ++i) ASSERT_TRUE(store_->remove({3, i}));
+  EXPECT_TRUE(store_->checkpoint());
+}
+
 INSTANTIATE_TEST_SUITE_P(Each, WaitingStore,
                          ::testing::Values(Durability::kFlush, Durability::kEach));
 

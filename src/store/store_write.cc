@@ -148,7 +148,7 @@ Result<void> StoreImpl::install(Object& object, const Extents& range, std::span<
   const uint64_t time = now();
   if (log_) {
     auto entry = log_->begin(scratch.runs.size() * kRunBytes + 2 * kMaxSmallBytes,
-                             table_with(object, growth));
+                             {growth_of(object, growth)});
     if (!entry) return fail(entry.error());
     (*entry)->map(object.number, size, scratch.runs);
     entry->commit(txn, time);
@@ -156,7 +156,7 @@ Result<void> StoreImpl::install(Object& object, const Extents& range, std::span<
   apply(object, scratch.change);
   object.size = size;
   object.modified_ns = time;
-  mark_dirty(object, growth);
+  mark_dirty(object);
   return {};
 }
 
