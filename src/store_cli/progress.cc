@@ -85,13 +85,16 @@ std::string ProgressMeter::time_left(uint64_t bytes) const {
 // Empty if there is no room to tell one name from another.
 std::string ProgressMeter::text_of(const FileProgress& file, size_t width) const {
   constexpr size_t kLeastName = 8;
+  constexpr size_t kShortName = 12;
   if (file.name.empty()) return {};
   const uint64_t done = std::min(file.done_bytes, file.all_bytes);
   const uint64_t all = file.all_bytes;
-  const std::string figures =
-      all == 0
-          ? ""
-          : fmt::format(" {:.0f}%{}", std::floor(part_of(done, all) * 100), time_left(all - done));
+  std::string figures;
+  if (all > 0) {
+    figures = fmt::format(" {:.0f}%", std::floor(part_of(done, all) * 100));
+    const std::string left = time_left(all - done);
+    if (figures.size() + left.size() + kShortName + 2 <= width) figures += left;
+  }
   if (figures.size() + kLeastName + 2 > width) return {};
   return "  " + shortened(file.name, width - figures.size() - 2) + figures;
 }

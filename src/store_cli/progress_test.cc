@@ -63,10 +63,10 @@ TEST(Progress, TellsOfTheFileItIsAt) {
   ProgressMeter meter("sending", 400 * kMiB, 0);
   const FileProgress file{"photos/a.jpg", 50 * kMiB, 100 * kMiB};
   EXPECT_EQ(meter.update(100 * kMiB, kSecond, 120, file).value_or(""),
-            "sending  [#######----------------------]   25%  100 MiB of 400 MiB  100 MiB/s  0:03 "
+            "sending  [#######-----------------------]   25%  100 MiB of 400 MiB  100 MiB/s  0:03 "
             "left  photos/a.jpg 50%  0:01 left");
   EXPECT_EQ(meter.update(200 * kMiB, 2 * kSecond, 79, file).value_or(""),
-            "sending   50%  200 MiB of 400 MiB  100 MiB/s  0:02 left  ...a.jpg 50%  0:01 left");
+            "sending   50%  200 MiB of 400 MiB  100 MiB/s  0:02 left  photos/a.jpg 50%");
   EXPECT_EQ(meter.update(300 * kMiB, 3 * kSecond, 60, file).value_or(""),
             "sending   75%  300 MiB of 400 MiB  100 MiB/s  0:01 left");
   const auto unknown = meter.update(400 * kMiB, 4 * kSecond, 120, {"photos/a.jpg", 0, 0});

@@ -277,6 +277,7 @@ void Sender::show_progress() {
   totals_.sent = sent_before_;
   totals_.skipped = skipped_before_;
   Progress progress;
+  uint64_t under_way = 0;
   for (const auto& [id, stream] : streams_) {
     if (stream->plain && !stream->entries.empty()) {
       const SourceFile& file = entries_[stream->entries.begin()->second].file;
@@ -285,9 +286,11 @@ void Sender::show_progress() {
     if (!stream->machine) continue;
     totals_.sent += stream->machine->sent_bytes();
     totals_.skipped += stream->machine->skipped_bytes();
+    under_way += stream->machine->bytes_under_way();
     if (progress.file.path.empty()) progress.file = stream->machine->progress();
   }
-  progress.done_bytes = totals_.sent + totals_.skipped;
+  const uint64_t done = totals_.sent + totals_.skipped;
+  progress.done_bytes = done - std::min(done, under_way);
   if (options_.on_progress) options_.on_progress(progress);
 }
 

@@ -118,6 +118,7 @@ void Sending::begin_chunked(FileId id, File& file) {
   file.waits_for_have = options_.resume;
   file.crcs = ChunkCrcs(file.source.size, offer_->chunk_bytes);
   open_.push_back(id);
+  begun_.push_back(id);
   const std::string& path = paths_[id] = file.source.path;
   controls_.push_back(Open{.file = id,
                            .size = file.source.size,
@@ -134,14 +135,23 @@ void Sending::finish_chunked(FileId id, File& file) {
   std::erase(open_, id);
 }
 
-FileProgress Sending::progress() const {
-  for (const FileId id : open_) {
-    const auto found = files_.find(id);
+FileProgress Sending::progress() {
+  for (; !begun_.empty(); begun_.pop_front()) {
+    const auto found = files_.find(begun_.front());
     if (found == files_.end() || found->second.ended) continue;
     const File& file = found->second;
-    return {file.source.path, file.crcs.known_bytes(), file.source.size};
+    uint64_t under_way = 0;
+    for (const Slot& slot : slots_) under_way += slot.file == found->first ? slot.bytes : 0;
+    const uint64_t known = file.crcs.known_bytes();
+    return {file.source.path, known - std::min(known, under_way), file.source.size};
   }
   return {};
+}
+
+uint64_t Sending::bytes_under_way() const {
+  uint64_t bytes = 0;
+  for (const Slot& slot : slots_) bytes += slot.bytes;
+  return bytes;
 }
 
 // --- what was done
@@ -158,7 +168,7 @@ void Sending::on_filled(uint16_t slot, Filled filled) {
     for (auto& [id, why] : filled.failed) end_file(id, Verdict::kFailed, std::move(why));
     for (auto id = filled.left.rbegin(); id != filled.left.rend(); ++id) queue_.push_front(*id);
     if (filled.length > 0) {
-      slots_[slot] = {.ready = false, .idle = false, .posted = true};
+      slots_[slot] = {.ready = false, .idle = false, .posted = true, .bytes = filled.length};
       sent_bytes_ += filled.length;
       actions_.emplace_back(Post{slot, filled.length, {}});
     } else {
@@ -184,7 +194,7 @@ void Sending::on_chunk(uint16_t slot, FileId id, uint64_t chunk, Filled filled) 
   switch (filled.what) {
     case What::kData:
       file.crcs.set(chunk, filled.crc);
-      slots_[slot] = {.ready = false, .idle = false, .posted = true};
+      slots_[slot] = {.ready = false, .idle = false, .posted = true, .file = id, .bytes = length};
       sent_bytes_ += length;
       actions_.emplace_back(Post{slot, filled.length, {}});
       break;
@@ -247,6 +257,8 @@ void Sending::take(const Ready& ready) {
   }
   Slot& slot = slots_[ready.slot];
   slot.ready = true;
+  slot.file = 0;
+  slot.bytes = 0;
   if (slot.idle) slot.posted = false;
 }
 

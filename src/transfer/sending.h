@@ -109,8 +109,10 @@ class Sending {
   // Files that wait to be begun: whoever adds them can look.
   [[nodiscard]] size_t waiting() const { return queue_.size(); }
   // Of the file that was begun first.
-  [[nodiscard]] FileProgress progress() const;
+  [[nodiscard]] FileProgress progress();
   [[nodiscard]] uint64_t sent_bytes() const { return sent_bytes_; }
+  // Of these, what the receiver has not taken yet.
+  [[nodiscard]] uint64_t bytes_under_way() const;
   [[nodiscard]] uint64_t skipped_bytes() const { return skipped_bytes_; }
 
  private:
@@ -130,6 +132,8 @@ class Sending {
     bool ready = true;  // the receiver's is free
     bool idle = true;   // our buffer is
     bool posted = false;
+    FileId file = 0;  // whose chunk is in it; 0: none's
+    uint64_t bytes = 0;
   };
   using Files = std::map<FileId, File>;
 
@@ -159,7 +163,8 @@ class Sending {
   std::map<uint16_t, std::variant<FillSmall, FillChunk>> filling_;  // by slot
   Files files_;                                                     // that have not ended
   std::deque<FileId> queue_;                                        // to be begun
-  std::deque<FileId> open_;                                         // in chunks
+  std::deque<FileId> open_;                                         // in chunks, which are read
+  std::deque<FileId> begun_;  // in chunks; those that have ended are taken off by progress()
   std::deque<Record> controls_;
   std::map<FileId, std::string> paths_;  // what records in controls_ point to
   FileId next_ = 1;
