@@ -133,7 +133,7 @@ Result<void> Log::add_extent(Superblock& root) {
 
 // One more, which the superblocks name before it is used. Others append meanwhile, as long as there
 // is room; nobody else changes the superblock.
-Result<void> Log::extend(std::unique_lock<std::mutex>& lock) {
+Result<void> Log::extend(std::unique_lock<ShortMutex>& lock) {
   Superblock root = root_;
   if (const auto added = add_extent(root); !added) return added;
   root.durable = durable_;
@@ -275,7 +275,7 @@ Result<void> Log::flush() {
   return flush_locked(lock);
 }
 
-Result<void> Log::flush_locked(std::unique_lock<std::mutex>& lock) {
+Result<void> Log::flush_locked(std::unique_lock<ShortMutex>& lock) {
   if (used() > 0) full();
   const uint64_t end = next_;
   const uint64_t recorded = watermark_;

@@ -19,6 +19,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/short_mutex.h"
 #include "store/log_space.h"
 #include "store/persist.h"
 #include "store/record_stream.h"
@@ -68,9 +69,9 @@ class Log final : private RecordStream {
 
    private:
     friend class Log;
-    Entry(Log& log, std::unique_lock<std::mutex> lock) : log_(&log), lock_(std::move(lock)) {}
+    Entry(Log& log, std::unique_lock<ShortMutex> lock) : log_(&log), lock_(std::move(lock)) {}
     Log* log_;
-    std::unique_lock<std::mutex> lock_;
+    std::unique_lock<ShortMutex> lock_;
   };
   // A checkpoint must always be possible, so there must be room for its table. kLogFull: a
   // checkpoint makes room. What frees space takes what there is.
@@ -119,7 +120,7 @@ class Log final : private RecordStream {
 
   // Keeps the log as it is on the medium, up to `end`: for whoever looks at it there.
   struct Hold {
-    std::scoped_lock<std::mutex, std::mutex> locks;
+    std::scoped_lock<std::mutex, ShortMutex> locks;
     const Superblock& root;
     uint64_t end;
   };
@@ -141,7 +142,7 @@ class Log final : private RecordStream {
                          std::span<const uint8_t, kDataBytes> data, size_t used, ChunkHead head);
   void cut_log(Superblock& root, const Checkpoint& what, std::vector<Extent>& released) const;
   [[nodiscard]] bool goes_on_in_left() const;
-  [[nodiscard]] Result<void> leave_extents(std::unique_lock<std::mutex>& lock);
+  [[nodiscard]] Result<void> leave_extents(std::unique_lock<ShortMutex>& lock);
   [[nodiscard]] Result<void> replace_root(NewTable& table, const Checkpoint& what);
   [[nodiscard]] size_t worth_merging(const Checkpoint& what) const;
   [[nodiscard]] bool make_room_for(const Checkpoint& what, size_t merged);
@@ -152,7 +153,7 @@ class Log final : private RecordStream {
   [[nodiscard]] Result<void> provide_locked(uint64_t table_bytes);
   [[nodiscard]] uint64_t grown_by(std::initializer_list<Growth> growth) const;
   // With flushing_, and mutex_ locked, which is not while it waits.
-  [[nodiscard]] Result<void> extend(std::unique_lock<std::mutex>& lock);
+  [[nodiscard]] Result<void> extend(std::unique_lock<ShortMutex>& lock);
   [[nodiscard]] Result<void> add_extent(Superblock& root);
   enum class Order : uint8_t { kAThenB, kBThenA };
   [[nodiscard]] Result<void> write_root(const Superblock& root, Order order = Order::kAThenB);
@@ -162,7 +163,7 @@ class Log final : private RecordStream {
   [[nodiscard]] uint64_t slots_left() const { return slots_left(root_); }
   [[nodiscard]] const Extent& extent_of(uint64_t sequence) const;
   void flush_sealed(uint64_t first, uint64_t end);
-  [[nodiscard]] Result<void> flush_locked(std::unique_lock<std::mutex>& lock);
+  [[nodiscard]] Result<void> flush_locked(std::unique_lock<ShortMutex>& lock);
   [[nodiscard]] uint64_t length() const { return next_ - root_.replay_from; }
   // For the log itself, between checkpoints.
   [[nodiscard]] uint64_t a_little() const {
@@ -174,7 +175,7 @@ class Log final : private RecordStream {
   Space& space_;
   Persist& persist_;
   std::mutex flushing_;  // one flush, or change of the superblocks, at a time
-  mutable std::mutex mutex_;
+  mutable ShortMutex mutex_;
   LogSpace log_space_;
   Superblock root_;
   uint64_t tried_ = 0;              // generation of the last superblock begun

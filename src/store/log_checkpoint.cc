@@ -264,7 +264,7 @@ bool Log::goes_on_in_left() const {
 }
 
 // The log goes on elsewhere; chunks with a watermark alone fill the rest of where it is.
-Result<void> Log::leave_extents(std::unique_lock<std::mutex>& lock) {
+Result<void> Log::leave_extents(std::unique_lock<ShortMutex>& lock) {
   if (!goes_on_in_left()) return {};
   if (const auto more = extend(lock); !more) {
     return more.error().code == Code::kLogFull ? Result<void>{} : more;

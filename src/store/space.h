@@ -22,6 +22,7 @@
 #include <mutex>
 #include <vector>
 
+#include "base/short_mutex.h"
 #include "medium/backend.h"
 #include "store/chunk.h"
 #include "store/error.h"
@@ -157,7 +158,7 @@ class Space {
   const bool on_demand_;
   std::array<std::atomic<Page*>, kPages> pages_{};  // written under mutex_, read by anyone
 
-  mutable std::mutex mutex_;
+  mutable ShortMutex mutex_;
   std::vector<std::unique_ptr<Block>> held_;
   std::vector<std::unique_ptr<Page>> page_memory_;
   std::unique_ptr<Block> lost_;  // stands for all that the medium lacks

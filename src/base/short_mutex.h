@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// A mutex for sections of less than a microsecond: who finds it taken spins a little before it
+// sleeps, for a sleep costs more than the wait. On one core it is a plain mutex, for the one that
+// has it does not run.
+#pragma once
+
+#include <mutex>
+
+#include "base/relax.h"
+
+namespace verbena {
+
+class ShortMutex {
+ public:
+  void lock() {
+    constexpr int kLooks = 64;
+    for (int i = 0; i < kLooks; ++i) {
+      if (mutex_.try_lock()) return;
+      for (int pause = 0; pause <= i / 8; ++pause) cpu_relax();
+    }
+    mutex_.lock();
+  }
+  [[nodiscard]] bool try_lock() { return mutex_.try_lock(); }
+  void unlock() { mutex_.unlock(); }
+
+ private:
+  std::mutex mutex_;
+};
+
+}  // namespace verbena
