@@ -7,15 +7,17 @@
 #   x_bench.cc   Google Benchmark program x_bench
 #   x_main.cc    a program; the folder's CMakeLists.txt names it with verbena_program()
 
-# verbena_library(<name> [DEPS folder...] [LINK target...] [TEST_DEPS folder...] [THREADS] [WAITS] [SECONDS n])
+# verbena_library(<name> [DEPS folder...] [LINK target...] [TEST_DEPS folder...] [THREADS [THREADS_IN file...]]
+#                 [WAITS] [SECONDS n])
 #
 #   DEPS       the folders this one may include; scripts/check-layers holds the sources to it
 #   LINK       libraries that are not ours
 #   TEST_DEPS  further folders for the tests, fuzzers and benchmarks alone
 #   THREADS    the tests start threads: `./dev test --sanitizers` runs them under ThreadSanitizer too
+#   THREADS_IN only these do, and the others have one thread each: nothing to be seen there
 #   WAITS, SECONDS  of the tests, as in verbena_add_test()
 function(verbena_library name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "THREADS;WAITS" "SECONDS" "DEPS;LINK;TEST_DEPS")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "THREADS;WAITS" "SECONDS" "DEPS;LINK;TEST_DEPS;THREADS_IN")
   if(arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "verbena_library(${name}): unknown arguments ${arg_UNPARSED_ARGUMENTS}")
   endif()
@@ -25,6 +27,9 @@ function(verbena_library name)
   file(GLOB fuzzers CONFIGURE_DEPENDS *_fuzz.cc)
   file(GLOB benches CONFIGURE_DEPENDS *_bench.cc)
   list(FILTER sources EXCLUDE REGEX "_(test|fuzz|bench|main)\\.cc$")
+  if(arg_THREADS_IN AND VERBENA_SANITIZE STREQUAL "thread")
+    set(tests ${arg_THREADS_IN})
+  endif()
 
   set(library verbena_${name})
   if(VERBENA_LINT_ALL)

@@ -71,15 +71,15 @@ class Terminal(TransferTest):
 
     def test_both_ends_show_progress_in_all_and_of_the_file(self):
         names = ("first file", "second file")
-        paths = [self.file(name, content(4 * MIB)) for name in names]
+        paths = [self.file(name, content(6 * MIB)) for name in names]
         receiving, receiver = self.start("receive", "--once", "--listen", "127.0.0.1:0", self.to)
         ready = b""
         while not ready.endswith(b"\n"):
             ready += os.read(receiver, 1)
         port = ready.decode().strip().rpartition(":")[2]
-        sending, sender = self.start("send", "--limit-rate", "4M", *paths, f"127.0.0.1:{port}")
+        sending, sender = self.start("send", "--limit-rate", "3M", *paths, f"127.0.0.1:{port}")
         for child, terminal, whole, left in (
-            (sending, sender, r"\rsending +\d+%  [\d.]+ MiB of 8.0 MiB  [\d.]+ \wiB/s  0:0\d left", ""),
+            (sending, sender, r"\rsending +\d+%  [\d.]+ MiB of 12.0 MiB  [\d.]+ \wiB/s  0:0\d left", ""),
             (receiving, receiver, r"\rreceiving  [\d.]+ MiB  [\d.]+ \wiB/s", "  0:0\\d left"),
         ):
             said = self.shown(terminal)
@@ -87,7 +87,7 @@ class Terminal(TransferTest):
             self.assertRegex(said, whole + r"  (first|second) file \d+%" + left)
             self.assertIn("\r\x1b[K", said)  # no line is left
         for name in names:
-            self.assert_arrived(name, content(4 * MIB))
+            self.assert_arrived(name, content(6 * MIB))
 
 
 class Large(TransferTest):
