@@ -144,8 +144,8 @@ TEST_P(WaitingStore, NobodyWaitsForACheckpoint) {
   others.get();
   EXPECT_FALSE(waited);
 }
-// However many objects change beside a checkpoint, the next one has room for its table: data does not
-// get what is kept for it.
+// However many objects change beside a checkpoint, the next one has room for its table: data does
+// not get what is kept for it.
 TEST_P(WaitingStore, WhatChangesBesideACheckpointLeavesRoomForTheNext) {
   uint64_t objects = 0;
   beside_ = [&] {  // or as many as the log has room for, where each is flushed
