@@ -9,48 +9,16 @@
 #include "base/check.h"
 #include "medium/words.h"
 #include "store/medium_error.h"
+#include "store/space_block.h"
 
 namespace verbena::store {
 namespace {
 
 constexpr uint64_t kLastResort = 4;   // chunks that only shrinking may have
 constexpr uint64_t kEmptyBlocks = 2;  // kept before one is given back to the medium
-constexpr uint32_t kMaxWords = 2048 / 64;
-constexpr uint64_t kFewChunks = 2;  // that a small request needs
-
-using Bits = std::array<uint64_t, kMaxWords>;
-
-void set(Bits& bits, uint32_t at) { bits[at / 64] |= uint64_t{1} << (at % 64); }
-bool is_set(const Bits& bits, uint32_t at) { return (bits[at / 64] >> (at % 64) & 1) != 0; }
-void clear(Bits& bits, uint32_t at) { bits[at / 64] &= ~(uint64_t{1} << (at % 64)); }
-
-uint64_t count_of(const Bits& bits) {
-  uint64_t sum = 0;
-  for (const uint64_t word : bits) sum += static_cast<uint64_t>(std::popcount(word));
-  return sum;
-}
+constexpr uint64_t kFewChunks = 2;    // that a small request needs
 
 }  // namespace
-
-struct Space::Block {
-  medium::Block taken;
-  bool log = false;
-  bool pending = false;  // in the list
-  bool left = false;     // nothing new goes there: not in the ring
-  size_t held_at = 0;
-  uint32_t free_count = 0;
-  Block* next = nullptr;  // ring of those with free chunks
-  Block* previous = nullptr;
-  Block* next_pending = nullptr;
-  Bits free{};
-  Bits young{};
-  Bits sealed{};
-  Bits old{};
-  Bits covered{};
-  // Of data blocks. Incremented by who has a reference or the mapping's lock; the one who brings
-  // it to zero (acq_rel, after all others' looks at the memory) makes the chunk pending.
-  std::unique_ptr<std::atomic<uint32_t>[]> references;
-};
 
 Space::Space(medium::Backend& backend, uint32_t chunks_per_block, bool logged)
     : backend_(backend),
@@ -447,101 +415,6 @@ bool Space::any_shared(uint64_t chunk, uint32_t count) const {
     if (block.references[inside(chunk) + i].load(std::memory_order_relaxed) > 1) return true;
   }
   return false;
-}
-
-// Calls each(block) for all with pending chunks, and drops from the list those without any then.
-template <typename Each>
-void Space::settle_pending(Each each) {
-  Block* rest = std::exchange(pending_, nullptr);
-  while (rest != nullptr) {
-    Block& block = *std::exchange(rest, rest->next_pending);
-    each(block);
-    block.pending = count_of(block.young) + count_of(block.sealed) + count_of(block.old) +
-                        count_of(block.covered) >
-                    0;
-    if (block.pending) {
-      block.next_pending = pending_;
-      pending_ = &block;
-    } else {
-      give_up_empty(block);
-    }
-  }
-}
-
-void Space::sealed(uint64_t sequence) {
-  const std::scoped_lock lock(mutex_);
-  for (Block* block = pending_; block != nullptr; block = block->next_pending) {
-    for (uint32_t word = 0; word < kMaxWords; ++word) {
-      block->sealed[word] |= std::exchange(block->young[word], 0);
-    }
-  }
-  sealed_ += std::exchange(young_, 0);
-  sealed_by_ = sequence;
-}
-
-void Space::durable(uint64_t recorded) {
-  const std::scoped_lock lock(mutex_);
-  const bool free_old = recorded >= old_by_;
-  settle_pending([&](Block& block) {
-    if (free_old) {
-      put_back(block, block.old.data(), 0, kMaxWords);
-      block.old = {};
-    }
-    for (uint32_t word = 0; word < kMaxWords; ++word) {
-      block.old[word] |= std::exchange(block.sealed[word], 0);
-    }
-  });
-  if (free_old) old_ = 0;
-  if (sealed_ > 0 || free_old) old_by_ = sealed_by_;
-  old_ += std::exchange(sealed_, 0);
-}
-
-void Space::forget() {
-  const std::scoped_lock lock(mutex_);
-  settle_pending([&](Block& block) {
-    for (Bits* bits : {&block.young, &block.sealed, &block.old, &block.covered}) {
-      put_back(block, bits->data(), 0, kMaxWords);
-      *bits = {};
-    }
-  });
-  young_ = sealed_ = old_ = covered_ = 0;
-}
-
-void Space::cover() {
-  const std::scoped_lock lock(mutex_);
-  for (Block* block = pending_; block != nullptr; block = block->next_pending) {
-    for (uint32_t word = 0; word < kMaxWords; ++word) {
-      block->covered[word] |=
-          std::exchange(block->sealed[word], 0) | std::exchange(block->old[word], 0);
-    }
-  }
-  covered_ += std::exchange(sealed_, 0) + std::exchange(old_, 0);
-  covered_by_ = sealed_by_;
-}
-
-void Space::forget_covered() {
-  const std::scoped_lock lock(mutex_);
-  settle_pending([&](Block& block) {
-    put_back(block, block.covered.data(), 0, kMaxWords);
-    block.covered = {};
-  });
-  covered_ = 0;
-}
-
-void Space::uncover() {
-  const std::scoped_lock lock(mutex_);
-  for (Block* block = pending_; block != nullptr; block = block->next_pending) {
-    for (uint32_t word = 0; word < kMaxWords; ++word) {
-      block->old[word] |= std::exchange(block->covered[word], 0);
-    }
-  }
-  old_ += std::exchange(covered_, 0);
-  old_by_ = std::max(old_by_, covered_by_);
-}
-
-bool Space::any_pending() const {
-  const std::scoped_lock lock(mutex_);
-  return young_ + sealed_ + old_ + covered_ > 0;
 }
 
 Result<void> Space::claim_data(uint32_t position) {
