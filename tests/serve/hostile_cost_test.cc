@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What messages that are refused cost the server, beside pings: CPU time of its process, so that
 // load of the machine matters little. It polls without waiting for more, which would count as work.
-// VERBENA_SERVE_ROUNDS: how often each is measured (3).
+// VERBENA_SERVE_ROUNDS: how often each is measured (3); more often where that does not do, for the
+// least of few is not the least there is.
 #include <algorithm>
 #include <cstdio>
 #include <functional>
@@ -30,10 +31,14 @@ class HostileCost : public HostileFixture {
     std::function<void()> send;
     double ns = std::numeric_limits<double>::max();  // of one, the least
   };
-  // Each in turn, so that what changes with time changes for all.
-  void measure(std::vector<Kind>& kinds) {
+  // Each in turn, so that what changes with time changes for all. Then none may take more than its
+  // limit.
+  void measure(std::vector<Kind>& kinds, const std::function<double(const Kind&)>& limit) {
+    constexpr uint64_t kMore = VERBENA_SERVE_FEWER ? 1 : 10;
     const uint64_t rounds = setting("VERBENA_SERVE_ROUNDS", VERBENA_SERVE_FEWER ? 1 : 3);
-    for (uint64_t round = 0; round < rounds; ++round) {
+    const auto fine = [&](const Kind& kind) { return kind.ns <= limit(kind); };
+    for (uint64_t round = 0; round < kMore * rounds; ++round) {
+      if (round >= rounds && std::ranges::all_of(kinds, fine)) break;
       for (Kind& kind : kinds) {
         SCOPED_TRACE(kind.name);
         const uint64_t begin = cpu();
@@ -42,7 +47,12 @@ class HostileCost : public HostileFixture {
         kind.ns = std::min(kind.ns, each);
       }
     }
-    for (const Kind& kind : kinds) std::printf("%8.1f us  %s\n", kind.ns / 1e3, kind.name.c_str());
+    for (const Kind& kind : kinds) {
+      std::printf("%8.1f us  %s\n", kind.ns / 1e3, kind.name.c_str());
+      if (VERBENA_SERVE_FEWER == 0) {
+        EXPECT_LE(kind.ns, limit(kind)) << kind.name;
+      }
+    }
   }
   // Of kinds that are answered, several under way at once.
   [[nodiscard]] Kind answered(std::string name, RawClient& client, std::function<void()> send) {
@@ -75,14 +85,11 @@ TEST_F(HostileCost, OfRefusedRequestsIsAtMostThatOfTwoPings) {
     if (with.ends) continue;
     kinds.push_back(answered(with.name, client, [&] { with.send(client, other, random_); }));
   }
-  ASSERT_NO_FATAL_FAILURE(measure(kinds));
-  for (const Kind& kind : kinds) {
+  measure(kinds, [&](const Kind& kind) {
     // What is as large as a message can be is compared with pings as large.
     const bool large = kind.name == "inline data above the limit" || &kind == &kinds[1];
-    if (VERBENA_SERVE_FEWER == 0) {
-      EXPECT_LE(kind.ns, 2 * kinds[large ? 1 : 0].ns) << kind.name;
-    }
-  }
+    return 2 * kinds[large ? 1 : 0].ns;
+  });
 }
 
 // A session that ends with a bad message beside one that ends in order.
@@ -116,12 +123,7 @@ TEST_F(HostileCost, OfTheEndOfASessionIsThatOfAnyEnd) {
                        client.close();
                      }});
   }
-  ASSERT_NO_FATAL_FAILURE(measure(kinds));
-  for (const Kind& kind : kinds) {
-    if (VERBENA_SERVE_FEWER == 0) {
-      EXPECT_LE(kind.ns, 1.5 * kinds.front().ns) << kind.name;
-    }
-  }
+  measure(kinds, [&](const Kind&) { return 1.5 * kinds.front().ns; });
 }
 
 }  // namespace
