@@ -118,7 +118,8 @@ const Extent& Log::extent_of(uint64_t sequence) const {
 Result<void> Log::add_extent(Superblock& root) {
   const Error full{Code::kLogFull, "the log is full", {}};
   if (root.log.size() + root.checkpoint.size() >= kMaxExtents) return fail(full);
-  const uint64_t kept = kept_for(reserve_);
+  // Where somebody removed without room, a small table is possible still.
+  const uint64_t kept = std::max(kept_for(reserve_), promised_ + a_little());
   const uint64_t spare = log_space_.free_chunks() > kept ? log_space_.free_chunks() - kept : 0;
   const uint64_t want = std::min<uint64_t>(
       {spare, std::max<uint64_t>(kFirstExtent, length() / 2), log_space_.chunks_per_pair()});
@@ -190,7 +191,7 @@ Result<void> Log::provide_locked(uint64_t table_bytes) {
 uint64_t Log::grown_by(std::initializer_list<Growth> growth) const {
   uint64_t bytes = 0;
   for (const Growth& one : growth) {
-    const bool counted = one.counted_in.load(std::memory_order_relaxed) == period_;
+    const bool counted = one.counted_in.load(std::memory_order_relaxed) >= counted_since_;
     bytes += one.more + (counted ? 0 : one.whole);
   }
   return bytes;

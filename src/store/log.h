@@ -52,8 +52,8 @@ class Log final : private RecordStream {
 
   // What a change adds to the next table. What an object takes there is counted once.
   struct Growth {
-    std::atomic<uint64_t>& counted_in;  // the object's: in which period it was
-    uint64_t whole = 0;                 // bytes, unless it was counted in this one
+    std::atomic<uint64_t>& counted_in;  // the object's: in which period it was last
+    uint64_t whole = 0;                 // bytes, unless it was counted since the last checkpoint
     uint64_t more = 0;                  // and these
   };
   static constexpr uint64_t kFirstPeriod = 1;
@@ -178,18 +178,20 @@ class Log final : private RecordStream {
   mutable ShortMutex mutex_;
   LogSpace log_space_;
   Superblock root_;
-  uint64_t tried_ = 0;              // generation of the last superblock begun
-  bool trying_b_ = false;           // and which of the two was written last
-  uint64_t next_;                   // sequence of the open chunk
-  uint64_t durable_;                // of the last durable chunk
-  uint64_t watermark_ = 0;          // highest in the records so far
-  uint64_t period_ = kFirstPeriod;  // since the last checkpoint was begun
-  uint64_t table_bytes_ = 0;        // that the next one takes, at most
-  uint64_t cut_bytes_ = 0;          // and the one that was begun
-  uint64_t reserve_ = 0;            // chunks of the next one, at most
-  uint64_t promised_ = 0;           // and of the one that was begun, as long as it has none
-  uint64_t tables_begun_ = 0;       // by this opening; the serial of the last one
-  bool opening_ = false;            // the next superblock is the first of this opening
+  uint64_t tried_ = 0;                     // generation of the last superblock begun
+  bool trying_b_ = false;                  // and which of the two was written last
+  uint64_t next_;                          // sequence of the open chunk
+  uint64_t durable_;                       // of the last durable chunk
+  uint64_t watermark_ = 0;                 // highest in the records so far
+  uint64_t period_ = kFirstPeriod;         // since the last checkpoint was begun
+  uint64_t counted_since_ = kFirstPeriod;  // what was counted then or later is in table_bytes_
+  uint64_t cut_since_ = kFirstPeriod;      // the same for the one that was begun
+  uint64_t table_bytes_ = 0;               // that the next one takes, at most
+  uint64_t cut_bytes_ = 0;                 // and the one that was begun
+  uint64_t reserve_ = 0;                   // chunks of the next one, at most
+  uint64_t promised_ = 0;                  // and of the one that was begun, as long as it has none
+  uint64_t tables_begun_ = 0;              // by this opening; the serial of the last one
+  bool opening_ = false;                   // the next superblock is the first of this opening
   std::atomic<bool> wants_checkpoint_{false};  // hints; pair with nothing
   std::atomic<bool> wants_room_{false};
 };

@@ -19,8 +19,9 @@ constexpr size_t kMaxTables = 16;  // which whoever looks for an object may have
 class Log::TableStream final : public TableWriter {
  public:
   // At most `most` chunks.
-  TableStream(Log& log, std::vector<Extent>& extents, uint64_t most, uint64_t& promised)
-      : log_(log), extents_(extents), left_(most), promised_(promised) {
+  TableStream(Log& log, std::vector<Extent>& extents, uint64_t most, uint64_t& promised,
+              bool beside)
+      : log_(log), extents_(extents), left_(most), promised_(promised), beside_(beside) {
     {
       const std::scoped_lock lock(log.mutex_);
       serial_ = ++log.tables_begun_;
@@ -77,12 +78,12 @@ class Log::TableStream final : public TableWriter {
   }
   void take_extent() {
     const std::scoped_lock lock(log_.mutex_);
-    const auto want = static_cast<uint32_t>(
-        std::min<uint64_t>(log_.log_space_.chunks_per_pair(), std::max<uint64_t>(left_, 1)));
     const bool fits = extents_.size() < extents_.capacity();
-    auto extent = fits ? log_.log_space_.allocate(want) : std::nullopt;
     // What was kept for it may be less than it takes, where somebody removed without room.
-    if (fits && !extent && log_.log_space_.grow()) extent = log_.log_space_.allocate(want);
+    if (fits && spare() == 0) static_cast<void>(log_.log_space_.grow());
+    const auto want = static_cast<uint32_t>(std::min<uint64_t>(
+        {log_.log_space_.chunks_per_pair(), std::max<uint64_t>(left_, 1), spare()}));
+    auto extent = fits && want > 0 ? log_.log_space_.allocate(want) : std::nullopt;
     if (!extent) {
       failed_ = true;
       return;
@@ -98,10 +99,18 @@ class Log::TableStream final : public TableWriter {
     filled_ = 0;
   }
 
+  // What others append meanwhile has its own room for the next table.
+  [[nodiscard]] uint64_t spare() const {
+    const uint64_t others = beside_ ? log_.kept_for(log_.reserve_) - log_.promised_ : 0;
+    const uint64_t free = log_.log_space_.free_chunks();
+    return free > others ? free - others : 0;
+  }
+
   Log& log_;
   std::vector<Extent>& extents_;  // with room for as many as there may be
   uint64_t left_;
   uint64_t& promised_;
+  const bool beside_;  // others append
   // Each attempt has its own: what one that failed has written may lie where the next one writes.
   uint64_t serial_ = 0;
   uint64_t mark_ = 0;
@@ -154,7 +163,7 @@ Result<void> Log::write_table(const Checkpoint& what, size_t merged, std::vector
     tables.push_back(what.tables.all()[i]);
     most += what.tables.stored(i).chunks();
   }
-  TableStream stream(*this, extents, most, promised);
+  TableStream stream(*this, extents, most, promised, what.end.has_value());
   const bool oldest = merged == what.tables.all().size();
   if (const auto done = merge_tables(tables, oldest, stream); !done) return done;
   stream.finish(what.next_number);
@@ -179,7 +188,9 @@ class Log::NewTable {
   }
   [[nodiscard]] Result<void> write() {
     merged_ = log_.worth_merging(what_);
-    if (merged_ > 0 && !log_.make_room_for(what_, merged_) && !what_.all) merged_ = 0;
+    // Where there is little room, as many as fit: each table that stays takes a chunk or two more
+    // than what is in it, and a full store could not be emptied.
+    while (merged_ > 0 && !log_.make_room_for(what_, merged_) && !what_.all) --merged_;
     if (what_.newest.shape().all() == 0 && merged_ == 0) return {};
     auto done = write_merged();
     if (done || merged_ == 0 || what_.all || done.error().code != Code::kFull) return done;
@@ -289,7 +300,7 @@ Result<Log::Cut> Log::cut() {
   space_.cover();
   promised_ = std::exchange(reserve_, 0);
   cut_bytes_ = std::exchange(table_bytes_, 0);
-  ++period_;
+  cut_since_ = std::exchange(counted_since_, ++period_);
   if (durable_ + 1 < cut.end) {
     flush_sealed(durable_ + 1, cut.end);
     lock.unlock();
@@ -303,8 +314,10 @@ Result<Log::Cut> Log::cut() {
 
 void Log::give_up() {
   const std::scoped_lock lock(mutex_);
-  reserve_ += std::exchange(promised_, 0);
   table_bytes_ += std::exchange(cut_bytes_, 0);
+  counted_since_ = cut_since_;
+  // Two tables that become one take no more than they did.
+  reserve_ = std::min(reserve_ + std::exchange(promised_, 0), table_chunks_for(table_bytes_));
   space_.uncover();
 }
 
@@ -351,7 +364,7 @@ Result<void> Log::replace_root(NewTable& table, const Checkpoint& what) {
     durable_ = watermark_ = next_ - 1;
     reserve_ = 0;  // whoever needs room provides it
     table_bytes_ = 0;
-    ++period_;
+    counted_since_ = ++period_;
     space_.forget();
   } else {
     space_.forget_covered();

@@ -61,7 +61,11 @@ Result<void> StoreImpl::writable() const {
 Result<void> StoreImpl::make_room(Code why) {
   const Error no{why, {}, {}};
   if (!log_) return fail(no);
-  if (why == Code::kLogFull) return checkpoint(true);
+  if (why == Code::kLogFull) {
+    const auto all = checkpoint(true);
+    // Where old and new tables do not fit together, what is kept free is room for what changed.
+    return all || all.error().code != Code::kFull ? all : checkpoint();
+  }
   if (why != Code::kFull || !space_.any_pending()) return fail(no);
   // What is pending is free when that is on record: two flushes, or a checkpoint.
   for (int i = 0; i < 2; ++i) {

@@ -42,6 +42,9 @@ inline constexpr uint64_t kRunInTable = 43;
   return table_bytes(object.name) + object.content.size() + object.table.runs() * kRunInTable;
 }
 
+// And once it is removed.
+inline constexpr uint64_t kRemovedInTable = 64;
+
 // Where bytes of a write come from. `at` counts from the beginning of the write.
 class ByteSource {
  public:
@@ -281,6 +284,13 @@ class StoreImpl {
   [[nodiscard]] static Log::Growth growth_of(Object& object, uint64_t more_runs,
                                              uint64_t more_bytes = 0) {
     return {object.counted_in, table_bytes(object), more_runs * kRunInTable + more_bytes};
+  }
+  [[nodiscard]] static Log::Growth growth_of_cut(Object& object, uint64_t size) {
+    if (size > 0) return growth_of(object, 1);
+    return {object.counted_in, table_bytes(object.name), kRunInTable};
+  }
+  [[nodiscard]] static Log::Growth growth_of_removed(Object& object) {
+    return {object.counted_in, kRemovedInTable, 0};
   }
   // What all objects take.
   [[nodiscard]] uint64_t index_bytes() const;

@@ -118,7 +118,8 @@ Result<void> StoreImpl::remove(ObjectId id) {
     if ((*object)->removed) return fail(no_such(id));
     const auto catalog = catalog_.lock();
     if (log_) {
-      auto entry = log_->begin(2 * kMaxSmallBytes, {growth_of(**object, 0)}, Log::Room::kPreferred);
+      auto entry =
+          log_->begin(2 * kMaxSmallBytes, {growth_of_removed(**object)}, Log::Room::kPreferred);
       if (!entry) return fail(entry.error());
       (*entry)->remove({(*object)->number});
       entry->commit(next_txn(), now());
@@ -185,9 +186,10 @@ Result<void> StoreImpl::replace(ObjectId id, ObjectId by, ClientId client) {
     const auto catalog = catalog_.lock();
     const uint64_t time = now();
     if (log_) {
-      const auto grown = growth_of(to, from.table.runs(), from.content.size());
-      auto entry = log_->begin(kMaxContentBytes + 5 * kMaxSmallBytes, {grown, growth_of(from, 0)},
-                               Log::Room::kPreferred);
+      const Log::Growth grown{to.counted_in, table_bytes(to.name),
+                              from.table.runs() * kRunInTable + from.content.size()};
+      auto entry = log_->begin(kMaxContentBytes + 5 * kMaxSmallBytes,
+                               {grown, growth_of_removed(from)}, Log::Room::kPreferred);
       if (!entry) return fail(entry.error());
       (*entry)->truncate({to.number, 0});
       const uint64_t count = from.content.empty() ? (from.size + kDataBytes - 1) / kDataBytes : 0;
@@ -261,7 +263,8 @@ Result<void> StoreImpl::cut(Object& object, uint64_t size) {
   }
   const uint64_t time = now();
   if (log_) {
-    auto entry = log_->begin(4 * kMaxSmallBytes, {growth_of(object, 1)}, Log::Room::kPreferred);
+    auto entry =
+        log_->begin(4 * kMaxSmallBytes, {growth_of_cut(object, size)}, Log::Room::kPreferred);
     if (!entry) return fail(entry.error());
     (*entry)->truncate({object.number, size});
     (*entry)->map(object.number, size, scratch.runs);

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // A store whose program has a thread for flushes, checkpoints and growth.
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <functional>
 #include <future>
+#include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -183,6 +186,53 @@ TEST_P(WaitingStore, ClonesAtOnceLeaveRoomForAllOfThem) {
   fill();
   EXPECT_TRUE(store_->checkpoint());
   for (uint64_t i = 0; i < kThreads; ++i) ASSERT_TRUE(store_->remove({3, i}));
+  EXPECT_TRUE(store_->checkpoint());
+}
+
+// An index of which old and new do not fit beside each other: what is kept free for what changed is
+// room enough to remove.
+TEST_P(WaitingStore, AFullStoreCanBeEmptied) {
+  constexpr uint64_t kRuns = 300;
+  constexpr uint64_t kThreads = 3;
+  const std::vector<uint8_t> bytes(kDataBytes, 7);
+  for (uint64_t i = 0; i < kRuns; ++i) {
+    ASSERT_TRUE(store_->write(kObject, 2 * i * kDataBytes, bytes));
+  }
+  std::atomic<bool> stop{false};
+  auto tending = std::async(std::launch::async, [&] {
+    while (!stop) {
+      EXPECT_TRUE(due_.exchange(0) == 0 || store_->tend());
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  });
+  const auto at_once = [&](const std::function<void(uint64_t)>& work) {
+    std::vector<std::future<void>> threads;
+    for (uint64_t i = 0; i < kThreads; ++i) threads.push_back(std::async(work, i));
+    for (auto& thread : threads) thread.get();
+  };
+  std::array<uint64_t, kThreads> made{};
+  at_once([&](uint64_t mine) {
+    while (store_->clone({.from = kObject, .to = {10 + mine, made[mine]}})) ++made[mine];
+  });
+  // What is refused changes nothing, however often.
+  at_once([&](uint64_t mine) {
+    for (uint64_t i = 0; i < 100; ++i) {
+      static_cast<void>(store_->clone({.from = kObject, .to = {20 + mine, i}}));
+      const ObjectId old{10 + mine, i % made[mine]};
+      static_cast<void>(store_->clone({.from = kObject, .to = old, .allow_existing = true}));
+      static_cast<void>(store_->rename(old, "name " + std::to_string(mine * 1000 + i)));
+    }
+  });
+  at_once([&](uint64_t mine) {
+    for (uint64_t i = 0; i < 100; ++i) static_cast<void>(store_->remove({20 + mine, i}));
+    for (uint64_t i = 0; i < made[mine]; ++i) {
+      const auto done = store_->remove({10 + mine, i});
+      EXPECT_TRUE(done) << mine << ' ' << i << ": " << done.error().what;
+    }
+  });
+  stop = true;
+  tending.get();
+  EXPECT_TRUE(store_->write(kObject, 0, bytes));
   EXPECT_TRUE(store_->checkpoint());
 }
 
