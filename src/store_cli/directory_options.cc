@@ -26,14 +26,17 @@ Result<store::DirectoryOptions, std::string> directory_options(const StoreChoice
   if (!choice.capacity.empty()) {
     const auto bytes = parse_size(choice.capacity);
     if (!bytes) return fail("--capacity: " + bytes.error());
-    // A block for data, and two for what the store needs itself.
-    const uint64_t least = 3 * folders * options.chunks_per_block * store::kChunkBytes;
-    if (*bytes < least) {
-      return fail(fmt::format("--capacity: the minimum is {}", human_size(least)));
-    }
     options.capacity_bytes = *bytes;
+    if (const auto enough = check_capacity(options, folders); !enough) return fail(enough.error());
   }
   return options;
+}
+
+Result<void, std::string> check_capacity(const store::DirectoryOptions& options, size_t folders) {
+  // A block for data, and two for what the store needs itself.
+  const uint64_t least = 3 * folders * options.chunks_per_block * store::kChunkBytes;
+  if (options.capacity_bytes >= least) return {};
+  return fail(fmt::format("--capacity: the minimum is {}", human_size(least)));
 }
 
 }  // namespace verbena::store_cli

@@ -43,11 +43,19 @@ void write_all(std::string_view text) {
   return std::min(1.0, static_cast<double>(done) / static_cast<double>(all));
 }
 
-// Columns of a terminal; too many rather than too few.
-[[nodiscard]] size_t columns_of(std::string_view text) {
+// Takes a character off, or a byte of what is none. Its columns on a terminal: too many rather than
+// too few.
+size_t take_columns(std::string_view& text) {
   constexpr uint32_t kFirstWide = 0x1100;
+  std::string_view rest = text;
+  const uint32_t character = take_character(rest);
+  text.remove_prefix(std::max<size_t>(text.size() - rest.size(), 1));
+  return character >= kFirstWide ? 2 : 1;
+}
+
+[[nodiscard]] size_t columns_of(std::string_view text) {
   size_t columns = 0;
-  while (!text.empty()) columns += take_character(text) >= kFirstWide ? 2 : 1;
+  while (!text.empty()) columns += take_columns(text);
   return columns;
 }
 
@@ -56,7 +64,7 @@ void write_all(std::string_view text) {
   if (columns_of(name) <= width) return std::string(name);
   constexpr std::string_view kCut = "...";
   while (!name.empty() && columns_of(name) + kCut.size() > width) {
-    static_cast<void>(take_character(name));
+    take_columns(name);
   }
   return std::string(kCut) + std::string(name);
 }

@@ -75,7 +75,7 @@ void show_line(const Report& report, const nlohmann::ordered_json& line, const s
   } else if (!report.speech().quiet) {
     print("{}\n", text);
   }
-  static_cast<void>(std::fflush(stdout));
+  static_cast<void>(flush_output());  // finish_service() tells
 }
 
 int receive(const ReceiveChoice& choice) {
@@ -151,7 +151,7 @@ int receive(const ReceiveChoice& choice) {
     show_line(report, {{"ready", true}, {"listen", where}, {"port", at->port}}, {});
   } else {
     print("ready {}\n", where);
-    static_cast<void>(std::fflush(stdout));
+    static_cast<void>(flush_output());  // finish_service() tells
   }
   receiver.run();
   receiving = nullptr;
@@ -168,7 +168,7 @@ int receive(const ReceiveChoice& choice) {
     report.error(kNotDone, "failed", "not everything that was sent is stored");
     return report.json() ? kNotDone : report.finish();
   }
-  return report.finish_output();
+  return report.finish_service();
 }
 
 }  // namespace

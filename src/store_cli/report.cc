@@ -86,6 +86,8 @@ int Report::finish_output() {
   return status_ == kDone ? kNotDone : status_;
 }
 
+int Report::finish_service() { return flush_output() == EPIPE ? status_ : finish_output(); }
+
 std::string Report::size(uint64_t bytes) const {
   return speech_.bytes ? std::to_string(bytes) : human_size(bytes);
 }

@@ -52,6 +52,8 @@ class Report {
   [[nodiscard]] int finish();
   // The second half, for those who have printed the document themselves.
   [[nodiscard]] int finish_output();
+  // The same for what runs for long: whoever started it may have gone after the first line.
+  [[nodiscard]] int finish_service();
 
   // A size, as the user wants to see it.
   [[nodiscard]] std::string size(uint64_t bytes) const;

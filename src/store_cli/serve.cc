@@ -151,7 +151,7 @@ void show_start(server::Service& service, const ServeSettings& settings,
     }
     print("ready {}\n", text_of(service.at()));
   }
-  static_cast<void>(std::fflush(stdout));
+  static_cast<void>(flush_output());  // finish_service() tells
   notify("READY=1");
   if (ready_fd >= 0) {
     const UniqueFd fd(ready_fd);
@@ -230,7 +230,7 @@ int serve(const ServeOptions& options) {
   }
   show_end(**service, options);
   if (const auto closed = (*service)->close(); !closed) report.error(closed.error());
-  return report.failed() ? report.finish() : report.finish_output();
+  return report.failed() ? report.finish() : report.finish_service();
 }
 
 }  // namespace

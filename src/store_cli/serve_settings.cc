@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "client/remote.h"
+#include "store_cli/directory_options.h"
 #include "store_cli/secret_file.h"
 #include "store_cli/server_address.h"
 #include "store_cli/sizes.h"
@@ -258,6 +259,7 @@ Result<ServeSettings, std::string> combine(const Given& options, const Given& en
   ServeSettings settings;
   settings.service.server.listen = {"127.0.0.1", client::kDefaultPort};
   bool kind_given = false;
+  bool capacity_given = false;
   // A place for the store that is said takes the place of one that is only written down.
   const auto says_place = [](const Given& given) {
     return given.contains("data") || given.contains("memory");
@@ -279,6 +281,7 @@ Result<ServeSettings, std::string> combine(const Given& options, const Given& en
     }
     if (from == nullptr) continue;
     if (setting.key == "kind") kind_given = true;
+    if (setting.key == "capacity") capacity_given = true;
     for (const std::string& value : from->find(setting.key)->second) {
       if (const auto done = setting.set(settings, value); !done) {
         return fail(fmt::format("{}: {}", called, done.error()));
@@ -290,6 +293,10 @@ Result<ServeSettings, std::string> combine(const Given& options, const Given& en
                                 ? "where is the store? give --data DIR, or --memory SIZE for one "
                                   "that ends with the server"
                                 : "--data and --memory exclude each other"));
+  }
+  if (capacity_given && !settings.service.folders.empty()) {
+    const auto enough = check_capacity(settings.service.directory, settings.service.folders.size());
+    if (!enough) return fail(enough.error());
   }
   if (!settings.service.fabric.device.empty() && !kind_given) {
     settings.service.directory.kind = store::Kind::kStaged;

@@ -72,6 +72,15 @@ TEST(ServeSettings, WrongValuesSayWhose) {
   check({{"data", {"/x"}}, {"inline_bytes", {"1M"}}}, {}, {}, "--inline-bytes: ");
 }
 
+TEST(ServeSettings, CapacityHasAMinimum) {
+  const auto with = [](const char* capacity) {
+    return combine({{"data", {"/a", "/b"}}, {"capacity", {capacity}}}, {}, {}).has_value();
+  };
+  EXPECT_FALSE(with("2M"));
+  EXPECT_FALSE(with("47M"));
+  EXPECT_TRUE(with("48M"));
+}
+
 TEST(ServeSettings, Files) {
   const medium::TemporaryFolder folder;
   const auto good = read_settings_file(

@@ -123,6 +123,14 @@ bool lock_part(int fd, const UniqueFd& folder, const std::string& name, struct s
          named.st_dev == status.st_dev && named.st_ino == status.st_ino;
 }
 
+void remove_part(const UniqueFd& folder, const std::string& name) {
+  const UniqueFd fd = open_left_over(folder, name.c_str());
+  struct stat status{};
+  if (fd.valid() && lock_part(fd.get(), folder, name, status)) {
+    unlinkat(folder.get(), name.c_str(), 0);
+  }
+}
+
 NewPart make_part(const UniqueFd& folder, mode_t mode) {
   NewPart part;
   for (int i = 0; i < kMaxTries; ++i) {

@@ -28,6 +28,9 @@ namespace verbena::transfer {
 [[nodiscard]] bool lock_part(int fd, const UniqueFd& folder, const std::string& name,
                              struct stat& status);
 
+// Removes one that nobody has, and that is of no use any more.
+void remove_part(const UniqueFd& folder, const std::string& name);
+
 struct NewPart {
   UniqueFd fd;  // locked; not valid: errno says why
   std::string name;

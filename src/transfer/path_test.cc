@@ -15,6 +15,7 @@ TEST(Path, WhatATerminalWouldActOnIsNotShown) {
   EXPECT_EQ(shown("a\x1b[2Jb\r\n\x7f"), "a?[2Jb???");
   EXPECT_EQ(shown("a\u009b2Jb"), "a?2Jb");          // CSI as one character
   EXPECT_EQ(shown("a\u202egpj.exe"), "a?gpj.exe");  // from right to left
+  EXPECT_EQ(shown("a\u200fb\u061c"), "a?b?");
   EXPECT_EQ(shown(std::string_view("a\0b", 3)), "a?b");
   EXPECT_EQ(shown("\xff\xc3 \xe5\x86"), "?? ??");  // not UTF-8
 }

@@ -216,8 +216,8 @@ void Sender::mind_the_silent() {
     Stream& stream = *one;
     // The connection manager gives up by itself.
     if (!stream.connected || stream.over || stream.ended || broken_) continue;
-    // In plain mode it is told nothing while we read, and has nothing to say.
-    if (stream.plain && stream.jobs > 0) stream.liveness.heard(now);
+    // In plain mode it is told nothing while we read or wait for the rate, and has nothing to say.
+    if (stream.plain && (stream.jobs > 0 || stream.plain_post)) stream.liveness.heard(now);
     if (stream.liveness.silent(now)) {
       return on_failed(id, fmt::format("the receiver was silent for {} s",
                                        static_cast<double>(options_.liveness.idle_timeout) /
@@ -373,7 +373,16 @@ void Sender::post_waiting() {
       post(id, *stream, stream->posts.front());
       stream->posts.pop_front();
     }
+    if (!stream->plain_post || allowance_ <= 0 || stream->ended) continue;
+    allowance_ -= stream->plain_post->length;
+    post_plain(id, *stream, *std::exchange(stream->plain_post, std::nullopt));
   }
+}
+
+void Sender::post_plain(fabric::ConnectionId id, const Stream& stream,
+                        const PlainSending::WriteNext& next) {
+  fabric_->write_immediate(id, stream.memory->bytes().first(next.length),
+                           {next.address, next.rkey, next.length}, next.length, 0);
 }
 
 void Sender::do_plain(fabric::ConnectionId id, Stream& stream, PlainSending::Action& action) {
@@ -406,8 +415,8 @@ void Sender::do_plain(fabric::ConnectionId id, Stream& stream, PlainSending::Act
           if (now.ended) on_ended(id);
         });
   } else if (auto* const next = std::get_if<PlainSending::WriteNext>(&action)) {
-    fabric_->write_immediate(id, memory.first(next->length),
-                             {next->address, next->rkey, next->length}, next->length, 0);
+    if (options_.bytes_per_second == 0) return post_plain(id, stream, *next);
+    stream.plain_post = *next;
   } else {
     const std::string why = std::get<PlainSending::Finished>(action).why_not;
     finish(stream, 1, why.empty() ? Verdict::kStored : Verdict::kFailed, why);

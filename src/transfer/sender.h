@@ -69,6 +69,7 @@ class Sender final : private fabric::Handler {
     bool speaking = false;  // the write that says so is on its way
     bool over = false;      // it has nothing more to do
     uint64_t plain_offset = 0;
+    std::optional<PlainSending::WriteNext> plain_post{};  // that waits for the rate
   };
 
   void on_accepted(fabric::ConnectionId connection, std::span<const uint8_t> data) override;
@@ -93,6 +94,8 @@ class Sender final : private fabric::Handler {
   void fill(fabric::ConnectionId id, Stream& stream, uint16_t slot,
             std::function<Filled(std::span<uint8_t>)> work);
   void post(fabric::ConnectionId id, Stream& stream, const Post& post);
+  void post_plain(fabric::ConnectionId id, const Stream& stream,
+                  const PlainSending::WriteNext& next);
   void post_waiting();
   void mind_the_silent();
   void finish(Stream& stream, FileId file, Verdict verdict, const std::string& why);

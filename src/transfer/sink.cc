@@ -72,7 +72,16 @@ bool read_crcs(int fd, uint64_t size, uint32_t chunk_bytes, std::vector<uint32_t
 }  // namespace
 
 SinkFile::~SinkFile() {
-  if (!stays_) remove_name();
+  if (!stays_ || (named_ && is_stored())) remove_name();
+}
+
+// Another attempt, which began before this one was given up, has completed it.
+bool SinkFile::is_stored() const {
+  struct stat status{};
+  return fstatat(folder_->get(), name_.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0 &&
+         S_ISREG(status.st_mode) && static_cast<uint64_t>(status.st_size) == size_ &&
+         status.st_mtim.tv_sec == static_cast<time_t>(attributes_.modified_s) &&
+         status.st_mtim.tv_nsec == static_cast<long>(attributes_.modified_ns);
 }
 
 void SinkFile::take(NewPart part) {
@@ -227,6 +236,7 @@ JobResult Sink::open_file(const OpenFile& open, uint32_t chunk_bytes,
   // Another transfer of the same file has it: this one begins anew.
   if (made->fd_.valid() && !made->stays_) {
     status = {};
+    made->anew_ = true;
     made->take(make_part(*place->folder, 0600));
   }
   if (!made->fd_.valid()) return failed("cannot make it", errno);
@@ -298,6 +308,9 @@ JobResult Sink::close(SinkFile& file) {
   JobResult placed = put_in_place(*file.folder_, file.temporary_, file.name_);
   if (placed.verdict == Verdict::kStored) {
     file.named_ = false;
+    if (file.anew_) {
+      remove_part(*file.folder_, resumable_part_name(file.name_, file.size_, file.attributes_));
+    }
   } else if (placed.verdict == Verdict::kExists) {
     remove(file);
   }

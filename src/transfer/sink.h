@@ -41,6 +41,7 @@ class SinkFile {
   friend class Sink;
   void take(NewPart part);
   void remove_name();
+  [[nodiscard]] bool is_stored() const;
   std::shared_ptr<UniqueFd> folder_;
   UniqueFd fd_;
   std::string name_;
@@ -49,6 +50,7 @@ class SinkFile {
   Attributes attributes_{};
   bool fresh_ = true;   // nothing but holes was there before
   bool stays_ = false;  // under its temporary name, for another attempt
+  bool anew_ = false;   // another attempt had that name when this one began
   // The temporary name is there. Whoever takes it away does so once, as it may be another's then.
   std::atomic<bool> named_{false};
 };

@@ -8,6 +8,7 @@ import json
 import os
 import pty
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -154,6 +155,62 @@ class OnABadLink(unittest.TestCase):
         done = support.call([*words, sys.executable, __file__, support.VERBENA, "BadLink"], env=environment)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertIn("seed", done.stdout)
+
+
+class Output(TransferTest):
+    def receive_into(self, output):
+        """The exit status of a receiver whose output goes there, and what it says."""
+        process = subprocess.Popen(
+            [support.VERBENA, "receive", "--once", "--listen", f"127.0.0.1:{self.port}", self.to],
+            stdout=output, stderr=subprocess.PIPE, text=True)
+        path = self.file(f"file of {self.port}", b"content")
+        until = time.monotonic() + support.SECONDS
+        while support.verbena("send", "-q", path, f"127.0.0.1:{self.port}").returncode != 0:
+            self.assertLess(time.monotonic(), until)
+            time.sleep(0.1)
+        _, said = process.communicate(timeout=support.SECONDS)
+        return process.returncode, said
+
+    def setUp(self):
+        super().setUp()
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = free.getsockname()[1]
+
+    def test_a_full_device_is_reported(self):
+        with open("/dev/full", "w") as full:
+            status, said = self.receive_into(full)
+        self.assertEqual(status, 1)
+        self.assertIn("cannot write to standard output", said)
+
+    def test_a_reader_that_has_gone_is_no_failure(self):
+        reader, writer = os.pipe()
+        os.close(reader)
+        status, said = self.receive_into(writer)
+        os.close(writer)
+        self.assertEqual(status, 0, said)
+
+
+class Again(TransferTest):
+    def test_right_after_a_killed_sender_nothing_is_left(self):
+        """The receiver has not noticed that the first one is gone, or has noticed it meanwhile."""
+        for seconds in (0, 0.3, 1):
+            with self.subTest(seconds=seconds):
+                path = self.file(f"file {seconds}", content(20 * MIB))
+                receiver = self.receive()
+                first = subprocess.Popen(
+                    [support.VERBENA, "send", "-q", "--limit-rate", "10M", path, receiver.to()])
+                while not any(name.endswith(".part") for name in self.names()):
+                    time.sleep(0.01)
+                time.sleep(0.3)
+                first.kill()
+                first.wait()
+                time.sleep(seconds)
+                status, report = self.send(receiver, path)
+                self.assertEqual(status, 0, report)
+                self.assertEqual(receiver.end(), 0)
+                self.assert_arrived(f"file {seconds}", content(20 * MIB))
+                self.assertEqual([name for name in self.names() if name.endswith(".part")], [])
 
 
 class LeftOver(TransferTest):

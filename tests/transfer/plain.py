@@ -7,6 +7,7 @@ plain.py VERBENA PLAIN_PEER
 import os
 import subprocess
 import sys
+import time
 import unittest
 
 import transfer_support
@@ -187,6 +188,15 @@ class PeerReceives(Plain):
                 self.assertEqual((report["files"], report["failed"]), (0, 1), report)
                 peer.wait()
                 os.unlink(os.path.join(self.to, "a"))
+
+    def test_the_rate_is_limited(self):
+        """The second chunk waits for the first one's share."""
+        peer = self.peer_receives()
+        start = time.monotonic()
+        status, report = self.send(peer, "--limit-rate", "8M", self.file("a", content(11 * MIB)))
+        self.assertEqual((status, report["files"]), (0, 1), report)
+        self.assertGreater(time.monotonic() - start, 1)
+        self.assert_arrived("a", content(11 * MIB))
 
     def test_done_twice(self):
         """As the first program of this protocol has it."""
