@@ -33,10 +33,13 @@ uint32_t take_character(std::string_view& text) {
 }
 
 bool is_control_character(uint32_t character) {
-  return character < 0x20 || (character >= 0x7f && character < 0xa0) || character == 0x061c ||
-         character == 0x200e || character == 0x200f ||
+  return character < 0x20 || (character >= 0x7f && character < 0xa0) ||
          (character >= 0x2028 && character <= 0x202e) ||
          (character >= 0x2066 && character <= 0x2069);
+}
+
+bool is_direction_mark(uint32_t character) {
+  return character == 0x061c || character == 0x200e || character == 0x200f;
 }
 
 }  // namespace verbena

@@ -14,5 +14,7 @@ namespace verbena {
 // Also those that end a line or change the direction of what follows: a terminal would show other
 // names, or the same name, in another order.
 [[nodiscard]] bool is_control_character(uint32_t character);
+// Those that names may have, for some languages need them, and that do the same to a lesser degree.
+[[nodiscard]] bool is_direction_mark(uint32_t character);
 
 }  // namespace verbena

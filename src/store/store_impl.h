@@ -180,7 +180,13 @@ class StoreImpl {
   // Runs an operation: again after what made room for it; memory that runs out is an error; then
   // flushes and checkpoints what is due.
   template <typename Op>
-  auto attempt(uint64_t dirty_bytes, Op op) -> decltype(op());
+  auto attempt(uint64_t dirty_bytes, Op op, int rounds = 2) -> decltype(op());
+  // The same for what frees space: if others take the room that was made, it is made again.
+  template <typename Op>
+  auto attempt_to_free(Op op) -> decltype(op()) {
+    constexpr int kRounds = 30;
+    return attempt(0, op, kRounds);
+  }
   [[nodiscard]] Result<void> make_room(Code why);
   [[nodiscard]] Result<void> settle(uint64_t dirty_bytes);
   [[nodiscard]] Result<void> mark_closed();
@@ -351,7 +357,7 @@ class StoreImpl {
 };
 
 template <typename Op>
-auto StoreImpl::attempt(uint64_t dirty_bytes, Op op) -> decltype(op()) {
+auto StoreImpl::attempt(uint64_t dirty_bytes, Op op, int rounds) -> decltype(op()) {
   if (const auto may = writable(); !may) return fail(may.error());
   for (int round = 0;; ++round) {
     auto result = [&]() -> decltype(op()) {
@@ -367,7 +373,7 @@ auto StoreImpl::attempt(uint64_t dirty_bytes, Op op) -> decltype(op()) {
       return result;
     }
     const Code why = result.error().code;
-    if (round == 2 || !make_room(why)) {
+    if (round == rounds || !make_room(why)) {
       if (why == Code::kLogFull) result.error().code = Code::kFull;
       return result;
     }

@@ -111,7 +111,7 @@ Result<void> StoreImpl::add_object(const ObjectRef& object, size_t bytes, uint64
 }
 
 Result<void> StoreImpl::remove(ObjectId id) {
-  return attempt(0, [&]() -> Result<void> {
+  return attempt_to_free([&]() -> Result<void> {
     const auto object = find(id);
     if (!object) return fail(object.error());
     const std::unique_lock lock((*object)->lock);
@@ -170,7 +170,7 @@ Result<void> StoreImpl::rename(ObjectId id, std::string_view name) {
 
 Result<void> StoreImpl::replace(ObjectId id, ObjectId by, ClientId client) {
   if (id == by) return fail(Error{Code::kInvalid, "an object cannot replace itself", {}});
-  return attempt(0, [&]() -> Result<void> {
+  return attempt_to_free([&]() -> Result<void> {
     const auto object = find(id);
     if (!object) return fail(object.error());
     const auto other = find(by);
@@ -211,7 +211,7 @@ Result<void> StoreImpl::replace(ObjectId id, ObjectId by, ClientId client) {
 
 Result<void> StoreImpl::truncate(ObjectId id, uint64_t size, ClientId client) {
   if (const auto fine = check_range(size, 0); !fine) return fine;
-  return attempt(0, [&]() -> Result<void> {
+  return attempt_to_free([&]() -> Result<void> {
     const auto found = find(id);
     if (!found) return fail(found.error());
     Object& object = **found;

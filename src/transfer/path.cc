@@ -46,7 +46,7 @@ std::string shown(std::string_view path) {
     std::string_view rest = path;
     const uint32_t character = take_character(rest);
     if (character == 0) rest = path.substr(1);
-    if (is_control_character(character)) {
+    if (is_control_character(character) || is_direction_mark(character)) {
       text += '?';
     } else {
       text += path.substr(0, path.size() - rest.size());
