@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A mutex for sections of less than a microsecond: who finds it taken spins a little before it
-// sleeps, for a sleep costs more than the wait. On one core it is a plain mutex, for the one that
-// has it does not run.
+// A mutex for sections of less than a microsecond: who finds it taken spins for some microseconds
+// before it sleeps, for a sleep costs more than the wait. (On one core, or if the one that has it
+// was put off its core, in vain.)
 #pragma once
 
 #include <mutex>

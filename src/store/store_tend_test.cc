@@ -37,6 +37,13 @@ class TendedStore : public ::testing::Test {
     EXPECT_TRUE(store_->write(kObject, 0, bytes));
   }
 
+  // Chunks with a hole behind each: so many runs.
+  void write_apart(uint64_t chunks) {
+    const std::vector<uint8_t> bytes(kDataBytes, 7);
+    for (uint64_t i = 0; i < chunks; ++i) {
+      EXPECT_TRUE(store_->write(kObject, 2 * i * kDataBytes, bytes));
+    }
+  }
   // All that there is room for.
   void fill() {
     uint64_t offset = uint64_t{1} << 30;
@@ -166,12 +173,8 @@ TEST_P(WaitingStore, WhatChangesBesideACheckpointLeavesRoomForTheNext) {
 
 // A clone's record is short, and what it adds to the table is long.
 TEST_P(WaitingStore, ClonesAtOnceLeaveRoomForAllOfThem) {
-  constexpr uint64_t kRuns = 700;
   constexpr uint64_t kThreads = 8;
-  const std::vector<uint8_t> bytes(kDataBytes, 7);
-  for (uint64_t i = 0; i < kRuns; ++i) {
-    ASSERT_TRUE(store_->write(kObject, 2 * i * kDataBytes, bytes));
-  }
+  write_apart(700);
   ASSERT_TRUE(store_->checkpoint());
   std::atomic<uint64_t> ready{0};
   std::vector<std::future<bool>> clones;
@@ -192,12 +195,8 @@ TEST_P(WaitingStore, ClonesAtOnceLeaveRoomForAllOfThem) {
 // An index of which old and new do not fit beside each other: what is kept free for what changed is
 // room enough to remove.
 TEST_P(WaitingStore, AFullStoreCanBeEmptied) {
-  constexpr uint64_t kRuns = 300;
   constexpr uint64_t kThreads = 3;
-  const std::vector<uint8_t> bytes(kDataBytes, 7);
-  for (uint64_t i = 0; i < kRuns; ++i) {
-    ASSERT_TRUE(store_->write(kObject, 2 * i * kDataBytes, bytes));
-  }
+  write_apart(300);
   std::atomic<bool> stop{false};
   auto tending = std::async(std::launch::async, [&] {
     while (!stop) {
@@ -232,7 +231,7 @@ TEST_P(WaitingStore, AFullStoreCanBeEmptied) {
   });
   stop = true;
   tending.get();
-  EXPECT_TRUE(store_->write(kObject, 0, bytes));
+  write(1);
   EXPECT_TRUE(store_->checkpoint());
 }
 

@@ -185,16 +185,10 @@ class Terminal(StoreTest):
             os.write(writer, content(50_000))
             time.sleep(0.2)
         os.close(writer)
-        said = b""
-        try:
-            while piece := os.read(terminal, 10_000):
-                said += piece
-        except OSError:
-            pass  # how a terminal says that the other side is gone
+        said = support.read_terminal(terminal)
         _, status = os.waitpid(child, 0)
-        os.close(terminal)
         self.assertEqual(os.waitstatus_to_exitcode(status), 0, said)
-        return said.decode()
+        return said
 
     def test_shows_progress_after_a_second_and_leaves_no_line(self):
         said = self.shown("put", "--data", self.data, "--quiet", "-", "a")

@@ -38,6 +38,18 @@ def libraries():
     return os.path.join(os.path.dirname(os.path.dirname(VERBENA)), "lib", "verbena")
 
 
+def read_terminal(terminal):
+    """All that is written to it, until nobody has its other side any more."""
+    said = b""
+    try:
+        while piece := os.read(terminal, 10_000):
+            said += piece
+    except OSError:
+        pass  # how a terminal says that the other side is gone
+    os.close(terminal)
+    return said.decode()
+
+
 def need_program(name):
     if shutil.which(name) is None:
         raise unittest.SkipTest(f"{name} is not installed")

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Verbena's own commands: one end here on the built-in device, the other in the guest on rxe, through the system's libraries."""
 import pathlib
+import shutil
+import tempfile
 import threading
 import time
 
@@ -17,13 +19,13 @@ SENT_PACKETS = "/sys/class/infiniband/rxe0/ports/1/hw_counters/sent_pkts"
 class End:
     """Runs shell commands, in which VERBENA is our program, DEVICE what chooses the device, WORK a folder."""
 
-    def __init__(self, runner, build, device):
+    def __init__(self, runner, build, device, work):
         self._runner = runner
         self._words = {
             "VERBENA": f"{build}/bin/verbena",
             "PEER": f"{build}/tests/plain_peer",
             "DEVICE": device,
-            "WORK": "/tmp/verbena-interop",
+            "WORK": work,
         }
 
     def run(self, command):
@@ -42,21 +44,21 @@ class Ends:
     """Both, each with an empty folder; to be used in a `with`."""
 
     def __init__(self, libraries):
-        here = Here(libraries)
+        self._here = tempfile.mkdtemp(prefix="verbena-interop-")
         self.both = {
-            VERBENA: End(here, libraries.parent.parent, ""),
-            RXE: End(There(), "/build", "--device rxe0"),
+            VERBENA: End(Here(libraries), libraries.parent.parent, "", self._here),
+            RXE: End(There(), "/build", "--device rxe0", "/tmp/work"),
         }
 
     def __enter__(self):
         for end in self.both.values():
-            end.must("rm -rf WORK && mkdir -p WORK/from WORK/to")
+            end.must("mkdir -p WORK/from WORK/to")
         self._sent = self._packets()
         return self
 
     def __exit__(self, kind, *_):
-        for end in self.both.values():
-            end.run("rm -rf WORK")
+        shutil.rmtree(self._here, ignore_errors=True)
+        self.both[RXE].run("rm -rf WORK")
         if kind is None and self._packets() - self._sent < 100:
             raise Failed("the data did not go over rxe")
 

@@ -60,16 +60,6 @@ class Terminal(TransferTest):
             os.execv(support.VERBENA, ["verbena", *words])
         return child, terminal
 
-    def shown(self, terminal):
-        said = b""
-        try:
-            while piece := os.read(terminal, 10_000):
-                said += piece
-        except OSError:
-            pass  # how a terminal says that the other side is gone
-        os.close(terminal)
-        return said.decode()
-
     def test_both_ends_show_progress_in_all_and_of_the_file(self):
         names = ("first file", "second file")
         paths = [self.file(name, content(6 * MIB)) for name in names]
@@ -83,7 +73,7 @@ class Terminal(TransferTest):
             (sending, sender, r"\rsending +\d+%  [\d.]+ MiB of 12.0 MiB  [\d.]+ \wiB/s  0:0\d left", ""),
             (receiving, receiver, r"\rreceiving  [\d.]+ MiB  [\d.]+ \wiB/s", "  0:0\\d left"),
         ):
-            said = self.shown(terminal)
+            said = support.read_terminal(terminal)
             self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), 0, said)
             self.assertRegex(said, whole + r"  (first|second) file \d+%" + left)
             self.assertIn("\r\x1b[K", said)  # no line is left
