@@ -61,11 +61,12 @@ Result<void, std::string> set_variables(const Choices& choices, Environment& to)
   // The program may go elsewhere before it writes.
   const std::string counters =
       choices.counters.empty() ? "" : std::filesystem::absolute(choices.counters).string();
-  const std::array<Given, 7> all{
+  const std::array<Given, 8> all{
       {{identity::kDeviceVariable, "--name", choices.name},
        {identity::kIdentityVariable, "--identity", choices.identity},
        {identity::kAddressesVariable, "--address", addresses},
        {identity::kMtuVariable, "--mtu", choices.mtu},
+       {identity::kLinkVariable, "--link", choices.link},
        {identity::kVerboseVariable, "--verbose", choices.verbose ? "1" : ""},
        {identity::kQuietVariable, "--quiet", choices.quiet ? "1" : ""},
        {identity::kCountersVariable, "--counters", counters}}};

@@ -23,6 +23,7 @@ struct Choices {
   std::string identity;
   std::vector<std::string> addresses;
   std::string mtu;
+  std::string link;
   bool verbose = false;
   bool quiet = false;
   std::string counters;

@@ -56,6 +56,10 @@ void add_choices(Command& to, Choices& choices) {
       .option("--mtu", choices.mtu, "BYTES",
               "maximum active MTU: 256, 512, 1024, 2048 or 4096; also limited by\n"
               "the interfaces (default 4096)")
+      .option("--link", choices.link, "WAY",
+              "to processes of this host: auto, through shared memory where both\n"
+              "ends can; udp, through sockets as to other hosts; shared, through\n"
+              "shared memory or not at all (default auto)")
       .flag("--verbose", choices.verbose, "let the libraries print warnings on standard error")
       .flag("--quiet", choices.quiet,
             "do not print warnings about lost completions, unnoticed errors of\n"

@@ -6,7 +6,7 @@ namespace verbena::cm {
 Result<ListenerId, Error> Listeners::add(const ListenParams& params) {
   const auto [begin, end] = by_service_.equal_range(params.service_id);
   for (auto at = begin; at != end; ++at) {
-    const AddressSet& taken = find(at->second)->params.address;
+    const wire::AddressSet& taken = find(at->second)->params.address;
     if (!taken.listens_beside(params.address)) return fail(Error::kInUse);
   }
   const ListenerId id(++last_id_);
@@ -39,7 +39,7 @@ Listener* Listeners::match(uint64_t service_id, const wire::Gid& address) {
   const auto [begin, end] = by_service_.equal_range(service_id);
   for (auto at = begin; at != end; ++at) {
     Listener* const listener = find(at->second);
-    const AddressSet& bound = listener->params.address;
+    const wire::AddressSet& bound = listener->params.address;
     if (!bound.contains(address)) continue;
     if (bound.is_one()) return listener;
     for_many = listener;

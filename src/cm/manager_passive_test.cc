@@ -324,7 +324,7 @@ TEST_F(Passive, ListenerOfOneAddressGoesFirst) {
 
 TEST_F(Passive, ListenersOfEachFamily) {
   const ListenerId four =
-      *manager.listen({.service_id = kService, .address = AddressSet::all_ipv4()});
+      *manager.listen({.service_id = kService, .address = wire::AddressSet::all_ipv4()});
   EXPECT_EQ(manager.listen({.service_id = kService}).error(), Error::kInUse);
   Req m = req();
   const wire::Gid six{{0xfd, 0x99}};
@@ -332,7 +332,7 @@ TEST_F(Passive, ListenersOfEachFamily) {
   receive(m);
   EXPECT_EQ(said<Rej>().reason, RejectReason::kInvalidServiceId);
   const ListenerId other =
-      *manager.listen({.service_id = kService, .address = AddressSet::all_ipv6()});
+      *manager.listen({.service_id = kService, .address = wire::AddressSet::all_ipv6()});
   receive(m);
   EXPECT_EQ(happened(EventKind::kConnectRequest).listener, other);
   receive(req(kPeerId + 1, Qpn(0x18)));

@@ -23,7 +23,7 @@ namespace verbena::cm {
 // A port of a port space, on addresses of the host: among all its processes.
 struct PortClaim {
   uint64_t service_id = 0;
-  AddressSet address{};
+  wire::AddressSet address{};
   bool shared = false;  // RDMA_OPTION_ID_REUSEADDR: others that say so may have it too
 };
 

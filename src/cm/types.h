@@ -8,8 +8,8 @@
 
 #include "base/ids.h"
 #include "base/time.h"
-#include "cm/address_set.h"
 #include "cm/service_id.h"
+#include "wire/address_set.h"
 #include "wire/gid.h"
 #include "wire/psn.h"
 
@@ -100,7 +100,7 @@ struct ListenParams {
   uint64_t service_id = 0;
   // Only requests whose AddressHeader names one of these (without a header: that came to one). A
   // listener on one address goes before those on many.
-  AddressSet address{};
+  wire::AddressSet address{};
   // Requests that wait for accept() or reject(); one more is not heard, and its sender tries again.
   uint32_t backlog = 1024;
   uint64_t context = 0;  // comes back in events

@@ -4,16 +4,12 @@
 #include <algorithm>
 #include <cerrno>
 
-#include "cm/route.h"
 #include "device/engine.h"
-#include "link/steering.h"
 
 namespace verbena::device {
 namespace {
 
 constexpr uint32_t kGsiQkey = 0x80010000;
-// Where the steering looks for the receiver of a request on this host.
-constexpr size_t kHintAt = link::kHintByte - wire::Bth::kBytes - wire::Deth::kBytes;
 
 // Of a claim or a listener.
 template <typename T>
@@ -30,13 +26,13 @@ template <typename T>
 Connections::Connections(Engine& engine, const Parts& parts, uint64_t node_guid,
                          const PeerWatchOptions& watch)
     : engine_(engine),
-      host_(parts.host),
-      watch_(parts.endpoint, parts.host, watch),
+      link_(parts.link),
+      watch_(parts.endpoint, parts.link, watch),
       held_disconnects_([&engine](Qpn qpn, const CompletionMarks& marks) {
         return engine.router().were_polled(qpn, marks);
       }),
       manager_(
-          {.slot = parts.host.slot(), .ca_guid = node_guid, .listener_grace = 250 * kMillisecond},
+          {.slot = parts.link.slot(), .ca_guid = node_guid, .listener_grace = 250 * kMillisecond},
           *this, *this, parts.random) {}
 
 void Connections::receive(const wire::Gid& our, const wire::Gid& peer, const wire::PacketView& view,
@@ -66,16 +62,7 @@ void Connections::on_timer(Time now) {
 
 void Connections::send_mad(const wire::Gid& source, const wire::Gid& destination,
                            cm::MadBytes mad) {
-  const cm::Route route = cm::route(mad);
-  const uint8_t listener =
-      route.kind != cm::Route::Kind::kService
-          ? 0
-          : host_.listener_at(destination, route.service_id, route.address.value_or(destination));
-  if (listener == 0) return engine_.send_management(source, destination, kGsiQkey, mad);
-  cm::MadBuffer hinted;
-  std::ranges::copy(mad, hinted.begin());
-  hinted[kHintAt] = listener;
-  engine_.send_management(source, destination, kGsiQkey, hinted);
+  engine_.send_management(source, destination, kGsiQkey, mad);
 }
 
 void Connections::on_event(const cm::Event& event) {
@@ -114,17 +101,17 @@ void Connections::set_sink(cm::EventSink* sink) {
 }
 
 int Connections::claim(const cm::PortClaim& claim) {
-  return host_.add_port(port_of(claim), kind_of(claim));
+  return link_.add_port(port_of(claim), kind_of(claim));
 }
 
 void Connections::give_back(const cm::PortClaim& claim) {
-  host_.remove_port(port_of(claim), kind_of(claim));
+  link_.remove_port(port_of(claim), kind_of(claim));
 }
 
 Result<cm::ListenerId, cm::Error> Connections::listen(const cm::ListenParams& params) {
   const link::Port port = port_of(params);
   // Before the engine's lock is taken. What is asked for in between is refused, as it was before.
-  switch (host_.add_port(port, link::Ports::Kind::kListening)) {
+  switch (link_.add_port(port, link::Ports::Kind::kListening)) {
     case 0:          break;
     case EADDRINUSE: return fail(cm::Error::kInUse);
     case ETIMEDOUT:  return fail(cm::Error::kTimedOut);
@@ -134,7 +121,7 @@ Result<cm::ListenerId, cm::Error> Connections::listen(const cm::ListenParams& pa
   const Engine::Quiet locked(engine_);
   const auto id = manager_.listen(params);
   if (!id) {
-    host_.remove_port(port, link::Ports::Kind::kListening);
+    link_.remove_port(port, link::Ports::Kind::kListening);
     return fail(id.error());
   }
   listening_.emplace(id->value, port);
@@ -147,7 +134,7 @@ void Connections::unlisten(cm::ListenerId id) {
   const Engine::Locked locked(engine_);
   const auto place = listening_.find(id.value);
   if (place == listening_.end()) return;
-  host_.remove_port(place->second, link::Ports::Kind::kListening);
+  link_.remove_port(place->second, link::Ports::Kind::kListening);
   listening_.erase(place);
   (void)manager_.unlisten(id);
 }

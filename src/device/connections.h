@@ -30,7 +30,7 @@ class Connections final : public cm::Service, private cm::MadSink, private cm::E
  public:
   struct Parts {
     transport::Endpoint& endpoint;
-    link::Membership& host;
+    link::Link& link;
     RandomSource& random;
   };
   Connections(Engine& engine, const Parts& parts, uint64_t node_guid,
@@ -79,7 +79,7 @@ class Connections final : public cm::Service, private cm::MadSink, private cm::E
   void tell(const std::vector<cm::Event>& events);
 
   Engine& engine_;
-  link::Membership& host_;
+  link::Link& link_;
   cm::EventSink* sink_ = nullptr;
   PeerWatch watch_;
   HeldDisconnects held_disconnects_;

@@ -49,14 +49,14 @@ std::string counter_line(const Engine& engine) {
   Object all;
   all.add("pid", static_cast<uint64_t>(::getpid()));
   all.put("program", quoted(program_name()));
-  const link::TransmitCounters& out = engine.transmit_counters();
+  const link::TransmitCounters& out = engine.link().transmit_counters();
   Object sent;
   sent.add("packets", out.packets);
   sent.add("bytes", out.bytes);
   sent.add("system calls", out.syscalls);
   sent.add("errors", out.errors);
   all.put("sent", sent.text());
-  const link::ReceiveCounters& in = engine.receive_counters();
+  const link::ReceiveCounters& in = engine.link().receive_counters();
   Object received;
   received.add("packets", in.packets);
   received.add("bytes", in.bytes);

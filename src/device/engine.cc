@@ -15,14 +15,13 @@
 #include "base/relax.h"
 #include "device/bounded_lock.h"
 #include "device/counter_report.h"
+#include "device/management_rules.h"
 #include "link/clock.h"
 #include "wire/icrc.h"
 
 namespace verbena::device {
 namespace {
 
-// How often the other address family's socket is looked at.
-constexpr uint32_t kOtherFamilyEvery = 16;
 // How often the poller's look is timed; odd, so that it is mostly one of the own family.
 constexpr uint32_t kTimedLookEvery = 63;
 
@@ -32,10 +31,6 @@ constexpr uint32_t kTimedLookEvery = 63;
   event.events = EPOLLIN;
   event.data.fd = fd;
   return ::epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) == 0;
-}
-
-[[nodiscard]] bool watch(int epoll, const link::UdpSockets* sockets) {
-  return sockets == nullptr || watch(epoll, sockets->receive.get());
 }
 
 [[nodiscard]] link::MembershipError system_error(const std::string& step, int code) {
@@ -54,23 +49,20 @@ Result<std::unique_ptr<Engine>, link::MembershipError> Engine::make(const Engine
   if (const int error = engine->random_.seed(); error != 0) {
     return fail(system_error("getrandom and /dev/urandom", error));
   }
-  auto host = link::Membership::join(options.host, engine->random_);
-  if (!host) return fail(host.error());
-  engine->host_ = std::move(*host);
-  link::Membership& member = *engine->host_;
-  engine->port_counters_.emplace(member.shown_counters());
-  engine->port_ = member.port();
-  engine->this_host_only_ = !member.this_host_only().empty();
+  link::HostLinkOptions host{.host = options.host, .kind = options.link};
+  host.host.management = &management_rules();
+  auto joined = link::HostLink::join(host, engine->random_, *engine);
+  if (!joined) return fail(joined.error());
+  engine->link_ = std::move(*joined);
+  link::HostLink& link = *engine->link_;
+  engine->port_counters_.emplace(link.shown_counters());
   memory::Domain::Options memory = options.memory;
   memory.repeats = &engine->repeats_;
   engine->memory_ = std::make_unique<memory::Domain>(engine->random_, memory);
-  engine->transmitter_ =
-      std::make_unique<link::UdpTransmitter>(member.ipv4(), member.ipv6(), member.port(), &member);
-  engine->endpoint_ =
-      std::make_unique<transport::Endpoint>(*engine->memory_, *engine->transmitter_, *engine,
-                                            engine->random_, options.limits, options.tuning);
+  engine->endpoint_ = std::make_unique<transport::Endpoint>(
+      *engine->memory_, link, *engine, engine->random_, options.limits, options.tuning);
   engine->connections_ = std::make_unique<Connections>(
-      *engine, Connections::Parts{*engine->endpoint_, member, engine->random_}, options.node_guid,
+      *engine, Connections::Parts{*engine->endpoint_, link, engine->random_}, options.node_guid,
       options.watch);
   engine->wake_.reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   engine->epoll_all_.reset(::epoll_create1(EPOLL_CLOEXEC));
@@ -79,8 +71,8 @@ Result<std::unique_ptr<Engine>, link::MembershipError> Engine::make(const Engine
   const int control = engine->epoll_control_.get();
   const int wake = engine->wake_.get();
   if (wake < 0 || all < 0 || control < 0 || !watch(all, wake) || !watch(control, wake) ||
-      !watch(all, member.fd()) || !watch(control, member.fd()) || !watch(all, member.ipv4()) ||
-      !watch(all, member.ipv6())) {
+      !watch(all, link.control_fd()) || !watch(control, link.control_fd()) ||
+      !std::ranges::all_of(link.receive_fds(), [all](int fd) { return watch(all, fd); })) {
     return fail(system_error("eventfd, epoll", errno));
   }
   engine->counters_file_ = options.counters_file;
@@ -117,7 +109,7 @@ void Engine::report_counters() {
 void Engine::abandon_in_child() {
   // The thread does not exist here; its handle must not be joined, nor destroyed while joinable.
   if (helper_.joinable()) helper_.detach();
-  if (host_ != nullptr) host_->abandon_in_child();
+  if (link_ != nullptr) link_->abandon_in_child();
   if (connections_ != nullptr) connections_->abandon();
   wake_.reset();
   epoll_all_.reset();
@@ -126,13 +118,9 @@ void Engine::abandon_in_child() {
   mutex_.unlock();
 }
 
-const link::TransmitCounters& Engine::transmit_counters() const { return transmitter_->counters(); }
-
 void Engine::set_taps(link::TransmitTap* transmit, link::ReceiveFilter* receive) {
   const std::lock_guard lock(mutex_);
-  transmitter_->set_tap(transmit);
-  filter_ = receive;
-  filter_due_ = kNever;
+  link_->set_taps(transmit, receive);
 }
 
 // Goes round all numbers of this member before one comes again, in an order of its own: packets of
@@ -144,7 +132,7 @@ Qpn Engine::draw_qpn() {
     last_qpn_ = static_cast<uint32_t>(drawn >> 32);
   }
   last_qpn_ += qpn_step_;
-  return Qpn((uint32_t{host_->slot()} << 16) | (last_qpn_ & 0xffff));
+  return Qpn((uint32_t{link_->slot()} << 16) | (last_qpn_ & 0xffff));
 }
 
 wire::Psn Engine::draw_psn() {
@@ -152,78 +140,23 @@ wire::Psn Engine::draw_psn() {
   return wire::Psn(static_cast<uint32_t>(random_.next()));
 }
 
-void Engine::note_family(bool ipv4) { (ipv4 ? ipv4_use_ : ipv6_use_).wanted = true; }
-
-void Engine::on_consumed(const wire::Gid& source, uint16_t source_port, uint32_t cost) {
-  host_->consumed(source, source_port, cost);
-}
-
-void Engine::on_datagram(const link::Datagram& datagram) {
-  if (this_host_only_ && !host_->is_local(datagram.source)) {
-    ++counters_.not_this_host;
-    return;
+void Engine::on_packet(const transport::InPacket& packet, Time now) {
+  if (packet.view.bth.dest_qp == kGsiQpn) {
+    return connections_->receive(packet.destination, packet.source, packet.view, now);
   }
-  if (!host_->route(datagram)) return;  // another member's
-  if (filter_ == nullptr) return accept(datagram);
-  filter_->pass(datagram, batch_time_, inner_);
+  endpoint_->receive(packet, now);
 }
 
-uint32_t Engine::on_joined(const link::Datagram& rest, uint32_t segment) {
-  if (this_host_only_ && !host_->is_local(rest.source)) return 0;
-  if (rest.bytes.size() < wire::Bth::kBytes) return 0;
-  if (rest.bytes[5] != host_->slot()) return host_->route_joined(rest, segment);
-  if (filter_ != nullptr) return 0;
-  icrcs_.aim(flow_of(rest), segment);
+uint32_t Engine::on_joined(const link::Joined& joined, link::PacketCheck& check, Time now) {
   return endpoint_->receive_run(
-      rest.bytes, segment, rest.source, rest.destination, batch_time_,
-      [&](uint32_t i, std::span<const uint8_t> packet) {
-        return icrcs_.solve(packet, static_cast<uint16_t>(rest.index + i)).has_value();
-      });
+      joined.bytes, joined.segment, joined.source, joined.destination, now,
+      [&check](uint32_t i, std::span<const uint8_t> packet) { return check.is_right(i, packet); });
 }
 
-wire::IcrcFlow Engine::flow_of(const link::Datagram& datagram) const {
-  return {.source = datagram.source,
-          .destination = datagram.destination,
-          .source_port = datagram.source_port,
-          .destination_port = port_};
-}
-
-void Engine::accept(const link::Datagram& datagram) {
-  const auto view = wire::parse(datagram.bytes);
-  if (!view) {
-    ++counters_.parse_errors[static_cast<size_t>(view.error())];
-    return;
-  }
-  icrcs_.aim(flow_of(datagram), static_cast<uint32_t>(datagram.bytes.size()));
-  if (!icrcs_.solve(datagram.bytes, datagram.index)) {
-    ++counters_.bad_icrc;
-    return;
-  }
-  if (view->bth.dest_qp == kGsiQpn) {
-    return connections_->receive(datagram.destination, datagram.source, *view, batch_time_);
-  }
-  endpoint_->receive(
-      {*view, datagram.source, datagram.destination, datagram.traffic_class, datagram.hop_limit},
-      batch_time_);
-}
-
-size_t Engine::receive_batch(bool all_families, link::UdpReceiver::Ask ask) {
-  size_t got = 0;
-  if (all_families || is_looked_at(ipv4_use_, ipv6_use_)) {
-    got += receive_family(host_->ipv4(), link::Family::kIpv4, ipv4_use_, ask);
-  }
-  if (all_families || is_looked_at(ipv6_use_, ipv4_use_)) {
-    got += receive_family(host_->ipv6(), link::Family::kIpv6, ipv6_use_, ask);
-  }
-  return got;
-}
-
-size_t Engine::receive_family(const link::UdpSockets* sockets, link::Family family, FamilyUse& use,
-                              link::UdpReceiver::Ask ask) {
-  if (sockets == nullptr) return 0;
-  const size_t got = receiver_.receive(sockets->receive.get(), family, *this, ask);
-  use.empty_looks = got != 0 ? 0 : std::min(use.empty_looks + 1, FamilyUse::kQuiet);
-  return got;
+uint32_t Engine::on_run(const wire::Run& run, std::span<const uint8_t> payload,
+                        const wire::Gid& source, const wire::Gid& destination, bool ack_request,
+                        Time now) {
+  return endpoint_->receive_run(run, payload, source, destination, ack_request, now);
 }
 
 void Engine::lock() {
@@ -248,11 +181,8 @@ void Engine::lock() {
 }
 
 void Engine::settle(Time now, Acks acks) {
-  if (filter_ != nullptr) {
-    batch_time_ = now;
-    filter_due_ = filter_->release(now, inner_);
-  }
-  const uint64_t sent_before = transmitter_->counters().packets;
+  if (link_->next_timer() <= now) link_->on_timer(now);
+  const uint64_t sent_before = link_->transmit_counters().packets;
   if (acks == Acks::kSend) {
     batches_unacked_ = 0;
     endpoint_->finish_batch(now);
@@ -262,9 +192,8 @@ void Engine::settle(Time now, Acks acks) {
   if (connections_->next_timer() <= now) connections_->on_timer(now);
   // One pass for timers and queue pairs with more to send; what is left comes with the next.
   if (endpoint_->next_deadline() <= now) endpoint_->advance(now);
-  stalled_ = endpoint_->next_deadline() == 0 && transmitter_->counters().packets == sent_before;
-  transmitter_->flush();
-  host_->settle();
+  stalled_ = endpoint_->next_deadline() == 0 && link_->transmit_counters().packets == sent_before;
+  link_->flush();
   show_traffic();
   if (now >= trouble_due_) show_trouble(now);
   publish_completions();
@@ -310,7 +239,7 @@ void Engine::settle_received(Time now, bool held) {
 Engine::Acks Engine::acks_of_batch() {
   // So much lies in a receive buffer at once; whoever sends it may send more in the meantime.
   constexpr uint32_t kBatchesPerAck = 4;
-  const bool more_likely = receiver_.reads_large() && ++batches_unacked_ < kBatchesPerAck;
+  const bool more_likely = link_->expects_more() && ++batches_unacked_ < kBatchesPerAck;
   return more_likely ? Acks::kHold : Acks::kSend;
 }
 
@@ -353,11 +282,11 @@ void Engine::send_management(const wire::Gid& source, const wire::Gid& destinati
   bth.psn = management_psn_ = management_psn_.next();
   bth.write(headers.data());
   wire::Deth{qkey, 0, kGsiQpn}.write(headers.data() + wire::Bth::kBytes);
-  transmitter_->send({.path = &path,
-                      .headers = headers,
-                      .payload = {&payload, 1},
-                      .payload_bytes = static_cast<uint32_t>(payload.size()),
-                      .copy_first = true});
+  link_->send_management({.path = &path,
+                          .headers = headers,
+                          .payload = {&payload, 1},
+                          .payload_bytes = static_cast<uint32_t>(payload.size()),
+                          .copy_first = true});
 }
 
 void Engine::still_polling() {
@@ -365,9 +294,10 @@ void Engine::still_polling() {
 }
 
 bool Engine::has_work(Time now) {
-  const bool blocked = stalled_ && !host_->room_again();
-  return (blocked ? std::min({endpoint_->next_timer(), connections_->next_timer(), filter_due_})
-                  : next_deadline()) <= now;
+  const bool blocked = stalled_ && !link_->room_again();
+  return (blocked
+              ? std::min({endpoint_->next_timer(), connections_->next_timer(), link_->next_timer()})
+              : next_deadline()) <= now;
 }
 
 void Engine::poll() {
@@ -382,16 +312,13 @@ void Engine::poll() {
     lease_.on_poll(now);
     if (!polling_) {
       polling_ = true;
-      host_->set_polling(true);
+      link_->set_polling(true);
     }
   }
-  batch_time_ = now;
   const bool held = endpoint_->owes_acks();
-  const size_t got =
-      receive_batch(++poll_round_ % kOtherFamilyEvery == 0, link::UdpReceiver::Ask::kAsExpected);
+  const size_t got = link_->receive(link::Look::kLikely, now);
   if (got == 0) {
-    if (poll_round_ % kTimedLookEvery == 0) lease_.on_empty_look(clock() - now);
-    host_->found_empty(now);
+    if (++poll_round_ % kTimedLookEvery == 0) lease_.on_empty_look(clock() - now);
     if (held || has_work(now)) settle(now);
     return;
   }

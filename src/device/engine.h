@@ -44,20 +44,16 @@
 #include "device/notices.h"
 #include "device/on_demand.h"
 #include "device/poll_lease.h"
-#include "link/membership.h"
+#include "link/host_link.h"
 #include "link/port_counters.h"
-#include "link/receive_filter.h"
-#include "link/udp_receiver.h"
-#include "link/udp_transmitter.h"
 #include "memory/domain.h"
 #include "transport/endpoint.h"
-#include "wire/icrc.h"
-#include "wire/packet.h"
 
 namespace verbena::device {
 
 struct EngineOptions {
   link::MembershipOptions host;
+  link::LinkKind link = link::LinkKind::kAuto;
   transport::EndpointLimits limits;
   transport::Tuning tuning;
   memory::Domain::Options memory;
@@ -69,9 +65,6 @@ struct EngineOptions {
 };
 
 struct EngineCounters {
-  uint64_t parse_errors[static_cast<size_t>(wire::ParseError::kCount)] = {};
-  uint64_t bad_icrc = 0;
-  uint64_t not_this_host = 0;  // from elsewhere, while only this host is served
   uint64_t helper_wakeups = 0;
   uint64_t poller_batches = 0;
   uint64_t helper_batches = 0;
@@ -96,9 +89,7 @@ class EventRouter {
                                                      const wire::Gid& destination) = 0;
 };
 
-class Engine final : public transport::EventSink,
-                     public link::DatagramHandler,
-                     public CompletionOwner {
+class Engine final : public transport::EventSink, public link::Arrivals, public CompletionOwner {
  public:
   // One without its helper: `router` is called by who calls in, and by nobody else yet.
   [[nodiscard]] static Result<std::unique_ptr<Engine>, link::MembershipError> make(
@@ -168,35 +159,31 @@ class Engine final : public transport::EventSink,
   [[nodiscard]] Qpn draw_qpn();
   // A first packet sequence number that nobody can guess. Takes the lock.
   [[nodiscard]] wire::Psn draw_psn();
-  [[nodiscard]] uint8_t slot() const { return host_->slot(); }
+  [[nodiscard]] uint8_t slot() const { return link_->slot(); }
   // Multicast: once more for each join. Under the lock; 0 or errno.
-  [[nodiscard]] int join_group(const wire::Gid& group) { return host_->join_group(group); }
-  void leave_group(const wire::Gid& group) { host_->leave_group(group); }
-  // Address families in use; both are looked at, the other one less often.
-  void note_family(bool ipv4);
+  [[nodiscard]] int join_group(const wire::Gid& group) { return link_->join_group(group); }
+  void leave_group(const wire::Gid& group) { link_->leave_group(group); }
+  void note_family(bool ipv4) { link_->note_family(ipv4); }
 
   [[nodiscard]] const EngineCounters& counters() const { return counters_; }
-  [[nodiscard]] const link::TransmitCounters& transmit_counters() const;
-  [[nodiscard]] const link::ReceiveCounters& receive_counters() const {
-    return receiver_.counters();
-  }
+  [[nodiscard]] const link::Link& link() const { return *link_; }
   [[nodiscard]] const transport::Counters& transport_counters() const {
     return endpoint_->counters();
   }
   [[nodiscard]] const cm::Counters& manager_counters() const {
     return connections_->manager_counters();
   }
-  [[nodiscard]] const link::Membership& host() const { return *host_; }
+  [[nodiscard]] const link::Membership& host() const { return link_->host(); }
   // Captures and faults; nullptr: none. They outlive the engine, or are taken out first.
   void set_taps(link::TransmitTap* transmit, link::ReceiveFilter* receive);
 
   // Around fork. In the child the parent's sockets and thread are not ours.
   void before_fork() {
     lock_first();
-    host_->before_fork();
+    link_->before_fork();
   }
   void after_fork_in_parent() {
-    host_->after_fork_in_parent();
+    link_->after_fork_in_parent();
     mutex_.unlock();
   }
   void abandon_in_child();
@@ -209,11 +196,13 @@ class Engine final : public transport::EventSink,
   // transport::EventSink, under the lock
   void qp_event(transport::Event event, Qpn qpn) override;
   void srq_event(transport::Event event, SrqId srq) override { router_.on_srq_event(event, srq); }
-  // link::DatagramHandler, under the lock: from the sockets. What a filter passes on goes to
-  // inner_.
-  void on_datagram(const link::Datagram& datagram) override;
-  [[nodiscard]] uint32_t on_joined(const link::Datagram& rest, uint32_t segment) override;
-  void on_consumed(const wire::Gid& source, uint16_t source_port, uint32_t cost) override;
+  // link::Arrivals, under the lock
+  void on_packet(const transport::InPacket& packet, Time now) override;
+  [[nodiscard]] uint32_t on_joined(const link::Joined& joined, link::PacketCheck& check,
+                                   Time now) override;
+  [[nodiscard]] uint32_t on_run(const wire::Run& run, std::span<const uint8_t> payload,
+                                const wire::Gid& source, const wire::Gid& destination,
+                                bool ack_request, Time now) override;
   // CompletionOwner, under the lock
   void completion_staged(CompletionQueue& cq) override { to_publish_.push_back(&cq); }
   void completion_overflow(CompletionQueue& cq) override;
@@ -221,35 +210,10 @@ class Engine final : public transport::EventSink,
     if (qpn == silent_error_.qpn) silent_error_ = {};  // its program is told
   }
 
-  [[nodiscard]] wire::IcrcFlow flow_of(const link::Datagram& datagram) const;
-  // A packet that is past the filter.
-  void accept(const link::Datagram& datagram);
-  struct Inner final : link::DatagramHandler {
-    explicit Inner(Engine& engine) : engine_(engine) {}
-    void on_datagram(const link::Datagram& datagram) override { engine_.accept(datagram); }
-    void on_consumed(const wire::Gid&, uint16_t, uint32_t) override {}
-    Engine& engine_;
-  };
   [[nodiscard]] Time next_deadline() const {
-    return std::min({endpoint_->next_deadline(), connections_->next_timer(), filter_due_});
+    return std::min({endpoint_->next_deadline(), connections_->next_timer(), link_->next_timer()});
   }
 
-  // A program may want both address families and talk over one: to look at the other each time is
-  // half of the cost of a poll.
-  struct FamilyUse {
-    static constexpr uint32_t kQuiet = 256;
-    bool wanted = false;
-    uint32_t empty_looks = 0;  // in a row, up to kQuiet
-  };
-  [[nodiscard]] static bool is_looked_at(const FamilyUse& use, const FamilyUse& other) {
-    return use.wanted && (use.empty_looks < FamilyUse::kQuiet || !other.wanted ||
-                          other.empty_looks >= FamilyUse::kQuiet);
-  }
-  size_t receive_family(const link::UdpSockets* sockets, link::Family family, FamilyUse& use,
-                        link::UdpReceiver::Ask ask);
-  // Reads one batch from the sockets; gives the number of datagrams. Under the lock.
-  size_t receive_batch(bool all_families,
-                       link::UdpReceiver::Ask ask = link::UdpReceiver::Ask::kBatch);
   enum class Acks : uint8_t { kSend, kHold };
   // After a batch that completed nothing.
   [[nodiscard]] Acks acks_of_batch();
@@ -300,26 +264,15 @@ class Engine final : public transport::EventSink,
   // Held by the one of those who call in that waits for the lock; the others wait for this. (A
   // forked child has one thread, which never waits.)
   std::mutex queue_;
-  std::unique_ptr<link::Membership> host_;
+  std::unique_ptr<link::HostLink> link_;
   std::optional<link::OwnPortCounters> port_counters_;
   Time trouble_due_ = 0;  // when it is shown again
   RepeatAccessor repeats_;
   std::unique_ptr<memory::Domain> memory_;
-  std::unique_ptr<link::UdpTransmitter> transmitter_;
   std::unique_ptr<transport::Endpoint> endpoint_;
   std::unique_ptr<Connections> connections_;
-  link::UdpReceiver receiver_;
-  wire::IcrcSeries icrcs_;  // of what arrives
-  link::ReceiveFilter* filter_ = nullptr;
-  Time filter_due_ = kNever;
-  Inner inner_{*this};
   std::vector<CompletionQueue*> to_publish_;
   EngineCounters counters_;
-  Time batch_time_ = 0;
-  uint16_t port_ = 0;
-  bool this_host_only_ = false;
-  FamilyUse ipv4_use_;
-  FamilyUse ipv6_use_;
   uint32_t poll_round_ = 0;
   uint32_t last_qpn_ = 0;
   uint32_t qpn_step_ = 0;  // 0: not drawn yet
@@ -354,8 +307,8 @@ class Engine final : public transport::EventSink,
   uint32_t seen_address_changes_ = 0;
 
   UniqueFd wake_;           // eventfd
-  UniqueFd epoll_all_;      // wake, host, sockets
-  UniqueFd epoll_control_;  // wake, host
+  UniqueFd epoll_all_;      // wake, the link's: control and what it receives from
+  UniqueFd epoll_control_;  // wake, the link's control
   EpollSleep helper_epoll_;
   std::thread helper_;
 };

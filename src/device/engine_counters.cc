@@ -11,8 +11,8 @@ using transport::Counter;
 
 // After every batch: four stores to a line that is ours alone.
 void Engine::show_traffic() {
-  const link::TransmitCounters& out = transmitter_->counters();
-  const link::ReceiveCounters& in = receiver_.counters();
+  const link::TransmitCounters& out = link_->transmit_counters();
+  const link::ReceiveCounters& in = link_->receive_counters();
   port_counters_->set(PortCounter::kSentBytes, out.bytes);
   port_counters_->set(PortCounter::kSentPackets, out.packets);
   port_counters_->set(PortCounter::kReceivedBytes, in.bytes);
@@ -22,16 +22,17 @@ void Engine::show_traffic() {
 void Engine::show_trouble(Time now) {
   constexpr Duration kAgain = kMillisecond;
   trouble_due_ = now + kAgain;
-  const link::TransmitCounters& out = transmitter_->counters();
+  const link::TransmitCounters& out = link_->transmit_counters();
+  const link::IntakeCounters& taken = link_->intake_counters();
   const transport::Counters& events = endpoint_->counters();
   const auto show = [&](PortCounter counter, uint64_t value) {
     port_counters_->set(counter, value);
   };
   show(PortCounter::kNotSent, out.errors + out.to_unresponsive);
   show(PortCounter::kMalformed,
-       std::accumulate(std::begin(counters_.parse_errors), std::end(counters_.parse_errors),
-                       counters_.bad_icrc));
-  show(PortCounter::kOverflow, receiver_.counters().overflow);
+       std::accumulate(std::begin(taken.parse_errors), std::end(taken.parse_errors),
+                       taken.bad_icrc + taken.bad_records));
+  show(PortCounter::kOverflow, link_->receive_counters().overflow);
   show(PortCounter::kDuplicateRequest, events[Counter::kDuplicateRequest] +
                                            events[Counter::kDuplicateRead] +
                                            events[Counter::kDuplicateAtomic]);

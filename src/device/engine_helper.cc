@@ -55,29 +55,26 @@ Time Engine::helper_pass(Time now) {
   const bool served = by_poller || by_waiter;
   if (polling_ && !by_poller) {
     polling_ = false;
-    host_->set_polling(false);
+    link_->set_polling(false);
   }
-  batch_time_ = now;
-  host_->on_ready(*this);
-  if (const uint32_t changes = host_->address_changes(); changes != seen_address_changes_) {
+  link_->on_ready(now);
+  if (const uint32_t changes = link_->address_changes(); changes != seen_address_changes_) {
     seen_address_changes_ = changes;
     router_.on_addresses_changed();
   }
   size_t got = 0;
   if (!served) {
-    const uint64_t packets_before = receiver_.counters().packets;
+    const uint64_t packets_before = link_->receive_counters().packets;
     size_t batch = 0;
     // Bounded: others want the lock too.
-    for (int i = 0; i < 16 && (batch = receive_batch(true)) > 0; ++i) {
+    for (int i = 0; i < 16 && (batch = link_->receive(link::Look::kAll, now)) > 0; ++i) {
       got += batch;
       settle(clock(), acks_of_batch());
     }
-    if (got == 0) {
-      host_->found_empty(now);
-    } else {
+    if (got != 0) {
       ++counters_.helper_batches;
       last_activity_ = now;
-      bulk_ = receiver_.counters().packets - packets_before >= kBulkPackets;
+      bulk_ = link_->receive_counters().packets - packets_before >= kBulkPackets;
       lease_.on_late(now);
     }
   }
@@ -95,6 +92,8 @@ Time Engine::helper_pass(Time now) {
   if (stuck) until = now + stall_wait_;
   until = std::min(until, silent_error_.look_at);
   if (now - last_activity_ < kActiveFor) until = std::min(until, now + tick());
+  // What came since the last look is not slept over.
+  if (!served && !link_->prepare_sleep()) until = now;
   // A waiter that left and does not come back is noticed.
   return alarm_.set(until, by_waiter, now + tick());
 }
@@ -111,13 +110,11 @@ void Engine::helper_spin() {
       continue;
     }
     if (leased(now) || alarm_.waited(now) || stopping_.load(std::memory_order_relaxed)) return;
-    batch_time_ = now;
-    if (receive_batch(false) > 0) {
+    if (link_->receive(link::Look::kLikely, now) > 0) {
       settle(now, acks_of_batch());
       last = now;
-    } else {
-      host_->found_empty(now);
-      if (endpoint_->owes_acks() || has_work(now)) settle(now);
+    } else if (endpoint_->owes_acks() || has_work(now)) {
+      settle(now);
     }
   }
 }
@@ -131,6 +128,7 @@ void Engine::helper_sleep(Time until, bool watch_sockets) {
     uint64_t count = 0;
     (void)!::read(wake_.get(), &count, sizeof count);
   }
+  if (watch_sockets) link_->woke();
 }
 
 void Engine::helper_main() {

@@ -32,7 +32,7 @@ void Engine::qp_event(transport::Event event, Qpn qpn) {
 }
 
 void Engine::note_troubles(Time now) {
-  if (const uint32_t dropped = receiver_.counters().overflow;
+  if (const uint32_t dropped = link_->receive_counters().overflow;
       dropped != 0 && notices_.wants(Notices::Kind::kPacketsDropped)) {
     notices_.say(
         Notices::Kind::kPacketsDropped,

@@ -36,14 +36,17 @@ int Engine::wait(CompletionChannel& channel, CompletionQueue*& cq) {
 }
 
 int Engine::receive_for(CompletionChannel& channel, CompletionQueue*& cq) {
-  std::array<pollfd, 3> set{};
+  std::array<pollfd, 1 + link::kMaxReceiveFds> set{};
   nfds_t count = 0;
   set[count++] = {channel.fd(), POLLIN, 0};
-  for (const link::UdpSockets* const sockets : {host_->ipv4(), host_->ipv6()}) {
-    if (sockets != nullptr) set[count++] = {sockets->receive.get(), POLLIN, 0};
+  for (const int fd : link_->receive_fds()) set[count++] = {fd, POLLIN, 0};
+  bool may_sleep = false;
+  {
+    const Quiet quiet(*this);
+    may_sleep = link_->prepare_sleep();
   }
   for (;;) {
-    if (::poll(set.data(), count, -1) < 0) {
+    if (::poll(set.data(), count, may_sleep ? -1 : 0) < 0) {
       if (errno == EINTR && signals_restart()) continue;
       return errno;
     }
@@ -51,19 +54,18 @@ int Engine::receive_for(CompletionChannel& channel, CompletionQueue*& cq) {
     const Quiet quiet(*this);
     channel.begin_direct();
     const Time now = clock();
-    batch_time_ = now;
-    if (receive_batch(true) > 0) {
+    link_->woke();
+    if (link_->receive(link::Look::kAll, now) > 0) {
       last_activity_ = now;
       // The ACK is not held for the answer: a peer that sleeps expects its send's event before the
       // answer's, as a NIC has it (perftest's -e hangs otherwise).
       settle(now, acks_of_batch());
-    } else {
-      host_->found_empty(now);
     }
     if (channel.end_direct(cq)) return 0;
     // What completed was another thread's: its answer may take long, and this thread sleeps again.
     if (endpoint_->owes_acks()) settle(now);
     have_helper_by(next_deadline());
+    may_sleep = link_->prepare_sleep();
   }
 }
 

@@ -16,7 +16,7 @@ void PeerWatch::add(cm::CommId id, Qpn qpn, Time now) {
   Watched watched{.qpn = qpn,
                   .peer = attr->path.destination,
                   .peer_qpn = attr->dest_qpn,
-                  .incarnation = host_.incarnation_of(attr->path.destination, attr->dest_qpn),
+                  .incarnation = link_.incarnation_of(attr->path.destination, attr->dest_qpn),
                   .since = now};
   // It may have died since its first message.
   const auto before = watched_.find(id.value);
@@ -29,7 +29,7 @@ void PeerWatch::add(cm::CommId id, Qpn qpn, Time now) {
 void PeerWatch::add_member(cm::CommId id, const wire::Gid& peer, uint8_t slot, Time now) {
   constexpr uint32_t kSlotAt = 16;
   const Qpn any_of_it(uint32_t{slot} << kSlotAt);
-  const uint32_t incarnation = host_.incarnation_of(peer, any_of_it);
+  const uint32_t incarnation = link_.incarnation_of(peer, any_of_it);
   if (incarnation == 0) return;
   put(id, {.qpn = Qpn(0),
            .peer = peer,
@@ -47,7 +47,7 @@ Qpn PeerWatch::qpn_of(cm::CommId id) const {
 
 bool PeerWatch::is_gone(const Watched& watched, Time now) {
   if (watched.incarnation != 0) {
-    return host_.incarnation_of(watched.peer, watched.peer_qpn) != watched.incarnation;
+    return link_.incarnation_of(watched.peer, watched.peer_qpn) != watched.incarnation;
   }
   const Time heard = std::max(endpoint_.heard(watched.qpn), watched.since);
   if (now - heard < options_.idle) return false;

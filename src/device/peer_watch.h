@@ -14,7 +14,7 @@
 #include "base/ids.h"
 #include "base/time.h"
 #include "cm/types.h"
-#include "link/membership.h"
+#include "link/link.h"
 #include "transport/endpoint.h"
 
 namespace verbena::device {
@@ -27,8 +27,8 @@ struct PeerWatchOptions {
 
 class PeerWatch {
  public:
-  PeerWatch(transport::Endpoint& endpoint, link::Membership& host, const PeerWatchOptions& options)
-      : endpoint_(endpoint), host_(host), options_(options) {}
+  PeerWatch(transport::Endpoint& endpoint, link::Link& link, const PeerWatchOptions& options)
+      : endpoint_(endpoint), link_(link), options_(options) {}
 
   // From the time that data can flow, by our queue pair.
   void add(cm::CommId id, Qpn qpn, Time now);
@@ -54,7 +54,7 @@ class PeerWatch {
   [[nodiscard]] bool is_gone(const Watched& watched, Time now);
 
   transport::Endpoint& endpoint_;
-  link::Membership& host_;
+  link::Link& link_;
   const PeerWatchOptions options_;
   std::unordered_map<uint32_t, Watched> watched_;
   Time tick_at_ = kNever;

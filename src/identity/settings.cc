@@ -76,6 +76,13 @@ Reading read_settings(const Lookup& value_of) {
     wrong(kMtuVariable, mtu, "valid values: 256, 512, 1024, 2048, 4096");
   }
 
+  const auto link = given(kLinkVariable);
+  if (const auto known = link::link_named(link)) {
+    settings.link = *known;
+  } else if (!link.empty()) {
+    wrong(kLinkVariable, link, "valid values: auto, udp, shared");
+  }
+
   const auto verbose = given(kVerboseVariable);
   settings.verbose = !verbose.empty() && verbose != "0";
   const auto quiet = given(kQuietVariable);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "device/gid_table.h"
+#include "link/link_kind.h"
 
 namespace verbena::identity {
 
@@ -19,9 +20,10 @@ inline constexpr const char* kMtuVariable = "VERBENA_MTU";
 inline constexpr const char* kVerboseVariable = "VERBENA_VERBOSE";
 inline constexpr const char* kCountersVariable = "VERBENA_COUNTERS";
 inline constexpr const char* kQuietVariable = "VERBENA_QUIET";
+inline constexpr const char* kLinkVariable = "VERBENA_LINK";
 inline constexpr std::array kVariables{kDeviceVariable, kIdentityVariable, kAddressesVariable,
                                        kMtuVariable,    kVerboseVariable,  kCountersVariable,
-                                       kQuietVariable};
+                                       kQuietVariable,  kLinkVariable};
 
 enum class Kind : uint8_t { kVerbena, kConnectX };
 
@@ -29,6 +31,7 @@ struct Settings {
   Kind kind = Kind::kVerbena;
   std::string device_name;
   device::GidOptions gids;
+  link::LinkKind link = link::LinkKind::kAuto;
   bool verbose = false;       // the libraries may write to the standard error
   bool quiet = false;         // nor do they for what makes a program hang
   std::string counters_file;  // gets a line of the device's counters when the process ends

@@ -14,8 +14,6 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-#include "cm/mad.h"
-#include "cm/route.h"
 #include "link/clock.h"
 #include "link/joining.h"
 #include "link/membership_state.h"
@@ -191,7 +189,7 @@ Result<std::unique_ptr<Membership>, MembershipError> Membership::join_on_port(
   auto udp = open_sockets(options, random);
   if (!udp) return fail(udp.error());
   s.udp = std::move(*udp);
-  Entry entry{.pid = static_cast<uint32_t>(::getpid())};
+  Entry entry{.pid = static_cast<uint32_t>(::getpid()), .takes_rings = options.takes_rings};
   uint32_t buffer = ~uint32_t{0};
   for (size_t family = 0; family < kFamilies; ++family) {
     if (!s.udp[family].receive.valid()) continue;
@@ -320,11 +318,14 @@ void Membership::remove_port(const Port& port, Ports::Kind kind) {
   Ports(s.table(), s.self).remove(port, kind);
 }
 
-uint8_t Membership::listener_at(const wire::Gid& destination, uint64_t service_id,
-                                const wire::Gid& named) {
+std::optional<ManagementTarget> Membership::target_of(const wire::Gid& destination,
+                                                      std::span<const uint8_t> message) {
   State& s = *state_;
-  if (!s.addresses.contains(destination)) return 0;
-  return Ports(s.table(), s.self).listener(service_id, named).value_or(0);
+  if (s.options.management == nullptr || !s.addresses.contains(destination)) return std::nullopt;
+  const ManagementRoute route = s.options.management->route(message);
+  const auto slot = s.slot_for(route, destination);
+  if (!slot) return std::nullopt;
+  return ManagementTarget{*slot, route.kind == ManagementRoute::Kind::kService};
 }
 
 uint32_t Membership::incarnation_of(const wire::Gid& address, Qpn qpn) {
@@ -370,6 +371,8 @@ void Membership::State::refresh() {
   for (size_t i = kFirstSlot; i <= kLastSlot; ++i) {
     const SlotRecord& record = table().slots[i];
     incarnation[i] = record.incarnation.load(std::memory_order_acquire);
+    reads_rings[i] =
+        is_taken(incarnation[i]) && record.takes_rings.load(std::memory_order_relaxed) != 0;
     if (!is_taken(incarnation[i])) continue;
     ++member_count;
     for (size_t family = 0; family < kFamilies; ++family) {
@@ -418,22 +421,27 @@ void Membership::tell_others(const Datagram& datagram) {
   }
 }
 
+std::optional<uint8_t> Membership::State::slot_for(const ManagementRoute& route,
+                                                   const wire::Gid& destination) {
+  using Kind = ManagementRoute::Kind;
+  if (route.kind == Kind::kSlot) return route.slot;
+  if (route.kind != Kind::kService) return std::nullopt;
+  return Ports(table(), self).listener(route.service_id, route.address.value_or(destination));
+}
+
 // Of QP1: an answer goes to the member whose connection it is about, a request to who listens. For
 // one of nobody's, any member can say so.
 bool Membership::pass_on_mad(const Datagram& datagram) {
   State& s = *state_;
-  constexpr size_t kMadAt = wire::Bth::kBytes + wire::Deth::kBytes;
-  constexpr size_t kBytes = kMadAt + cm::kMadBytes + wire::kIcrcBytes;
-  if (s.taking_over || datagram.bytes.size() != kBytes) return false;
-  const cm::Route route = cm::route(datagram.bytes.subspan(kMadAt, cm::kMadBytes));
-  uint8_t slot = s.self;
-  if (route.kind == cm::Route::Kind::kEveryone) tell_others(datagram);
-  if (route.kind == cm::Route::Kind::kSlot) slot = route.slot;
-  if (route.kind == cm::Route::Kind::kService) {
-    const Ports ports(s.table(), s.self);
-    slot = ports.listener(route.service_id, route.address.value_or(datagram.destination))
-               .value_or(s.self);
+  constexpr size_t kMessageAt = wire::Bth::kBytes + wire::Deth::kBytes;
+  constexpr size_t kAround = kMessageAt + wire::kIcrcBytes;
+  if (s.taking_over || s.options.management == nullptr || datagram.bytes.size() < kAround) {
+    return false;
   }
+  const ManagementRoute route = s.options.management->route(
+      datagram.bytes.subspan(kMessageAt, datagram.bytes.size() - kAround));
+  if (route.kind == ManagementRoute::Kind::kEveryone) tell_others(datagram);
+  const uint8_t slot = s.slot_for(route, datagram.destination).value_or(s.self);
   if (slot == s.self || slot == kGsiSlot || slot == kProbeSlot || !s.is_member(slot)) return false;
   ++(s.peers->forward(slot, datagram, bytes_of(datagram)) ? s.counters.forwarded
                                                           : s.counters.forward_failed);

@@ -21,11 +21,13 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 
 #include "base/random.h"
 #include "base/result.h"
 #include "base/time.h"
+#include "link/management.h"
 #include "link/ports.h"
 #include "link/udp_receiver.h"
 #include "link/udp_socket.h"
@@ -35,6 +37,7 @@
 namespace verbena::link {
 
 struct MemberCounters;
+struct SharedTable;
 
 struct MembershipOptions {
   UdpOptions udp;
@@ -47,6 +50,10 @@ struct MembershipOptions {
   // Where the port is another's (the kernel's rdma_rxe, another user): serve this host only, on a
   // port of our own, rather than not at all.
   bool this_host_if_taken = true;
+  // Whether rings in shared memory are read here as well.
+  bool takes_rings = false;
+  // Whom messages to QP1 are for; nullptr: whoever gets them.
+  const ManagementRules* management = nullptr;
 };
 
 struct MembershipError {
@@ -62,6 +69,11 @@ struct MembershipError {
   int code = 0;
 };
 
+struct ManagementTarget {
+  uint8_t slot = 0;
+  bool is_request = false;  // to who listens: the steering cannot see whom it is for
+};
+
 struct MembershipCounters {
   uint64_t forwarded = 0;       // packets that were another member's
   uint64_t taken_over = 0;      // packets that others forwarded to us
@@ -73,6 +85,17 @@ struct MembershipCounters {
   uint64_t corrected = 0;       // times a probe showed us elsewhere than was thought
   uint64_t woken = 0;           // members we told that there is room again
   uint64_t credits_reclaimed = 0;
+};
+
+// What other members have to say of rings in shared memory. Descriptors that are kept are moved
+// from.
+class RingEvents {
+ public:
+  virtual ~RingEvents() = default;
+  virtual void on_ring(uint8_t slot, UniqueFd& ring, UniqueFd& bell) = 0;
+  virtual void on_bell(uint8_t slot, UniqueFd& bell) = 0;
+  virtual void on_no_ring(uint8_t slot) = 0;
+  virtual void on_woken() = 0;
 };
 
 class Membership final : public Credits {
@@ -116,10 +139,9 @@ class Membership final : public Credits {
   [[nodiscard]] int add_port(const Port& port, Ports::Kind kind);
   // Any thread; waits for nobody.
   void remove_port(const Port& port, Ports::Kind kind);
-  // The slot of who listens for this at an address of this host; 0: nobody, or it is elsewhere.
-  // `named`: the address in the request.
-  [[nodiscard]] uint8_t listener_at(const wire::Gid& destination, uint64_t service_id,
-                                    const wire::Gid& named);
+  // Which member a message to QP1 at this address is for; none: it is elsewhere, or nobody's.
+  [[nodiscard]] std::optional<ManagementTarget> target_of(const wire::Gid& destination,
+                                                          std::span<const uint8_t> message);
 
   // --- Credits: how much of a local member's receive buffer we may fill
   // A yes reserves: any number of senders that ask stay within the budget together. After a no,
@@ -150,6 +172,25 @@ class Membership final : public Credits {
   // While true, nobody need wake us for credits: we ask again by ourselves. After setting it to
   // false, ask once more before sleeping.
   void set_polling(bool polling);
+
+  // --- Rings in shared memory (shared_link.h): said on connections among members, which they carry
+  // Calls come within on_ready(); nullptr: none of it.
+  void set_ring_events(RingEvents* events);
+  // The member that owns this queue pair number at an address of this host, if it reads rings; 0:
+  // none does.
+  [[nodiscard]] uint8_t ring_reader(const wire::Gid& destination, Qpn qpn);
+  // Brings the view of the members up to date; what it was made for, and a member's incarnation.
+  [[nodiscard]] uint32_t generation();
+  [[nodiscard]] uint32_t incarnation(uint8_t slot) const;
+  // False: it cannot be reached.
+  bool offer_ring(uint8_t slot, int ring, int bell);
+  void offer_bell(uint8_t slot, int bell);
+  void refuse_ring(uint8_t slot);
+  void wake(uint8_t slot);
+  [[nodiscard]] SharedTable& table();
+  // The member has no room for us; whether that was so for long (is_unresponsive). And has some.
+  [[nodiscard]] bool refused(uint8_t slot) { return unresponsive_now(slot); }
+  void has_room_again(uint8_t slot) { responds_again(slot); }
 
   // Which incarnation of a member this queue pair number belongs to, at an address of this host; 0:
   // none of a member that is alive.

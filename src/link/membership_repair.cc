@@ -79,11 +79,15 @@ void Membership::State::on_timer() {
 }
 
 void Membership::State::steer(Roster& roster) {
+  const ManagementRules* const rules = options.management;
+  const auto messages = rules != nullptr ? rules->attributes() : ManagementAttributes{};
   for (const Family family : {Family::kIpv4, Family::kIpv6}) {
     const UdpSockets* const held = sockets(family);
     if (held == nullptr) continue;
     // Refused (no memory): the kernel goes on by hash or with the old program, and we forward.
-    if (attach_steering(held->receive.get(), roster.order(family)) == 0) ++counters.reattached;
+    if (attach_steering(held->receive.get(), roster.order(family), messages) == 0) {
+      ++counters.reattached;
+    }
   }
   roster.mark_steered();
 }

@@ -49,7 +49,14 @@ struct Membership::State final : PeerEvents {
     return slot != kGsiSlot && slot != kProbeSlot && is_member(slot) &&
            addresses.contains(destination);
   }
+  // Whom a message to QP1 at this address of ours is for, if that can be told.
+  [[nodiscard]] std::optional<uint8_t> slot_for(const ManagementRoute& route,
+                                                const wire::Gid& destination);
   void on_forwarded(const Datagram& joined, uint32_t segment) override;
+  void on_ring(uint8_t slot, uint32_t claimed, UniqueFd& ring, UniqueFd& bell) override;
+  void on_bell(uint8_t slot, uint32_t claimed, UniqueFd& bell) override;
+  void on_no_ring(uint8_t slot) override;
+  void on_woken() override;
 
   // --- membership_credits.cc
   void wake_refused();
@@ -92,7 +99,8 @@ struct Membership::State final : PeerEvents {
   // Never while waiting.
   std::mutex ports_mutex;
   DatagramHandler* handler = nullptr;  // during on_ready()
-  bool taking_over = false;            // what another member forwarded is ours, whatever it is
+  RingEvents* ring_events = nullptr;
+  bool taking_over = false;  // what another member forwarded is ours, whatever it is
   bool abandoned = false;
   std::string this_host_only;  // why
 
@@ -100,6 +108,7 @@ struct Membership::State final : PeerEvents {
   uint32_t seen_generation = 0;
   uint32_t member_count = 0;
   std::array<uint32_t, kSlots> incarnation{};
+  std::array<bool, kSlots> reads_rings{};
   // Which member sends from 0xc000 + i, by family.
   std::array<std::array<uint8_t, 0x4000>, kFamilies> slot_of_port{};
 

@@ -84,7 +84,7 @@ TEST_F(MembershipTest, LeavingShiftsNobody) {
 void take_packets_of_other(Membership& host, Report& report) {
   while (report.stage == 0) ::usleep(500);
   const std::array<uint8_t, 2> swapped{host.slot(), static_cast<uint8_t>(report.stage.load())};
-  EXPECT_EQ(attach_steering(host.ipv4()->receive.get(), swapped), 0);
+  EXPECT_EQ(attach_steering(host.ipv4()->receive.get(), swapped, {}), 0);
   report.stage = 0;
 }
 

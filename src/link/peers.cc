@@ -24,47 +24,65 @@ template <typename T>
   return ::sendmsg(fd, &msg, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0;
 }
 
+template <typename T>
+[[nodiscard]] std::span<uint8_t> as_bytes(T& value) {
+  return {reinterpret_cast<uint8_t*>(&value), sizeof value};
+}
+
+// One record, as recv(); the descriptors that came with it. The kernel closes those for which there
+// is no room.
+[[nodiscard]] ssize_t receive_record(int fd, std::span<uint8_t> room,
+                                     std::span<UniqueFd, kMaxPassed> passed) {
+  iovec data{room.data(), room.size()};
+  msghdr msg{};
+  msg.msg_iov = &data;
+  msg.msg_iovlen = 1;
+  alignas(cmsghdr) std::array<uint8_t, CMSG_SPACE(kMaxPassed * sizeof(int))> control{};
+  msg.msg_control = control.data();
+  msg.msg_controllen = control.size();
+  const ssize_t got = ::recvmsg(fd, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+  const cmsghdr* const item = got > 0 ? CMSG_FIRSTHDR(&msg) : nullptr;
+  if (item == nullptr || item->cmsg_level != SOL_SOCKET || item->cmsg_type != SCM_RIGHTS) {
+    return got;
+  }
+  const size_t count = std::min((item->cmsg_len - CMSG_LEN(0)) / sizeof(int), kMaxPassed);
+  for (size_t i = 0; i < count; ++i) {
+    int one = -1;
+    std::memcpy(&one, CMSG_DATA(item) + i * sizeof one, sizeof one);
+    passed[i].reset(one);
+  }
+  return got;
+}
+
 }  // namespace
 
-bool send_message(int fd, const PeerMessage& message, int passed_fd) {
+bool send_message(int fd, const PeerMessage& message, std::span<const int> passed) {
   iovec data = piece(message);
   msghdr msg{};
   msg.msg_iov = &data;
   msg.msg_iovlen = 1;
-  alignas(cmsghdr) std::array<uint8_t, CMSG_SPACE(sizeof(int))> control{};
-  if (passed_fd >= 0) {
+  alignas(cmsghdr) std::array<uint8_t, CMSG_SPACE(kMaxPassed * sizeof(int))> control{};
+  if (!passed.empty()) {
     msg.msg_control = control.data();
-    msg.msg_controllen = control.size();
+    msg.msg_controllen = CMSG_SPACE(passed.size_bytes());
     cmsghdr* const item = CMSG_FIRSTHDR(&msg);
     item->cmsg_level = SOL_SOCKET;
     item->cmsg_type = SCM_RIGHTS;
-    item->cmsg_len = CMSG_LEN(sizeof(int));
-    std::memcpy(CMSG_DATA(item), &passed_fd, sizeof passed_fd);
+    item->cmsg_len = CMSG_LEN(passed.size_bytes());
+    std::memcpy(CMSG_DATA(item), passed.data(), passed.size_bytes());
   }
   return ::sendmsg(fd, &msg, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0;
 }
 
 std::optional<UniqueFd> receive_table(int fd) {
   PeerMessage message;
-  iovec data = piece(message);
-  msghdr msg{};
-  msg.msg_iov = &data;
-  msg.msg_iovlen = 1;
-  alignas(cmsghdr) std::array<uint8_t, CMSG_SPACE(sizeof(int))> control{};
-  msg.msg_control = control.data();
-  msg.msg_controllen = control.size();
-  const ssize_t got = ::recvmsg(fd, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-  const cmsghdr* const item = got > 0 ? CMSG_FIRSTHDR(&msg) : nullptr;
-  if (item == nullptr || item->cmsg_level != SOL_SOCKET || item->cmsg_type != SCM_RIGHTS) {
+  std::array<UniqueFd, kMaxPassed> passed;
+  const ssize_t got = receive_record(fd, as_bytes(message), passed);
+  if (got != static_cast<ssize_t>(sizeof message) || message.kind != PeerMessage::Kind::kTable ||
+      !passed[0].valid()) {
     return std::nullopt;
   }
-  int passed = -1;
-  std::memcpy(&passed, CMSG_DATA(item), sizeof passed);
-  UniqueFd result(passed);
-  if (got != static_cast<ssize_t>(sizeof message) || message.kind != PeerMessage::Kind::kTable) {
-    return std::nullopt;
-  }
-  return result;
+  return std::move(passed[0]);
 }
 
 Peers::Peers(const GroupNames& names, uint8_t self, UniqueFd listener, int table_fd, int epoll,
@@ -172,23 +190,25 @@ bool Peers::forward(uint8_t slot, const Datagram& joined, uint32_t segment) {
   return send_pieces(connection->fd.get(), pieces);
 }
 
-void Peers::wake(uint8_t slot) {
-  if (const Connection* const connection = connect(slot)) {
-    (void)send_message(connection->fd.get(), {PeerMessage::Kind::kRoom, self_});
-  }
+void Peers::wake(uint8_t slot) { (void)tell(slot, {PeerMessage::Kind::kRoom, self_}); }
+
+bool Peers::tell(uint8_t slot, PeerMessage message, std::span<const int> passed) {
+  const Connection* const connection = connect(slot);
+  return connection != nullptr && send_message(connection->fd.get(), message, passed);
 }
 
 void Peers::close(int fd) {
   std::erase_if(connections_, [fd](const Connection& c) { return c.fd.get() == fd; });
 }
 
-bool Peers::handle(Connection& connection, std::span<const uint8_t> record, PeerEvents& events) {
+bool Peers::handle(Connection& connection, std::span<const uint8_t> record,
+                   std::span<UniqueFd> passed, PeerEvents& events) {
   PeerMessage message;
   if (record.size() < sizeof message) return false;
   std::memcpy(&message, record.data(), sizeof message);
   switch (message.kind) {
     case PeerMessage::Kind::kAskTable:
-      (void)send_message(connection.fd.get(), {PeerMessage::Kind::kTable, self_}, table_fd_);
+      (void)send_message(connection.fd.get(), {PeerMessage::Kind::kTable, self_}, {&table_fd_, 1});
       return true;  // the newcomer closes when it has read it
     case PeerMessage::Kind::kHello:
       if (message.slot < kFirstSlot || message.slot > kLastSlot) return false;
@@ -207,10 +227,16 @@ bool Peers::handle(Connection& connection, std::span<const uint8_t> record, Peer
                           std::max<uint32_t>(head.segment, 1));
       return true;
     }
-    case PeerMessage::Kind::kRoom:  // being woken was all
+    case PeerMessage::Kind::kRoom: events.on_woken(); return true;
+    case PeerMessage::Kind::kRing:
+      events.on_ring(connection.slot, message.incarnation, passed[0], passed[1]);
       return true;
+    case PeerMessage::Kind::kBell:
+      events.on_bell(connection.slot, message.incarnation, passed[0]);
+      return true;
+    case PeerMessage::Kind::kNoRing: events.on_no_ring(connection.slot); return true;
     case PeerMessage::Kind::kBye:
-    case PeerMessage::Kind::kTable: return false;
+    case PeerMessage::Kind::kTable:  return false;
   }
   return false;
 }
@@ -221,9 +247,12 @@ void Peers::read(int fd, PeerEvents& events) {
     const auto it =
         std::ranges::find_if(connections_, [fd](const Connection& c) { return c.fd.get() == fd; });
     if (it == connections_.end()) return;
-    const ssize_t got = ::recv(fd, record_.data(), record_.size(), MSG_DONTWAIT);
+    std::array<UniqueFd, kMaxPassed> passed;
+    const ssize_t got = receive_record(fd, record_, passed);
     if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
-    if (got > 0 && handle(*it, {record_.data(), static_cast<size_t>(got)}, events)) continue;
+    if (got > 0 && handle(*it, {record_.data(), static_cast<size_t>(got)}, passed, events)) {
+      continue;
+    }
     const auto again =
         std::ranges::find_if(connections_, [fd](const Connection& c) { return c.fd.get() == fd; });
     const bool held = again != connections_.end();

@@ -30,11 +30,15 @@ struct PeerMessage {
     kTable,         // with the memfd
     kHello,         // from member `slot`: tell me when you go, I tell you
     kPacket,
-    kRoom,  // you were refused credits: ask again
-    kBye,   // closing this connection, not dying
+    kRoom,    // you were refused credits: ask again
+    kBye,     // closing this connection, not dying
+    kRing,    // with two descriptors: a ring (ring.h) that I write, and what to ring for me
+    kBell,    // with one: what to ring for me
+    kNoRing,  // your ring cannot be read here
   };
   Kind kind{};
   uint32_t slot = 0;
+  uint32_t incarnation = 0;  // kRing, kBell: of the slot
 };
 
 struct PacketHead {
@@ -46,7 +50,10 @@ struct PacketHead {
   uint32_t segment = 0;  // several of one length (the last may be shorter), or all of one
 };
 
-[[nodiscard]] bool send_message(int fd, const PeerMessage& message, int passed_fd = -1);
+// With up to kMaxPassed descriptors.
+inline constexpr size_t kMaxPassed = 2;
+[[nodiscard]] bool send_message(int fd, const PeerMessage& message,
+                                std::span<const int> passed = {});
 // The descriptor that came with a kTable, or what else it was.
 [[nodiscard]] std::optional<UniqueFd> receive_table(int fd);
 
@@ -57,6 +64,12 @@ class PeerEvents {
   virtual void on_peer_gone(uint8_t slot) = 0;
   // One or several of `segment` bytes.
   virtual void on_forwarded(const Datagram& joined, uint32_t segment) = 0;
+  // Rings in shared memory. Descriptors that are kept are moved from.
+  virtual void on_ring(uint8_t slot, uint32_t incarnation, UniqueFd& ring, UniqueFd& bell) = 0;
+  virtual void on_bell(uint8_t slot, uint32_t incarnation, UniqueFd& bell) = 0;
+  virtual void on_no_ring(uint8_t slot) = 0;
+  // There is room, or something in a ring.
+  virtual void on_woken() = 0;
 };
 
 class Peers {
@@ -74,6 +87,8 @@ class Peers {
   // One packet, or several of `segment` bytes for the same member. False: dropped.
   bool forward(uint8_t slot, const Datagram& joined, uint32_t segment);
   void wake(uint8_t slot);
+  // False: it cannot be reached.
+  bool tell(uint8_t slot, PeerMessage message, std::span<const int> passed = {});
 
   void abandon();
 
@@ -101,7 +116,7 @@ class Peers {
   void read(int fd, PeerEvents& events);
   // Whether the connection goes on.
   [[nodiscard]] bool handle(Connection& connection, std::span<const uint8_t> record,
-                            PeerEvents& events);
+                            std::span<UniqueFd> passed, PeerEvents& events);
   void close(int fd);
 
   const GroupNames& names_;

@@ -20,6 +20,10 @@ constexpr uint8_t kOther = 5;
 struct PeersTest : ::testing::Test, PeerEvents {
   void on_peer_gone(uint8_t slot) override { gone.push_back(slot); }
   void on_forwarded(const Datagram&, uint32_t) override {}
+  void on_ring(uint8_t, uint32_t, UniqueFd&, UniqueFd&) override {}
+  void on_bell(uint8_t, uint32_t, UniqueFd&) override {}
+  void on_no_ring(uint8_t) override {}
+  void on_woken() override {}
 
   // Whoever says that it is kOther.
   [[nodiscard]] UniqueFd connected() {

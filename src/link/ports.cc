@@ -14,10 +14,10 @@ using std::memory_order_acquire;
 using std::memory_order_relaxed;
 using std::memory_order_release;
 
-[[nodiscard]] cm::AddressSet address_of(const PortEntry& entry) {
+[[nodiscard]] wire::AddressSet address_of(const PortEntry& entry) {
   const auto one = std::bit_cast<wire::Gid>(std::array<uint64_t, 2>{
       entry.address[0].load(memory_order_relaxed), entry.address[1].load(memory_order_relaxed)});
-  return {static_cast<cm::AddressSet::Kind>(entry.addresses.load(memory_order_relaxed)), one};
+  return {static_cast<wire::AddressSet::Kind>(entry.addresses.load(memory_order_relaxed)), one};
 }
 
 // Whether what is there keeps others of this kind out, given that the addresses overlap.
@@ -52,7 +52,7 @@ int Ports::add(const Port& port, Kind kind) {
       if (place == nullptr) place = &entry;
       continue;
     }
-    const cm::AddressSet taken = address_of(entry);
+    const wire::AddressSet taken = address_of(entry);
     if (service_id != port.service_id || !taken.overlaps(port.address)) continue;
     const auto there = static_cast<Kind>(entry.kind.load(memory_order_relaxed));
     const bool apart = kind == Kind::kListening && taken.listens_beside(port.address);
@@ -109,7 +109,7 @@ std::optional<uint8_t> Ports::listener(uint64_t service_id, const wire::Gid& add
     if (entry.service_id.load(memory_order_acquire) != service_id || !is_live(entry)) continue;
     if (static_cast<Kind>(entry.kind.load(memory_order_relaxed)) != Kind::kListening) continue;
     const auto slot = static_cast<uint8_t>(entry.slot.load(memory_order_relaxed));
-    const cm::AddressSet there = address_of(entry);
+    const wire::AddressSet there = address_of(entry);
     if (!there.contains(address)) continue;
     if (there.is_one()) return slot;
     on_many = slot;

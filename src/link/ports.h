@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "cm/address_set.h"
+#include "wire/address_set.h"
 #include "wire/gid.h"
 
 namespace verbena::link {
@@ -24,7 +24,7 @@ struct PortEntry {
   std::atomic<uint32_t> slot;
   std::atomic<uint32_t> incarnation;  // of the slot
   std::atomic<uint32_t> kind;
-  std::atomic<uint32_t> addresses;  // a cm::AddressSet::Kind
+  std::atomic<uint32_t> addresses;  // a wire::AddressSet::Kind
 };
 
 struct PortTable {
@@ -35,7 +35,7 @@ struct PortTable {
 
 struct Port {
   uint64_t service_id = 0;
-  cm::AddressSet address{};
+  wire::AddressSet address{};
 };
 
 class Ports {

@@ -10,7 +10,7 @@
 namespace verbena::link {
 namespace {
 
-const cm::AddressSet kAll;
+const wire::AddressSet kAll;
 const wire::Gid kOne = wire::Gid::from_ipv4(10, 0, 0, 1);
 const wire::Gid kTwo = wire::Gid::from_ipv4(10, 0, 0, 2);
 const wire::Gid kSix{{0xfd, 0x99, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}};
@@ -50,8 +50,8 @@ TEST_F(PortsTest, SharedByThoseWhoAllSaySo) {
 }
 
 TEST_F(PortsTest, FamiliesAreApart) {
-  const auto ipv4 = cm::AddressSet::all_ipv4();
-  const auto ipv6 = cm::AddressSet::all_ipv6();
+  const auto ipv4 = wire::AddressSet::all_ipv4();
+  const auto ipv6 = wire::AddressSet::all_ipv6();
   EXPECT_EQ(of(3).add({kService, ipv4}, Kind::kBound), 0);
   EXPECT_EQ(of(4).add({kService, kAll}, Kind::kBound), EADDRINUSE);
   EXPECT_EQ(of(4).add({kService, kOne}, Kind::kBound), EADDRINUSE);

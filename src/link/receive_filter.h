@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Something that stands between the sockets and the device: it passes each datagram on zero or more
-// times, now or later. Faults on real sockets (the simulator's, from the same seeded source) and
-// captures are such filters; none is there unless asked for. Called under the engine's lock.
+// The filters there are: faults on what really arrives (the simulator's, from the same seeded
+// source), and captures.
 #pragma once
 
 #include <cstdint>
@@ -13,18 +12,9 @@
 
 #include "base/time.h"
 #include "link/faults.h"
-#include "link/udp_receiver.h"
-#include "link/udp_transmitter.h"
+#include "link/taps.h"
 
 namespace verbena::link {
-
-class ReceiveFilter {
- public:
-  virtual ~ReceiveFilter() = default;
-  virtual void pass(const Datagram& datagram, Time now, DatagramHandler& next) = 0;
-  // Lets go of what has waited long enough; gives when it wants to be asked again.
-  [[nodiscard]] virtual Time release(Time now, DatagramHandler& next) = 0;
-};
 
 // Loses, doubles, delays, reorders and corrupts what arrives.
 class FaultFilter final : public ReceiveFilter {

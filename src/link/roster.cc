@@ -119,6 +119,8 @@ void Roster::enter(uint8_t slot, const Entry& entry) {
   record.pid.store(entry.pid, memory_order_relaxed);
   record.budget.store(entry.budget, memory_order_relaxed);
   record.polling.store(0, memory_order_relaxed);
+  record.takes_rings.store(entry.takes_rings ? 1 : 0, memory_order_relaxed);
+  table_.doorbells[slot].asleep.store(0, memory_order_relaxed);
   for (size_t family = 0; family < kFamilies; ++family) {
     record.source_port[family].store(entry.source_port[family], memory_order_relaxed);
   }

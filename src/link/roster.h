@@ -21,6 +21,7 @@ struct Entry {
   uint32_t pid = 0;
   std::array<uint16_t, kFamilies> source_port{};  // 0: family absent
   uint32_t budget = 0;
+  bool takes_rings = false;
 };
 
 class Roster {

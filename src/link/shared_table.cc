@@ -3,20 +3,12 @@
 
 #include <utility>
 
-#include <fcntl.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/blocked_signals.h"
+#include "link/sealed_memory.h"
 
 namespace verbena::link {
-namespace {
-
-// The size never changes: nobody can make our accesses fault.
-constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
-
-}  // namespace
 
 TableMapping::TableMapping(TableMapping&& other) noexcept
     : fd_(std::move(other.fd_)), table_(std::exchange(other.table_, nullptr)) {}
@@ -52,14 +44,8 @@ Result<TableMapping, TableMapping::Error> TableMapping::map(UniqueFd fd) {
 }
 
 Result<TableMapping, TableMapping::Error> TableMapping::create(const char* name, uint64_t key) {
-  UniqueFd fd(::memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  UniqueFd fd = make_sealed_memory(name, sizeof(SharedTable));
   if (!fd.valid()) return fail(Error::kSystem);
-  {
-    // Beyond the limit of a file's size (ulimit -f) the kernel would end the program.
-    const BlockedSignals blocked{SIGXFSZ};
-    if (::ftruncate(fd.get(), sizeof(SharedTable)) != 0) return fail(Error::kSystem);
-  }
-  if (::fcntl(fd.get(), F_ADD_SEALS, kSeals) != 0) return fail(Error::kSystem);
   auto mapping = map(std::move(fd));
   if (!mapping) return mapping;
   SharedTable& table = mapping->table();
@@ -71,10 +57,8 @@ Result<TableMapping, TableMapping::Error> TableMapping::create(const char* name,
 }
 
 Result<TableMapping, TableMapping::Error> TableMapping::adopt(UniqueFd fd) {
-  struct stat status{};
-  if (!fd.valid() || ::fstat(fd.get(), &status) != 0) return fail(Error::kSystem);
-  const int seals = ::fcntl(fd.get(), F_GET_SEALS);
-  if (seals < 0 || (seals & kSeals) != kSeals) return fail(Error::kNotOurs);
+  const auto size = sealed_size(fd.get());
+  if (!size) return fail(Error::kNotOurs);
   struct {
     uint64_t magic;
     uint32_t version;
@@ -85,7 +69,7 @@ Result<TableMapping, TableMapping::Error> TableMapping::adopt(UniqueFd fd) {
     return fail(Error::kNotOurs);
   }
   if (head.version != SharedTable::kVersion || head.bytes != sizeof(SharedTable) ||
-      status.st_size != static_cast<off_t>(sizeof(SharedTable))) {
+      *size != sizeof(SharedTable)) {
     return fail(Error::kVersion);
   }
   return map(std::move(fd));

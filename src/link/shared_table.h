@@ -4,7 +4,7 @@
 //
 // Who may write what:
 //   slots, orders, generations           the holder of the group's lock (unix_names.h)
-//   inboxes, credits, counters           as their fields say, without a lock
+//   inboxes, credits, counters, bells    as their fields say, without a lock
 //   the tables at the end                the holder of the group's lock
 // Reading needs no lock. A holder may be killed between any two stores: the next one repairs what
 // it finds (roster.h). Other members are of the same user and may crash, but not crash us: numbers
@@ -48,6 +48,13 @@ struct alignas(kCacheLine) SlotRecord {
       budget;  // what may lie in the receive buffer at once, in the transmitter's costs
   std::atomic<uint32_t>
       polling;  // by the owner: it asks for credits again by itself, no need to wake it
+  std::atomic<uint32_t> takes_rings;  // from its start: it reads rings in shared memory as well
+};
+
+// Whether a member sleeps and wants to be told of what is put in its rings. It sets the flag and
+// then looks once more; who puts something there takes the flag and rings.
+struct alignas(kCacheLine) Doorbell {
+  std::atomic<uint32_t> asleep;
 };
 
 // The sockets of one reuseport group as the kernel counts them: slot[i] owns index i.
@@ -105,7 +112,7 @@ struct alignas(kCacheLine) MemberCounters {
 
 struct SharedTable {
   static constexpr uint64_t kMagic = 0x56657262656e6131;  // "Verbena1"
-  static constexpr uint32_t kVersion = 4;
+  static constexpr uint32_t kVersion = 5;
 
   uint64_t magic;
   uint32_t version;
@@ -128,6 +135,7 @@ struct SharedTable {
   std::array<std::array<CreditPair, kSlots>, kSlots>
       credits;  // [receiver][sender]; pages come with use
   std::array<MemberCounters, kSlots> counters;
+  std::array<Doorbell, kSlots> doorbells;
 
   PortTable ports;
 };

@@ -7,7 +7,6 @@
 
 #include <sys/socket.h>
 
-#include "cm/mad.h"
 #include "link/shared_table.h"
 
 namespace verbena::link {
@@ -47,13 +46,14 @@ void add_tree(std::vector<sock_filter>& program, std::span<const Leaf> leaves) {
 }
 
 // Either answers, or leaves a slot where the tree expects it.
-void add_gsi(std::vector<sock_filter>& program, size_t members) {
+void add_gsi(std::vector<sock_filter>& program, size_t members,
+             const ManagementAttributes& messages) {
   const std::array<sock_filter, 15> gsi{{
       jump(BPF_JEQ, kGsiSlot, 0, 14),
       BPF_STMT(BPF_LD | BPF_H | BPF_ABS, kAttributeAt),
-      jump(BPF_JEQ, static_cast<uint32_t>(cm::Attribute::kReq), 6, 0),
-      jump(BPF_JEQ, static_cast<uint32_t>(cm::Attribute::kSidrReq), 5, 0),
-      jump(BPF_JEQ, static_cast<uint32_t>(cm::Attribute::kSidrRep), 2, 0),
+      jump(BPF_JEQ, messages.request, 6, 0),
+      jump(BPF_JEQ, messages.sidr_request, 5, 0),
+      jump(BPF_JEQ, messages.sidr_reply, 2, 0),
       load_byte(kRemoteIdByte),
       jump(BPF_JA, 8, 0, 0),
       load_byte(kOwnIdByte),
@@ -70,7 +70,8 @@ void add_gsi(std::vector<sock_filter>& program, size_t members) {
 
 }  // namespace
 
-std::vector<sock_filter> steering_program(std::span<const uint8_t> order) {
+std::vector<sock_filter> steering_program(std::span<const uint8_t> order,
+                                          const ManagementAttributes& messages) {
   std::vector<Leaf> leaves;
   for (size_t i = 0; i < order.size(); ++i) leaves.push_back({order[i], static_cast<uint32_t>(i)});
   std::ranges::sort(leaves, {}, &Leaf::slot);
@@ -79,13 +80,13 @@ std::vector<sock_filter> steering_program(std::span<const uint8_t> order) {
   program.push_back(jump(BPF_JEQ, kProbeSlot, 0, 2));
   program.push_back(load_byte(kProbeIndexByte));
   program.push_back(BPF_STMT(BPF_RET | BPF_A, 0));
-  add_gsi(program, order.size());
+  add_gsi(program, order.size(), messages);
   add_tree(program, leaves);
   return program;
 }
 
-int attach_steering(int fd, std::span<const uint8_t> order) {
-  std::vector<sock_filter> program = steering_program(order);
+int attach_steering(int fd, std::span<const uint8_t> order, const ManagementAttributes& messages) {
+  std::vector<sock_filter> program = steering_program(order, messages);
   const sock_fprog described{static_cast<unsigned short>(program.size()), program.data()};
   return ::setsockopt(fd, SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &described, sizeof described) == 0
              ? 0

@@ -20,6 +20,8 @@
 
 #include <linux/filter.h>
 
+#include "link/management.h"
+
 namespace verbena::link {
 
 inline constexpr uint32_t kSlotByte = 5;
@@ -33,9 +35,11 @@ inline constexpr uint32_t kRandomWord = static_cast<uint32_t>(SKF_AD_OFF + SKF_A
 inline constexpr uint32_t kAnySocket = 0xffffffff;
 
 // `order[i]` is the slot whose socket has index i. A search tree: 8 comparisons for 254 members.
-[[nodiscard]] std::vector<sock_filter> steering_program(std::span<const uint8_t> order);
+[[nodiscard]] std::vector<sock_filter> steering_program(std::span<const uint8_t> order,
+                                                        const ManagementAttributes& messages);
 
 // Onto the group of this bound socket, in place of the one before. 0 or errno.
-[[nodiscard]] int attach_steering(int fd, std::span<const uint8_t> order);
+[[nodiscard]] int attach_steering(int fd, std::span<const uint8_t> order,
+                                  const ManagementAttributes& messages);
 
 }  // namespace verbena::link

@@ -14,6 +14,11 @@
 namespace verbena::link {
 namespace {
 
+constexpr ManagementAttributes kMessages{
+    .request = static_cast<uint16_t>(cm::Attribute::kReq),
+    .sidr_request = static_cast<uint16_t>(cm::Attribute::kSidrReq),
+    .sidr_reply = static_cast<uint16_t>(cm::Attribute::kSidrRep)};
+
 // What the kernel does with the instructions we use.
 uint32_t run(std::span<const sock_filter> program, std::span<const uint8_t> packet,
              uint32_t random = 0) {
@@ -47,7 +52,7 @@ uint32_t run(std::span<const sock_filter> program, std::span<const uint8_t> pack
 }
 
 void check(const std::vector<uint8_t>& order) {
-  const auto program = steering_program(order);
+  const auto program = steering_program(order, kMessages);
   EXPECT_LE(program.size(), size_t{BPF_MAXINSNS});
   std::array<uint8_t, 16> packet{};
   for (uint32_t slot = kFirstSlot; slot < kProbeSlot; ++slot) {
@@ -75,7 +80,7 @@ std::array<uint8_t, 60> mad(cm::Attribute attribute, uint8_t own, uint8_t remote
 
 TEST(Steering, MessagesOfTheConnectionManagerByTheIdOfTheirReceiver) {
   const std::vector<uint8_t> order{9, 5, 200};
-  const auto program = steering_program(order);
+  const auto program = steering_program(order, kMessages);
   for (const auto attribute : {cm::Attribute::kRep, cm::Attribute::kRtu, cm::Attribute::kRej,
                                cm::Attribute::kMra, cm::Attribute::kDreq, cm::Attribute::kDrep}) {
     EXPECT_EQ(run(program, mad(attribute, 9, 5)), 1u);
@@ -109,7 +114,7 @@ TEST(Steering, DepthIsLogarithmic) {
   std::iota(all.begin(), all.end(), kFirstSlot);
   // 254 leaves of three, 253 nodes of two, four and QP1's fifteen before: the kernel's default
   // option memory (20 KiB) holds it.
-  EXPECT_EQ(steering_program(all).size(), 254U * 3 + 253 * 2 + 19);
+  EXPECT_EQ(steering_program(all, kMessages).size(), 254U * 3 + 253 * 2 + 19);
 }
 
 }  // namespace

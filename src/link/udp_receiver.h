@@ -7,48 +7,15 @@
 
 #include <array>
 #include <cstdint>
-#include <span>
 #include <vector>
 
 #include <sys/socket.h>
 
+#include "link/datagram.h"
+#include "link/link_counters.h"
 #include "link/udp_socket.h"
-#include "wire/gid.h"
 
 namespace verbena::link {
-
-struct Datagram {
-  std::span<const uint8_t> bytes;  // BTH to ICRC
-  wire::Gid source;
-  wire::Gid destination;
-  uint16_t source_port = 0;
-  uint8_t traffic_class = 0;
-  uint8_t hop_limit = 0;
-  uint16_t index = 0;  // among those the kernel had joined
-};
-
-class DatagramHandler {
- public:
-  virtual ~DatagramHandler() = default;
-  virtual void on_datagram(const Datagram& datagram) = 0;
-  // `rest` is several that the kernel had joined: each is the next `segment` bytes, the last may be
-  // shorter. Takes as many of the first as it can take at once and gives their number; what is left
-  // comes again, by on_datagram() if it is 0.
-  [[nodiscard]] virtual uint32_t on_joined(const Datagram& /*rest*/, uint32_t /*segment*/) {
-    return 0;
-  }
-  // A datagram of this cost (datagram_cost) from this sender has left the socket's buffer.
-  virtual void on_consumed(const wire::Gid& source, uint16_t source_port, uint32_t cost) = 0;
-};
-
-struct ReceiveCounters {
-  uint64_t datagrams = 0;  // as the kernel delivered them
-  uint64_t packets = 0;
-  uint64_t bytes = 0;
-  uint64_t syscalls = 0;
-  uint32_t overflow = 0;  // SO_RXQ_OVFL: dropped by the kernel for want of buffer, of both families
-  uint64_t truncated = 0;
-};
 
 // Hands packets that the kernel had joined to `handler`: each is `segment` bytes of joined.bytes,
 // the last may be shorter.
@@ -66,6 +33,8 @@ class UdpReceiver {
   // Whether the last datagram was a large one, after which more of the kind are likely.
   [[nodiscard]] bool reads_large() const { return large_; }
   [[nodiscard]] const ReceiveCounters& counters() const { return counters_; }
+  // Others that receive beside the sockets count here as well.
+  [[nodiscard]] ReceiveCounters& counters() { return counters_; }
 
  private:
   static constexpr size_t kBatch = 8;

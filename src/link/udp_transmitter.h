@@ -15,6 +15,8 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
+#include "link/link_counters.h"
+#include "link/taps.h"
 #include "link/udp_socket.h"
 #include "transport/work.h"
 #include "wire/icrc.h"
@@ -59,27 +61,6 @@ inline constexpr uint32_t kDatagramOverhead = 1024;
   return std::max(2 * segment_bytes, bytes + kDatagramOverhead) + kDatagramOverhead;
 }
 
-struct TransmitCounters {
-  uint64_t packets = 0;
-  uint64_t bytes = 0;
-  uint64_t sends = 0;  // datagrams given to the kernel; a GSO batch is one
-  uint64_t syscalls = 0;
-  uint64_t gso_refused = 0;
-  uint64_t would_block = 0;
-  uint64_t to_unresponsive = 0;  // packets not sent: their receiver on this host takes nothing
-  uint64_t errors = 0;           // sends the kernel refused; the transport will see a loss
-  int last_error = 0;
-};
-
-// Sees every packet as it leaves, ICRC included (captures). While there is one, payloads are
-// copied.
-class TransmitTap {
- public:
-  virtual ~TransmitTap() = default;
-  virtual void on_transmit(const wire::IcrcFlow& flow, const transport::Path& path,
-                           std::span<const uint8_t> packet) = 0;
-};
-
 class UdpTransmitter final : public transport::PacketSink {
  public:
   UdpTransmitter(const UdpSockets* ipv4, const UdpSockets* ipv6, uint16_t port, Credits* credits);
@@ -98,6 +79,8 @@ class UdpTransmitter final : public transport::PacketSink {
 
   void set_tap(TransmitTap* tap) { tap_ = tap; }
   [[nodiscard]] const TransmitCounters& counters() const { return counters_; }
+  // Others that send beside the sockets count here as well.
+  [[nodiscard]] TransmitCounters& counters() { return counters_; }
 
  private:
   static constexpr size_t kMaxMessages = 64;

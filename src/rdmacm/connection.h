@@ -18,7 +18,7 @@ namespace verbena::rdmacm {
 // The path record of an id whose ends are known.
 void describe_path(CmId& id);
 // What an id is bound to that has this address as its source.
-[[nodiscard]] cm::AddressSet bound_to(const CmId& id, const Address& source);
+[[nodiscard]] wire::AddressSet bound_to(const CmId& id, const Address& source);
 // A port for it, on the address that the id has as its source.
 [[nodiscard]] int claim_port(CmId& id, uint16_t port);
 // The port space of `id`, with this port.

@@ -56,10 +56,10 @@ uint64_t service_id_of(const CmId& id, uint16_t port) {
   return cm::service_id(static_cast<cm::PortSpace>(id.ps), port);
 }
 
-cm::AddressSet bound_to(const CmId& id, const Address& source) {
+wire::AddressSet bound_to(const CmId& id, const Address& source) {
   if (!source.is_wildcard()) return source.gid();
   if (!id.one_family.value_or(takes_one_family(source.family()))) return {};
-  return source.family() == AF_INET ? cm::AddressSet::all_ipv4() : cm::AddressSet::all_ipv6();
+  return source.family() == AF_INET ? wire::AddressSet::all_ipv4() : wire::AddressSet::all_ipv6();
 }
 
 int claim_port(CmId& id, uint16_t port) {

@@ -309,6 +309,25 @@ void Endpoint::accept_run(const wire::Run& run, QueuePair& qp, uint32_t packets,
   }
 }
 
+uint32_t Endpoint::receive_run(const wire::Run& run, std::span<const uint8_t> payload,
+                               const wire::Gid& source, const wire::Gid& destination,
+                               bool ack_request, Time now) {
+  const RunPlace place = place_of(run, source, destination);
+  const size_t each = run.payload_bytes();
+  uint32_t taken = 0;
+  if (place.at != nullptr) {
+    taken = place.packets;
+    memory::store(place.at, payload.first(taken * each), false);
+  } else {
+    while (taken < place.packets &&
+           this->place(run, place, taken, payload.subspan(taken * each, each))) {
+      ++taken;
+    }
+  }
+  if (taken != 0) accept_run(run, *place.qp, taken, ack_request && taken == run.packets, now);
+  return taken;
+}
+
 // One turn for every queue pair that has something to send; those with more are listed again.
 //
 // Where a receiver's room is short, replies go first: they end what others wait for, while each

@@ -102,6 +102,10 @@ class Endpoint {
   [[nodiscard]] uint32_t receive_run(std::span<const uint8_t> joined, uint32_t segment,
                                      const wire::Gid& source, const wire::Gid& destination,
                                      Time now, IsRight&& is_right);
+  // The same for a run whose payload is one piece, all of it right. `ack_request`: of its last.
+  [[nodiscard]] uint32_t receive_run(const wire::Run& run, std::span<const uint8_t> payload,
+                                     const wire::Gid& source, const wire::Gid& destination,
+                                     bool ack_request, Time now);
   void finish_batch(Time now);
   // The same without the ACKs: they may wait for the program's own next packet, and leave behind
   // it.

@@ -78,6 +78,7 @@ ibv_context* open_context(std::shared_ptr<Session> session, int cmd_fd) {
   options.gids = settings.gids;
   options.counters_file = settings.counters_file;
   options.quiet = settings.quiet;
+  options.link = settings.link;
   options.node_guid = be64toh(identity::node_guid());
   auto acquired = device::Device::acquire(options);
   if (!acquired) {

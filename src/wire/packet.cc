@@ -18,6 +18,28 @@ bool obeys(PayloadRule rule, size_t length, ParseError& reason) {
   return true;
 }
 
+// `bytes`: at least a BTH.
+[[nodiscard]] Result<PacketView, ParseError> parse_headers(std::span<const uint8_t> bytes) {
+  PacketView view;
+  view.data = bytes.data();
+  view.bth = Bth::read(bytes.data());
+  view.info = &opcode_info(view.bth.opcode);
+  if (view.bth.version != 0) return fail(ParseError::kBadVersion);
+  if (!view.info->exists()) return fail(ParseError::kUnknownOpcode);
+  if ((view.bth.pkey & kPkeyNumber) != kPkeyNumber) return fail(ParseError::kBadPkey);
+  if (bytes.size() < view.info->header_bytes) return fail(ParseError::kHeadersCut);
+  return view;
+}
+
+[[nodiscard]] Result<PacketView, ParseError> with_payload(PacketView view,
+                                                          std::span<const uint8_t> payload) {
+  view.payload = payload;
+  if (payload.size() > kMaxMtu) return fail(ParseError::kTooLong);
+  ParseError reason{};
+  if (!obeys(view.info->payload, payload.size(), reason)) return fail(reason);
+  return view;
+}
+
 }  // namespace
 
 const char* to_string(ParseError error) {
@@ -40,25 +62,23 @@ const char* to_string(ParseError error) {
 Result<PacketView, ParseError> parse(std::span<const uint8_t> packet) {
   if (packet.size() < Bth::kBytes + kIcrcBytes) return fail(ParseError::kTooShort);
   if (packet.size() > kMaxPacketBytes) return fail(ParseError::kTooLong);
+  auto view = parse_headers(packet.first(packet.size() - kIcrcBytes));
+  if (!view) return view;
 
-  PacketView view;
-  view.data = packet.data();
-  view.bth = Bth::read(packet.data());
-  view.info = &opcode_info(view.bth.opcode);
-  if (view.bth.version != 0) return fail(ParseError::kBadVersion);
-  if (!view.info->exists()) return fail(ParseError::kUnknownOpcode);
-  if ((view.bth.pkey & kPkeyNumber) != kPkeyNumber) return fail(ParseError::kBadPkey);
-
-  const size_t header_bytes = view.info->header_bytes;
-  if (packet.size() < header_bytes + kIcrcBytes) return fail(ParseError::kHeadersCut);
+  const size_t header_bytes = view->info->header_bytes;
   const size_t body = packet.size() - header_bytes - kIcrcBytes;  // payload and pad
-  if (body % 4 != 0 || view.bth.pad_bytes > body) return fail(ParseError::kBadPad);
-  view.payload = packet.subspan(header_bytes, body - view.bth.pad_bytes);
-  if (view.payload.size() > kMaxMtu) return fail(ParseError::kTooLong);
+  if (body % 4 != 0 || view->bth.pad_bytes > body) return fail(ParseError::kBadPad);
+  return with_payload(*view, packet.subspan(header_bytes, body - view->bth.pad_bytes));
+}
 
-  ParseError reason{};
-  if (!obeys(view.info->payload, view.payload.size(), reason)) return fail(reason);
-  return view;
+Result<PacketView, ParseError> parse(std::span<const uint8_t> headers,
+                                     std::span<const uint8_t> payload) {
+  if (headers.size() < Bth::kBytes) return fail(ParseError::kTooShort);
+  auto view = parse_headers(headers);
+  if (!view) return view;
+  if (headers.size() != view->info->header_bytes) return fail(ParseError::kHeadersCut);
+  if ((payload.size() + view->bth.pad_bytes) % 4 != 0) return fail(ParseError::kBadPad);
+  return with_payload(*view, payload);
 }
 
 }  // namespace verbena::wire

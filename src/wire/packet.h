@@ -63,5 +63,9 @@ struct PacketView {
 // `packet` is the UDP payload: BTH ... payload, pad, ICRC. The ICRC's value is not looked at here
 // (icrc.h); P_Key must be the default partition, full or limited member.
 [[nodiscard]] Result<PacketView, ParseError> parse(std::span<const uint8_t> packet);
+// The same where headers and payload lie apart, without pad and ICRC. Of the payload only the
+// length is looked at.
+[[nodiscard]] Result<PacketView, ParseError> parse(std::span<const uint8_t> headers,
+                                                   std::span<const uint8_t> payload);
 
 }  // namespace verbena::wire

@@ -218,7 +218,7 @@ uint64_t End::counter(transport::Counter which) {
 
 uint32_t End::overflow() {
   const Engine::Locked locked(engine());
-  return engine().receive_counters().overflow;
+  return engine().link().receive_counters().overflow;
 }
 
 void End::order() {

@@ -227,8 +227,8 @@ void attacked_far(End& far, bool ipv6) {
   uint64_t unparsable = 0;
   {
     const Engine::Locked locked(far.engine());
-    for (const uint64_t n : far.engine().counters().parse_errors) unparsable += n;
-    EXPECT_GT(far.engine().counters().bad_icrc, 0u);
+    for (const uint64_t n : far.engine().link().intake_counters().parse_errors) unparsable += n;
+    EXPECT_GT(far.engine().link().intake_counters().bad_icrc, 0u);
   }
   EXPECT_GT(unparsable, 0u);
   EXPECT_GT(far.counter(Counter::kDropNoQp), 0u);

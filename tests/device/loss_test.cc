@@ -142,7 +142,7 @@ TEST_P(Lossy, AllCompletesInOrderAndAtomicsOnce) {
         EXPECT_EQ(near.overflow(), 0u);
         if (c.rates.corrupt_ppm != 0) {
           const Engine::Locked locked(near.engine());
-          EXPECT_GT(near.engine().counters().bad_icrc, 0u);
+          EXPECT_GT(near.engine().link().intake_counters().bad_icrc, 0u);
         }
       },
       [&](End& far) { storm_far(far, rounds); });
@@ -244,7 +244,7 @@ TEST_P(SlowReceiver, LosesNothingToItsSocket) {
         bullying = {};
         {
           const Engine::Locked locked(near.engine());
-          EXPECT_EQ(near.engine().transmit_counters().to_unresponsive, 0u)
+          EXPECT_EQ(near.engine().link().transmit_counters().to_unresponsive, 0u)
               << "the receiver took nothing for Membership::kUnresponsiveAfter: the machine is too "
                  "busy";
         }

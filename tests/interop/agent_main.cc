@@ -272,14 +272,14 @@ class Agent {
     for (size_t i = 0; i < transport::kCounters; ++i) {
       all[transport::kCounterName[i]] = locked.endpoint().counters().at(i);
     }
-    const auto& transmit = context_.device().engine().transmit_counters();
+    const auto& transmit = context_.device().engine().link().transmit_counters();
     all["packets"] = transmit.packets;
     all["sends"] = transmit.sends;
     all["gso_refused"] = transmit.gso_refused;
     all["errors"] = transmit.errors;
     all["last_error"] = transmit.last_error;
-    all["bad_icrc"] = context_.device().engine().counters().bad_icrc;
-    all["overflow"] = context_.device().engine().receive_counters().overflow;
+    all["bad_icrc"] = context_.device().engine().link().intake_counters().bad_icrc;
+    all["overflow"] = context_.device().engine().link().receive_counters().overflow;
     return all;
   }
 

@@ -418,7 +418,7 @@ class Member {
     (void)channel_.wait(which);
     if (++sleeps_ % 64 != 0) return;
     const device::Engine::Locked locked(context_.device().engine());
-    self_.overflows = context_.device().engine().receive_counters().overflow;
+    self_.overflows = context_.device().engine().link().receive_counters().overflow;
   }
 
   Board& board_;

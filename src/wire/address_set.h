@@ -6,7 +6,7 @@
 
 #include "wire/gid.h"
 
-namespace verbena::cm {
+namespace verbena::wire {
 
 class AddressSet {
  public:
@@ -14,17 +14,17 @@ class AddressSet {
   enum class Kind : uint32_t { kOne = 1, kAllIpv4, kAllIpv6, kAll };
 
   constexpr AddressSet() = default;
-  constexpr AddressSet(const wire::Gid& one) : kind_(Kind::kOne), one_(one) {}
-  constexpr AddressSet(Kind kind, const wire::Gid& one) : kind_(kind), one_(one) {}
+  constexpr AddressSet(const Gid& one) : kind_(Kind::kOne), one_(one) {}
+  constexpr AddressSet(Kind kind, const Gid& one) : kind_(kind), one_(one) {}
   [[nodiscard]] static constexpr AddressSet all_ipv4() { return {Kind::kAllIpv4, {}}; }
   [[nodiscard]] static constexpr AddressSet all_ipv6() { return {Kind::kAllIpv6, {}}; }
 
   [[nodiscard]] constexpr Kind kind() const { return kind_; }
   [[nodiscard]] constexpr bool is_one() const { return kind_ == Kind::kOne; }
   // Only if it is one.
-  [[nodiscard]] constexpr const wire::Gid& one() const { return one_; }
+  [[nodiscard]] constexpr const Gid& one() const { return one_; }
 
-  [[nodiscard]] constexpr bool contains(const wire::Gid& address) const {
+  [[nodiscard]] constexpr bool contains(const Gid& address) const {
     switch (kind_) {
       case Kind::kOne:     return address == one_;
       case Kind::kAllIpv4: return address.is_ipv4();
@@ -47,7 +47,7 @@ class AddressSet {
 
  private:
   Kind kind_ = Kind::kAll;
-  wire::Gid one_{};
+  Gid one_{};
 };
 
-}  // namespace verbena::cm
+}  // namespace verbena::wire

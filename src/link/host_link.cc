@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "link/host_link.h"
+
+#include <algorithm>
+#include <cerrno>
+
+#include "base/endian.h"
+#include "link/steering.h"
+
+namespace verbena::link {
+namespace {
+
+// Where the messages of a program all go through rings, a look at the sockets costs many times as
+// much as one at the rings. Sockets that were found empty so often in a row are looked at less.
+constexpr uint32_t kQuiet = 256;
+constexpr uint32_t kQuietEvery = 64;
+// While the rings bring something.
+constexpr uint32_t kBusyEvery = 16;
+
+[[nodiscard]] Qpn qpn_of(const transport::OutPacket& packet) {
+  return Qpn(load_be24(packet.headers.data() + kSlotByte));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<HostLink>, MembershipError> HostLink::join(const HostLinkOptions& options,
+                                                                  RandomSource& random,
+                                                                  Arrivals& arrivals) {
+  MembershipOptions host = options.host;
+  host.takes_rings = options.kind != LinkKind::kUdp;
+  auto joined = Membership::join(host, random);
+  if (!joined) return fail(joined.error());
+  std::unique_ptr<HostLink> link(new HostLink(std::move(*joined), options.kind, arrivals));
+  if (host.takes_rings && link->shared_ == nullptr) {
+    return fail(MembershipError{MembershipError::Kind::kSystem, "eventfd", errno});
+  }
+  return link;
+}
+
+HostLink::HostLink(std::unique_ptr<Membership> host, LinkKind kind, Arrivals& arrivals)
+    : host_(std::move(host)), kind_(kind), intake_(*host_, arrivals), udp_(*host_) {
+  for (const UdpSockets* const sockets : {host_->ipv4(), host_->ipv6()}) {
+    if (sockets != nullptr) receive_fds_[receive_fd_count_++] = sockets->receive.get();
+  }
+  if (kind_ == LinkKind::kUdp) return;
+  shared_ = SharedLink::make({.host = *host_,
+                              .intake = intake_,
+                              .sent = udp_.out().counters(),
+                              .received = udp_.receive_counters()});
+  if (shared_ != nullptr) receive_fds_[receive_fd_count_++] = shared_->fd();
+}
+
+// --- sending
+
+void HostLink::lose(uint32_t packets) {
+  TransmitCounters& counters = udp_.out().counters();
+  counters.errors += packets;
+  counters.last_error = EHOSTUNREACH;
+}
+
+void HostLink::send(const transport::OutPacket& packet) {
+  if (auto* const ring = ring_to(packet.path->destination, qpn_of(packet))) {
+    return shared_->send(*ring, packet);
+  }
+  if (is_barred(*packet.path)) return lose(1);
+  udp_.out().send(packet);
+}
+
+void HostLink::send_run(const transport::OutRun& run) {
+  if (auto* const ring = ring_to(run.path->destination, run.first.dest_qp)) {
+    return shared_->send_run(*ring, run);
+  }
+  if (is_barred(*run.path)) return lose(run.packets);
+  udp_.out().send_run(run);
+}
+
+bool HostLink::has_room_towards(const transport::Path& path, Qpn qpn) const {
+  if (auto* const ring = ring_to(path.destination, qpn)) return shared_->has_room(*ring);
+  return udp_.out().has_room_towards(path, qpn);
+}
+
+uint32_t HostLink::room_for(const transport::Path& path, Qpn qpn, uint32_t packet_bytes,
+                            uint32_t wanted) const {
+  if (auto* const ring = ring_to(path.destination, qpn)) {
+    return shared_->room_for(*ring, packet_bytes, wanted);
+  }
+  return udp_.out().room_for(path, qpn, packet_bytes, wanted);
+}
+
+bool HostLink::paces(const transport::Path& path, Qpn qpn) const {
+  return udp_.out().paces(path, qpn);  // every member of this host is known
+}
+
+bool HostLink::is_unread(const transport::Path& path, Qpn qpn) const {
+  if (auto* const ring = ring_to(path.destination, qpn)) return SharedLink::is_unread(*ring);
+  return udp_.out().is_unread(path, qpn);
+}
+
+// To a process of this host by the way that its data takes: what ends a connection must not
+// overtake that. Where the steering has to find it, it needs a hint.
+void HostLink::send_management(const transport::OutPacket& packet) {
+  constexpr size_t kHintAt = kHintByte - wire::Bth::kBytes - wire::Deth::kBytes;
+  const std::span<const uint8_t> message =
+      packet.payload.empty() ? std::span<const uint8_t>{} : packet.payload.front();
+  const auto target = host_->target_of(packet.path->destination, message);
+  if (target && shared_ != nullptr) {
+    const Qpn any_of_it(uint32_t{target->slot} << 16);
+    if (auto* const ring = ring_to(packet.path->destination, any_of_it)) {
+      return shared_->send(*ring, packet);
+    }
+  }
+  std::array<uint8_t, 256> hinted;
+  if (!target || !target->is_request || message.size() > hinted.size() ||
+      message.size() <= kHintAt) {
+    return udp_.out().send(packet);
+  }
+  std::ranges::copy(message, hinted.begin());
+  hinted[kHintAt] = target->slot;
+  const auto payload = std::span<const uint8_t>(hinted).first(message.size());
+  transport::OutPacket told = packet;
+  told.payload = {&payload, 1};
+  told.copy_first = true;
+  udp_.out().send(told);
+}
+
+void HostLink::flush() {
+  udp_.out().flush();
+  host_->settle();
+  if (shared_ != nullptr) shared_->flush();
+}
+
+bool HostLink::room_again() {
+  return host_->room_again() || (shared_ != nullptr && shared_->room_again());
+}
+
+// --- receiving
+
+size_t HostLink::receive(Look look, Time now) {
+  intake_.set_time(now);
+  if (shared_ == nullptr) {
+    const size_t got = udp_.receive(look, intake_);
+    expects_more_ = udp_.expects_more();
+    if (got == 0) host_->found_empty(now);
+    return got;
+  }
+  const size_t from_rings = shared_->receive(now);
+  if (from_rings != 0) expects_more_ = shared_->expects_more();
+  const size_t from_sockets = receive_from_sockets(look, from_rings);
+  if (from_sockets != 0) expects_more_ = udp_.expects_more();
+  if (from_rings + from_sockets == 0) host_->found_empty(now);
+  return from_rings + from_sockets;
+}
+
+size_t HostLink::receive_from_sockets(Look look, size_t from_rings) {
+  if (look == Look::kLikely && shared_->has_rings()) {
+    const uint32_t every = from_rings != 0 ? kBusyEvery : empty_ < kQuiet ? 1 : kQuietEvery;
+    if (++skipped_ < every) return 0;
+  }
+  skipped_ = 0;
+  const size_t got = udp_.receive(look, intake_);
+  empty_ = got != 0 ? 0 : std::min(empty_ + 1, kQuiet);
+  return got;
+}
+
+void HostLink::on_ready(Time now) {
+  intake_.set_time(now);
+  host_->on_ready(intake_);
+}
+
+// --- sleeping
+
+bool HostLink::prepare_sleep() { return shared_ == nullptr || shared_->prepare_sleep(); }
+
+void HostLink::woke() {
+  if (shared_ != nullptr) shared_->woke();
+}
+
+Time HostLink::next_timer() const {
+  return shared_ == nullptr ? intake_.filter_due()
+                            : std::min(intake_.filter_due(), shared_->next_timer());
+}
+
+void HostLink::on_timer(Time now) {
+  if (intake_.filters()) intake_.release(now);
+  if (shared_ != nullptr) shared_->on_timer(now);
+}
+
+void HostLink::set_taps(TransmitTap* transmit, ReceiveFilter* receive) {
+  udp_.out().set_tap(transmit);
+  intake_.set_filter(receive);
+  if (shared_ != nullptr) shared_->set_tap(transmit);
+}
+
+void HostLink::abandon_in_child() {
+  if (shared_ != nullptr) shared_->abandon_in_child();
+  host_->abandon_in_child();
+}
+
+}  // namespace verbena::link

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "link/intake.h"
+
+#include <algorithm>
+
+#include "link/steering.h"
+#include "link/whole_packet.h"
+
+namespace verbena::link {
+namespace {
+
+// What packets that came through a ring are said to come from: any will do, for who looks on.
+constexpr uint16_t kRingPort = 0xc000;
+
+class IcrcCheck final : public PacketCheck {
+ public:
+  IcrcCheck(wire::IcrcSeries& icrcs, uint16_t first) : icrcs_(icrcs), first_(first) {}
+  [[nodiscard]] bool is_right(uint32_t index, std::span<const uint8_t> packet) override {
+    return icrcs_.solve(packet, static_cast<uint16_t>(first_ + index)).has_value();
+  }
+
+ private:
+  wire::IcrcSeries& icrcs_;
+  uint16_t first_;
+};
+
+}  // namespace
+
+Intake::Intake(Membership& host, Arrivals& arrivals)
+    : host_(host),
+      arrivals_(arrivals),
+      port_(host.port()),
+      this_host_only_(!host.this_host_only().empty()),
+      whole_(wire::kMaxPacketBytes),
+      message_(wire::kMaxMtu) {}
+
+void Intake::set_filter(ReceiveFilter* filter) {
+  filter_ = filter;
+  filter_due_ = kNever;
+}
+
+void Intake::release(Time now) {
+  if (filter_ == nullptr) return;
+  now_ = now;
+  filter_due_ = filter_->release(now, inner_);
+}
+
+void Intake::on_consumed(const wire::Gid& source, uint16_t source_port, uint32_t cost) {
+  host_.consumed(source, source_port, cost);
+}
+
+void Intake::on_datagram(const Datagram& datagram) {
+  if (this_host_only_ && !host_.is_local(datagram.source)) {
+    ++counters_.not_this_host;
+    return;
+  }
+  if (!host_.route(datagram)) return;  // another member's
+  if (filter_ == nullptr) return accept(datagram);
+  pass(datagram, now_);
+}
+
+// It may keep some of it, and says with release() until when.
+void Intake::pass(const Datagram& datagram, Time now) {
+  filter_->pass(datagram, now, inner_);
+  filter_due_ = 0;
+}
+
+uint32_t Intake::on_joined(const Datagram& rest, uint32_t segment) {
+  if (this_host_only_ && !host_.is_local(rest.source)) return 0;
+  if (rest.bytes.size() < wire::Bth::kBytes) return 0;
+  if (rest.bytes[kSlotByte] != host_.slot()) return host_.route_joined(rest, segment);
+  if (filter_ != nullptr) return 0;
+  icrcs_.aim(flow_of(rest), segment);
+  IcrcCheck check(icrcs_, rest.index);
+  return arrivals_.on_joined({rest.bytes, segment, rest.source, rest.destination}, check, now_);
+}
+
+wire::IcrcFlow Intake::flow_of(const Datagram& datagram) const {
+  return {.source = datagram.source,
+          .destination = datagram.destination,
+          .source_port = datagram.source_port,
+          .destination_port = port_};
+}
+
+void Intake::accept(const Datagram& datagram) {
+  const auto view = wire::parse(datagram.bytes);
+  if (!view) {
+    ++counters_.parse_errors[static_cast<size_t>(view.error())];
+    return;
+  }
+  icrcs_.aim(flow_of(datagram), static_cast<uint32_t>(datagram.bytes.size()));
+  if (!icrcs_.solve(datagram.bytes, datagram.index)) {
+    ++counters_.bad_icrc;
+    return;
+  }
+  arrivals_.on_packet(
+      {*view, datagram.source, datagram.destination, datagram.traffic_class, datagram.hop_limit},
+      now_);
+}
+
+void Intake::on_ring_packet(const RingPacket& packet, Time now) {
+  auto view = wire::parse(packet.headers, packet.payload);
+  if (!view) {
+    ++counters_.parse_errors[static_cast<size_t>(view.error())];
+    return;
+  }
+  if (!is_ours(view->bth.dest_qp)) return count_bad_record();
+  if (filter_ != nullptr) return filter_ring_packet(packet, now);
+  if (view->bth.dest_qp == kGsiQpn) {
+    std::ranges::copy(packet.payload, message_.begin());
+    view->payload = std::span(message_).first(packet.payload.size());
+  }
+  arrivals_.on_packet(
+      {*view, packet.source, packet.destination, packet.traffic_class, packet.hop_limit}, now);
+}
+
+void Intake::filter_ring_packet(const RingPacket& packet, Time now) {
+  Datagram datagram{.bytes = {},
+                    .source = packet.source,
+                    .destination = packet.destination,
+                    .source_port = kRingPort,
+                    .traffic_class = packet.traffic_class,
+                    .hop_limit = packet.hop_limit};
+  datagram.bytes = whole_packet(whole_, flow_of(datagram), packet.headers, packet.payload);
+  pass(datagram, now);
+}
+
+uint32_t Intake::on_ring_run(std::span<const uint8_t> headers, std::span<const uint8_t> payload,
+                             uint32_t packets, const wire::Gid& source,
+                             const wire::Gid& destination, bool ack_request, Time now) {
+  if (filter_ != nullptr) return 0;
+  const auto view = wire::parse(headers, payload.first(payload.size() / packets));
+  if (!view || view->info->position != wire::Position::kMiddle || view->bth.pad_bytes != 0 ||
+      !is_ours(view->bth.dest_qp)) {
+    return 0;
+  }
+  return arrivals_.on_run({.first = *view, .packets = packets}, payload, source, destination,
+                          ack_request, now);
+}
+
+}  // namespace verbena::link

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// The way of a packet from where it was read to the device: is it from a host that is served, is it
+// this process's, past the filter if there is one, is it a packet, is it whole.
+//
+// Owned by the engine's lock holder.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/time.h"
+#include "link/link.h"
+#include "link/membership.h"
+#include "wire/icrc.h"
+
+namespace verbena::link {
+
+class Intake final : public DatagramHandler {
+ public:
+  Intake(Membership& host, Arrivals& arrivals);
+
+  // When what comes from here on was looked for.
+  void set_time(Time now) { now_ = now; }
+  void set_filter(ReceiveFilter* filter);
+  [[nodiscard]] bool filters() const { return filter_ != nullptr; }
+  // When the filter wants to let go of something, and does.
+  [[nodiscard]] Time filter_due() const { return filter_due_; }
+  void release(Time now);
+
+  // From sockets, and from other members that were given what is ours.
+  void on_datagram(const Datagram& datagram) override;
+  [[nodiscard]] uint32_t on_joined(const Datagram& rest, uint32_t segment) override;
+  void on_consumed(const wire::Gid& source, uint16_t source_port, uint32_t cost) override;
+
+  // From a member's ring: headers that nobody else can change any more, and a payload that the
+  // other end still can.
+  struct RingPacket {
+    std::span<const uint8_t> headers;
+    std::span<const uint8_t> payload;
+    wire::Gid source;
+    wire::Gid destination;
+    uint8_t traffic_class = 0;
+    uint8_t hop_limit = 0;
+  };
+  void on_ring_packet(const RingPacket& packet, Time now);
+  // Several, of which `headers` is the first's. Gives how many were taken.
+  [[nodiscard]] uint32_t on_ring_run(std::span<const uint8_t> headers,
+                                     std::span<const uint8_t> payload, uint32_t packets,
+                                     const wire::Gid& source, const wire::Gid& destination,
+                                     bool ack_request, Time now);
+  void count_bad_record() { ++counters_.bad_records; }
+
+  [[nodiscard]] const IntakeCounters& counters() const { return counters_; }
+
+ private:
+  // Past the filter.
+  struct Inner final : DatagramHandler {
+    explicit Inner(Intake& intake) : intake_(intake) {}
+    void on_datagram(const Datagram& datagram) override { intake_.accept(datagram); }
+    void on_consumed(const wire::Gid&, uint16_t, uint32_t) override {}
+    Intake& intake_;
+  };
+  [[nodiscard]] wire::IcrcFlow flow_of(const Datagram& datagram) const;
+  void pass(const Datagram& datagram, Time now);
+  void accept(const Datagram& datagram);
+  void filter_ring_packet(const RingPacket& packet, Time now);
+  [[nodiscard]] bool is_ours(Qpn qpn) const {
+    return qpn.value >> 16 == host_.slot() || qpn == kGsiQpn;
+  }
+
+  Membership& host_;
+  Arrivals& arrivals_;
+  const uint16_t port_;
+  const bool this_host_only_;
+  wire::IcrcSeries icrcs_;
+  ReceiveFilter* filter_ = nullptr;
+  Time filter_due_ = kNever;
+  Time now_ = 0;
+  Inner inner_{*this};
+  IntakeCounters counters_;
+  std::vector<uint8_t> whole_;    // a packet from a ring, as the filter sees it
+  std::vector<uint8_t> message_;  // to QP1, which is read more than once
+};
+
+}  // namespace verbena::link

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+// What carries packets between this device and all others, and the one thing that a device knows of
+// the network: sockets, address families, which process of the host a packet is for and how much
+// may be on the way to it are below.
+//
+//     the device   send ... flush              Arrivals::on_packet, on_joined, on_run
+//                       |                                    ^
+//     Link              v                                    | receive
+//                  sockets, rings in shared memory, a simulated network
+//
+// Owned by the engine's lock holder, except where said.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "base/ids.h"
+#include "base/time.h"
+#include "link/link_counters.h"
+#include "link/ports.h"
+#include "link/taps.h"
+#include "transport/work.h"
+#include "wire/run.h"
+
+namespace verbena::link {
+
+struct MemberCounters;
+
+// Packets of one length (the last may be shorter) that arrived as one.
+struct Joined {
+  std::span<const uint8_t> bytes;
+  uint32_t segment = 0;
+  wire::Gid source;
+  wire::Gid destination;
+};
+
+class PacketCheck {
+ public:
+  virtual ~PacketCheck() = default;
+  [[nodiscard]] virtual bool is_right(uint32_t index, std::span<const uint8_t> packet) = 0;
+};
+
+// What arrives, for this process. A packet is whole; `now` is when the batch was looked for.
+class Arrivals {
+ public:
+  virtual ~Arrivals() = default;
+  virtual void on_packet(const transport::InPacket& packet, Time now) = 0;
+  // Takes as many of the first as it can take at once, each if it is right, and gives their number.
+  // 0: they come one by one.
+  [[nodiscard]] virtual uint32_t on_joined(const Joined& joined, PacketCheck& check, Time now) = 0;
+  // The same for a run whose payload is one piece, and whose packets are whole. `ack_request`: of
+  // the last.
+  [[nodiscard]] virtual uint32_t on_run(const wire::Run& run, std::span<const uint8_t> payload,
+                                        const wire::Gid& source, const wire::Gid& destination,
+                                        bool ack_request, Time now) = 0;
+};
+
+// How much is looked for. kLikely: what a caller in a hurry, that asks again and again, can expect.
+enum class Look : uint8_t { kAll, kLikely };
+
+// Of receive_fds(), at most.
+inline constexpr size_t kMaxReceiveFds = 3;
+
+class Link : public transport::PacketSink {
+ public:
+  // --- sending, beside what PacketSink has
+  // All that was sent leaves, and room that was asked for and not used is given back.
+  virtual void flush() = 0;
+  // Whether somebody who had no room before the last flush() may have some now; cheap.
+  [[nodiscard]] virtual bool room_again() = 0;
+  // To QP1 there; the link finds the process that it is for.
+  virtual void send_management(const transport::OutPacket& packet) = 0;
+
+  // --- receiving
+  // Takes what is there, at most a batch; gives the number of pieces it came in. Arrivals are
+  // called meanwhile.
+  [[nodiscard]] virtual size_t receive(Look look, Time now) = 0;
+  // Whether the last piece was a large one, after which more of the kind are likely.
+  [[nodiscard]] virtual bool expects_more() const = 0;
+  // This family is in use: looked at more often than the other.
+  virtual void note_family(bool ipv4) = 0;
+
+  // --- sleeping
+  // Readable when receive() may find something, as long as prepare_sleep() said yes; readers of
+  // others' bells among them, which woke() empties.
+  [[nodiscard]] virtual std::span<const int> receive_fds() const = 0;
+  // Before a thread sleeps on them. False: something is there already.
+  [[nodiscard]] virtual bool prepare_sleep() = 0;
+  virtual void woke() = 0;
+  // Readable when on_ready() has something to do; somebody must call it soon then.
+  [[nodiscard]] virtual int control_fd() const = 0;
+  virtual void on_ready(Time now) = 0;
+  // While true, receive() and room_again() are called again and again and nobody need wake us.
+  // After it was set to false, both are asked once more before sleeping.
+  virtual void set_polling(bool polling) = 0;
+  // When on_timer() wants to be called.
+  [[nodiscard]] virtual Time next_timer() const = 0;
+  virtual void on_timer(Time now) = 0;
+
+  // --- this process among those of the host
+  // Numbers of queue pairs and connections that belong to it have this in their top byte.
+  [[nodiscard]] virtual uint8_t slot() const = 0;
+  [[nodiscard]] virtual uint16_t port() const = 0;
+  // Why only processes of this host can be reached; empty: all can.
+  [[nodiscard]] virtual const std::string& this_host_only() const = 0;
+  // Rises, within on_ready(), when the host's addresses or interfaces may have changed.
+  [[nodiscard]] virtual uint32_t address_changes() const = 0;
+  // Which incarnation of a process this queue pair number belongs to, at an address of this host;
+  // 0: none that is alive.
+  [[nodiscard]] virtual uint32_t incarnation_of(const wire::Gid& address, Qpn qpn) = 0;
+  // Ports of the connection manager among all processes. 0 or errno: EADDRINUSE, ENOSPC, ETIMEDOUT
+  // when a stopped process is in the way. May wait for others: any thread, without the engine's
+  // lock.
+  [[nodiscard]] virtual int add_port(const Port& port, Ports::Kind kind) = 0;
+  // Any thread; waits for nobody.
+  virtual void remove_port(const Port& port, Ports::Kind kind) = 0;
+  // Multicast: once more for each join. 0 or errno.
+  [[nodiscard]] virtual int join_group(const wire::Gid& group) = 0;
+  virtual void leave_group(const wire::Gid& group) = 0;
+  // Where the counters of this process's port are shown to the others.
+  [[nodiscard]] virtual MemberCounters& shown_counters() = 0;
+
+  // --- looking on
+  // They outlive the link, or are taken out first; nullptr: none.
+  virtual void set_taps(TransmitTap* transmit, ReceiveFilter* receive) = 0;
+  [[nodiscard]] virtual const TransmitCounters& transmit_counters() const = 0;
+  [[nodiscard]] virtual const ReceiveCounters& receive_counters() const = 0;
+  [[nodiscard]] virtual const IntakeCounters& intake_counters() const = 0;
+
+  // --- around fork. In the child nothing is received, and what is sent goes nowhere.
+  virtual void before_fork() = 0;
+  virtual void after_fork_in_parent() = 0;
+  virtual void abandon_in_child() = 0;
+};
+
+}  // namespace verbena::link

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a link counts.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "wire/packet.h"
+
+namespace verbena::link {
+
+struct TransmitCounters {
+  uint64_t packets = 0;
+  uint64_t bytes = 0;
+  uint64_t sends = 0;  // datagrams given to the kernel; a GSO batch is one
+  uint64_t syscalls = 0;
+  uint64_t gso_refused = 0;
+  uint64_t would_block = 0;
+  uint64_t to_unresponsive = 0;  // packets not sent: their receiver on this host takes nothing
+  uint64_t errors = 0;           // sends the kernel refused; the transport will see a loss
+  int last_error = 0;
+};
+
+struct ReceiveCounters {
+  uint64_t datagrams = 0;  // as the kernel delivered them
+  uint64_t packets = 0;
+  uint64_t bytes = 0;
+  uint64_t syscalls = 0;
+  uint32_t overflow = 0;  // SO_RXQ_OVFL: dropped by the kernel for want of buffer, of both families
+  uint64_t truncated = 0;
+};
+
+// What arrived and was not passed on.
+struct IntakeCounters {
+  uint64_t parse_errors[static_cast<size_t>(wire::ParseError::kCount)] = {};
+  uint64_t bad_icrc = 0;
+  uint64_t not_this_host = 0;  // from elsewhere, while only this host is served
+  uint64_t bad_records = 0;    // in rings: what no sender of ours writes
+};
+
+}  // namespace verbena::link

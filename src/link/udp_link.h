@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// The sockets of this process as a link uses them: two address families, of which a program mostly
+// uses one.
+//
+// Owned by the engine's lock holder.
+#pragma once
+
+#include <cstdint>
+
+#include "link/link.h"
+#include "link/membership.h"
+#include "link/udp_receiver.h"
+#include "link/udp_transmitter.h"
+
+namespace verbena::link {
+
+class UdpLink {
+ public:
+  explicit UdpLink(Membership& host);
+
+  [[nodiscard]] UdpTransmitter& out() { return transmitter_; }
+  [[nodiscard]] const UdpTransmitter& out() const { return transmitter_; }
+
+  // The number of datagrams the kernel delivered.
+  [[nodiscard]] size_t receive(Look look, DatagramHandler& handler);
+  [[nodiscard]] bool expects_more() const { return receiver_.reads_large(); }
+  void note_family(bool ipv4) { (ipv4 ? ipv4_use_ : ipv6_use_).wanted = true; }
+  [[nodiscard]] const ReceiveCounters& receive_counters() const { return receiver_.counters(); }
+  [[nodiscard]] ReceiveCounters& receive_counters() { return receiver_.counters(); }
+
+ private:
+  // A program may want both address families and talk over one: to look at the other each time is
+  // half of the cost of a poll.
+  struct FamilyUse {
+    static constexpr uint32_t kQuiet = 256;
+    bool wanted = false;
+    uint32_t empty_looks = 0;  // in a row, up to kQuiet
+  };
+  [[nodiscard]] static bool is_looked_at(const FamilyUse& use, const FamilyUse& other) {
+    return use.wanted && (use.empty_looks < FamilyUse::kQuiet || !other.wanted ||
+                          other.empty_looks >= FamilyUse::kQuiet);
+  }
+  [[nodiscard]] size_t receive_family(const UdpSockets* sockets, Family family, FamilyUse& use,
+                                      UdpReceiver::Ask ask, DatagramHandler& handler);
+
+  Membership& host_;
+  UdpTransmitter transmitter_;
+  UdpReceiver receiver_;
+  FamilyUse ipv4_use_;
+  FamilyUse ipv6_use_;
+  uint32_t round_ = 0;
+};
+
+}  // namespace verbena::link
