@@ -373,7 +373,9 @@ Result<void> Log::replace_root(NewTable& table, const Checkpoint& what) {
   } else {
     space_.forget_covered();
   }
+  // give_up() of one that fails before its cut takes nothing back.
   promised_ = cut_bytes_ = 0;
+  cut_since_ = counted_since_;
   wants_checkpoint_.store(length() > kCheckpointAfter, std::memory_order_relaxed);
   log_space_.shrink(std::max(kCheckpointAfter, kept_for(reserve_) + a_little()));
   return {};
