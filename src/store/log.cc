@@ -111,7 +111,9 @@ uint64_t Log::slots_left(const Superblock& root) const {
 const Extent& Log::extent_of(uint64_t sequence) const {
   const auto after = std::ranges::upper_bound(root_.log, sequence, {}, &Extent::sequence);
   VERBENA_CHECK(after != root_.log.begin());
-  return *std::prev(after);
+  const Extent& extent = *std::prev(after);
+  VERBENA_CHECK(sequence - extent.sequence < extent.count);
+  return extent;
 }
 
 // An extent for more of the log; kLogFull if there is no room for one.

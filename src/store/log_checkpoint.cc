@@ -245,11 +245,13 @@ uint64_t Log::blocks_for(uint64_t index_bytes) const {
 }
 
 // The log goes on where it is, unless it is to leave there; what it says before that is in the
-// checkpoint.
+// checkpoint. The extents that stay have no gap: behind one that the log leaves before it was full,
+// no other stays.
 void Log::cut_log(Superblock& root, const Checkpoint& what, std::vector<Extent>& released) const {
   const uint64_t end = what.end.value_or(next_);
   root.replay_from = end;
   root.log.clear();
+  uint64_t next = end;  // where the extents that stay end
   for (const Extent& extent : root_.log) {
     const uint64_t over =
         end <= extent.sequence ? 0 : std::min<uint64_t>(extent.count, end - extent.sequence);
@@ -262,8 +264,10 @@ void Log::cut_log(Superblock& root, const Checkpoint& what, std::vector<Extent>&
     rest.count = static_cast<uint16_t>(rest.count - over);
     rest.sequence += over;
     // Where somebody may append it must stay: cut() has taken care of those.
-    const bool stays = rest.txn == root.mark && (what.end || !log_space_.leaves(rest));
+    const bool goes_on = rest.txn == root.mark && rest.sequence == next;
+    const bool stays = goes_on && (what.end || !log_space_.leaves(rest));
     (stays ? root.log : released).push_back(rest);
+    if (stays) next += rest.count;
   }
   root.durable = std::max(durable_, end - 1);
 }
@@ -369,7 +373,9 @@ Result<void> Log::replace_root(NewTable& table, const Checkpoint& what) {
   } else {
     space_.forget_covered();
   }
+  // give_up() of one that fails before its cut takes nothing back.
   promised_ = cut_bytes_ = 0;
+  cut_since_ = counted_since_;
   wants_checkpoint_.store(length() > kCheckpointAfter, std::memory_order_relaxed);
   log_space_.shrink(std::max(kCheckpointAfter, kept_for(reserve_) + a_little()));
   return {};

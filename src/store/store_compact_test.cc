@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -13,6 +14,7 @@
 #include "store/memory_medium.h"
 #include "store/record.h"
 #include "store/store_testing.h"
+#include "store/superblock.h"
 
 namespace verbena::store {
 namespace {
@@ -223,6 +225,32 @@ TEST_F(CompactTest, BesideReadersAndWriters) {
   *read = PreparedRead();
   *write = PreparedWrite();
   ASSERT_TRUE(store_->compact());
+  ASSERT_NO_FATAL_FAILURE(reopen());
+  expect_contents();
+}
+
+// Meanwhile the log comes to the last chunks of an extent that it is to leave, and has the next
+// one, which is where it may stay: there is no gap between what it had and what it goes on with.
+TEST_F(CompactTest, TheLogGoesOnWithoutAGap) {
+  ASSERT_NO_FATAL_FAILURE(fill_and_empty());
+  std::optional<Extent> left;
+  std::optional<Extent> next;
+  const auto append_until_it_turns_back = [&](uint64_t, uint64_t) {
+    for (int i = 0; i < 100 && !next; ++i) {
+      EXPECT_TRUE(store_->rename({0, 80}, std::to_string(i)) && store_->flush());
+      const Extent last = decode_superblock(medium_.chunk(0))->log.back();
+      if (left && last.block_b < left->block_a) next = last;
+      if (!next) left = last;
+    }
+    return true;
+  };
+  const auto report = store_->compact(append_until_it_turns_back);
+  ASSERT_TRUE(report) << report.error().what;
+  ASSERT_TRUE(next);
+  ASSERT_LE(medium_.existing, left->block_a) << "the log was not to leave it";
+  ASSERT_GT(medium_.existing, next->block_b) << "the log was to leave this one, too";
+  ASSERT_NO_FATAL_FAILURE(put({1, 1}, 1000));
+  ASSERT_TRUE(store_->flush());
   ASSERT_NO_FATAL_FAILURE(reopen());
   expect_contents();
 }

@@ -10,6 +10,7 @@
 #include <iterator>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -135,12 +136,15 @@ INSTANTIATE_TEST_SUITE_P(Sizes, Corruption, ::testing::Values(100, 4048, 32768, 
 // The hooks are set while nothing is under way, and the spoiling begins with the budget.
 TEST_P(Corruption, InTheClientsBufferBehindTheCrc) {
   Bytes data = after_;
-  client_flips_.before_message = [&] {
-    if (budget_.take()) data[size() / 2] ^= 0x04;
+  // The client's own thread looks for something to send at any time, also before the CRC is
+  // computed. The thread that writes does so first when the request is there, with its CRC.
+  client_flips_.before_message = [&, writer = std::this_thread::get_id()] {
+    if (std::this_thread::get_id() == writer && budget_.take()) data[size() / 2] ^= 0x04;
   };
   budget_.set(1);
   const auto written = client_->write(ObjectRef::by(object_), 0, data);
   budget_.set(0);
+  EXPECT_EQ(budget_.spent(), 1);
   ASSERT_FALSE(written) << "data was stored that nobody wrote";
   EXPECT_EQ(written.error().status, Status::kCorrupted) << written.error().what;
   EXPECT_EQ(stored(), before_);

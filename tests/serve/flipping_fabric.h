@@ -38,7 +38,8 @@ class FlipHook {
 struct Flips {
   // May change the bytes.
   FlipHook<std::span<uint8_t>> received;
-  // Before the next message is made: what it is made of is still the caller's.
+  // Before the next message is made: what it is made of is still the caller's. A client asks for
+  // room whenever it looks for something to send; often there is nothing.
   FlipHook<> before_message;
   // Our own memory, after it was read into and before it is written from.
   FlipHook<std::span<const fabric::Local>> read;
