@@ -11,8 +11,10 @@
 namespace verbena::bench {
 namespace {
 
-[[nodiscard]] std::shared_ptr<device::Device> open_device() {
-  auto device = device::Device::acquire({});
+[[nodiscard]] std::shared_ptr<device::Device> open_device(link::LinkKind link) {
+  device::EngineOptions options;
+  options.link = link;
+  auto device = device::Device::acquire(options);
   if (!device) {
     std::fprintf(stderr, "bench: %s\n", device.error().what.c_str());
     std::_Exit(1);
@@ -29,7 +31,7 @@ void check(const transport::Completion& completion) {
 }  // namespace
 
 Side::Side(const Control& control, const SideOptions& options)
-    : control_(control), options_(options), context_(open_device()) {
+    : control_(control), options_(options), context_(open_device(options.link)) {
   memory_ = static_cast<uint8_t*>(::mmap(nullptr, options.memory_bytes, PROT_READ | PROT_WRITE,
                                          MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
   pd_ = *context_.alloc_pd();

@@ -11,6 +11,7 @@
 
 #include "common/ends.h"
 #include "device/device.h"
+#include "link/receive_filter.h"
 
 namespace verbena::bench {
 
@@ -23,6 +24,7 @@ struct SideOptions {
   bool with_channel = false;
   transport::QpType type = transport::QpType::kRc;
   uint32_t loss_ppm = 0;  // of what arrives here
+  link::LinkKind link = link::LinkKind::kUdp;
 };
 
 // What one end tells the other.

@@ -8,25 +8,10 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "command_output.h"
 #include "common/ends.h"
 
 namespace verbena::bench {
-namespace {
-
-[[nodiscard]] std::string output_of(const std::string& command) {
-  std::string text;
-  FILE* const pipe = ::popen(command.c_str(), "r");
-  if (pipe == nullptr) return text;
-  char chunk[4096];
-  for (size_t got = 0; (got = std::fread(chunk, 1, sizeof chunk, pipe)) > 0;) {
-    text.append(chunk, got);
-  }
-  (void)::pclose(pipe);
-  return text;
-}
-
-}  // namespace
-
 std::optional<TcpResult> tcp_loopback(double seconds) {
   const int port = 20'000 + ::getpid() % 20'000;
   // The server ends after one client, and in any case after a while.
@@ -35,7 +20,7 @@ std::optional<TcpResult> tcp_loopback(double seconds) {
       "for i in 1 2 3 4 5 6 7 8 9 10; do sleep 0.1; "
       "timeout 30 iperf3 -c 127.0.0.1 -p {0} -A {2} -t {3} -J 2>/dev/null && break; done; wait",
       port, core_of(Role::kTarget), core_of(Role::kInitiator), seconds);
-  const std::string text = output_of(command);
+  const std::string text = command_output(command);
   // A try that came too early prints an object with an error of its own.
   const size_t last = text.rfind("{\n\t\"start\"");
   const auto result =

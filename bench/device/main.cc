@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// `./dev bench device`: the device between two processes over UDP loopback, beside iperf3 and bare
-// UDP sockets in the same run. docs/performance.md says how to read it.
+// `./dev bench device`: the device between two processes, over UDP loopback beside iperf3 and bare
+// UDP sockets, and through shared memory beside UCX's. docs/performance.md says how to read it.
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <fstream>
@@ -12,6 +12,8 @@
 #include "common/report.h"
 #include "iperf.h"
 #include "raw_udp.h"
+#include "settings.h"
+#include "shared_rows.h"
 #include "wire_sample.h"
 #include "workloads.h"
 
@@ -21,15 +23,6 @@ namespace {
 using transport::Mtu;
 using transport::SendOp;
 
-struct Settings {
-  uint32_t rounds = 5;
-  double scale = 1;  // of the work in each measurement
-  std::vector<std::string> only;
-  std::string match;
-  std::string json;
-  bool alone = false;
-};
-
 class Bench {
  public:
   explicit Bench(const Settings& settings) : settings_(settings) {}
@@ -37,28 +30,22 @@ class Bench {
   int run() {
     fmt::print("{}\nMedians of {} rounds in turns; each end on a core of its own.\n", machine(),
                settings_.rounds);
-    if (wanted("bandwidth")) bandwidths();
-    if (wanted("latency")) latencies();
-    if (wanted("small")) small_messages();
-    if (wanted("queues")) many_queue_pairs();
-    if (wanted("loss")) losses();
-    if (wanted("memory")) memory();
-    if (wanted("icrc")) sampled_capture();
+    if (settings_.wants("bandwidth")) bandwidths();
+    if (settings_.wants("latency")) latencies();
+    if (settings_.wants("small")) small_messages();
+    if (settings_.wants("queues")) many_queue_pairs();
+    if (settings_.wants("loss")) losses();
+    if (settings_.wants("memory")) memory();
+    if (settings_.wants("icrc")) sampled_capture();
+    if (settings_.wants("shared")) shared_rows(settings_, report_);
+    if (settings_.wants("threads")) thread_rows(settings_, report_);
     if (!settings_.json.empty()) std::ofstream(settings_.json) << report_.json() << '\n';
     return report_.all_met() ? 0 : 1;
   }
 
  private:
-  [[nodiscard]] bool wanted(const std::string& group) const {
-    return settings_.only.empty() ||
-           std::ranges::find(settings_.only, group) != settings_.only.end();
-  }
-  [[nodiscard]] uint64_t bytes(uint64_t of) const {
-    return static_cast<uint64_t>(static_cast<double>(of) * settings_.scale);
-  }
-  [[nodiscard]] uint32_t count(uint32_t of) const {
-    return static_cast<uint32_t>(static_cast<double>(of) * settings_.scale);
-  }
+  [[nodiscard]] uint64_t bytes(uint64_t of) const { return settings_.bytes(of); }
+  [[nodiscard]] uint32_t count(uint32_t of) const { return settings_.count(of); }
 
   static Measured transfer(const SideOptions& options, SendOp op, uint32_t message,
                            uint64_t total) {
@@ -160,7 +147,7 @@ class Bench {
     const auto ours = [](SendOp op, Notice notice, uint32_t n,
                          uint32_t signal_every = kSignalEvery) {
       return [=](Role role, const Control& control) {
-        return pingpong(role, control, op, notice, n, signal_every);
+        return pingpong(role, control, {}, op, notice, n, signal_every);
       };
     };
     const auto udp = [](Waiting waiting, uint32_t n) {
@@ -197,7 +184,7 @@ class Bench {
              }));
       }
       keep(row.ours, run_ends([&](Role role, const Control& control) {
-             return small_writes(role, control, count(500'000));
+             return small_writes(role, control, {}, count(500'000));
            }));
     }
     report_.print(row);
@@ -277,7 +264,7 @@ class Bench {
 
 int main(int argc, char** argv) {
   verbena::bench::Settings settings;
-  CLI::App app{"Measures the device over UDP loopback beside iperf3 and bare UDP sockets."};
+  CLI::App app{"Measures the device beside iperf3, bare UDP sockets and UCX."};
   app.add_option("--rounds", settings.rounds, "rounds of each measurement; the median is shown")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
@@ -285,9 +272,11 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(0.01, 100.0))
       ->capture_default_str();
   app.add_option("--only", settings.only,
-                 "of: bandwidth, latency, small, queues, loss, memory, icrc")
+                 "of: bandwidth, latency, small, queues, loss, memory, icrc (through\n"
+                 "sockets); shared (through shared memory), threads")
       ->delimiter(',')
-      ->check(CLI::IsMember({"bandwidth", "latency", "small", "queues", "loss", "memory", "icrc"}));
+      ->check(CLI::IsMember({"bandwidth", "latency", "small", "queues", "loss", "memory", "icrc",
+                              "shared", "threads"}));
   app.add_option("--match", settings.match, "of the bandwidths, those with this in their name");
   app.add_flag("--alone", settings.alone, "leave the peers out, for a profile of the device");
   app.add_option("--json", settings.json, "write the figures to this file, too");

@@ -5,6 +5,8 @@
 #include <atomic>
 #include <cerrno>
 #include <cstdio>
+#include <memory>
+#include <thread>
 
 #include <unistd.h>
 
@@ -56,6 +58,21 @@ void spin_for(Side& side, uint8_t value) {
   return times;
 }
 
+// 8-byte WRITEs in chains, each with one completion; gives how many.
+[[nodiscard]] uint32_t write_chains(Side& side, uint32_t count) {
+  constexpr uint32_t kChain = 64;
+  constexpr uint32_t kChains = 3;  // under way, of the 256 entries
+  const uint32_t chains = count / kChain;
+  uint32_t posted = 0;
+  for (uint32_t done = 0; done < chains; ++done) {
+    for (; posted < chains && posted - done < kChains; ++posted) {
+      side.post_many(0, SendOp::kWrite, 0, kSmall, kChain);
+    }
+    side.wait(1);
+  }
+  return chains * kChain;
+}
+
 }  // namespace
 
 std::vector<double> bandwidth(Role role, const Control& control, SideOptions options, SendOp op,
@@ -87,9 +104,8 @@ std::vector<double> bandwidth(Role role, const Control& control, SideOptions opt
   return {static_cast<double>(messages) * message_bytes / took, took};
 }
 
-std::vector<double> pingpong(Role role, const Control& control, SendOp op, Notice notice,
-                             uint32_t rounds, uint32_t signal_every) {
-  SideOptions options;
+std::vector<double> pingpong(Role role, const Control& control, SideOptions options, SendOp op,
+                             Notice notice, uint32_t rounds, uint32_t signal_every) {
   options.memory_bytes = 2 << 20;
   options.with_channel = notice == Notice::kSleepOnChannel;
   Side side(control, options);
@@ -118,23 +134,33 @@ std::vector<double> pingpong(Role role, const Control& control, SendOp op, Notic
   return times;
 }
 
-std::vector<double> small_writes(Role role, const Control& control, uint32_t count) {
-  SideOptions options;
+std::vector<double> small_writes(Role role, const Control& control, SideOptions options,
+                                 uint32_t count) {
   options.memory_bytes = 1 << 20;
   Side side(control, options);
   if (role == Role::kTarget) return {};
-  constexpr uint32_t kChain = 64;
-  constexpr uint32_t kChains = 3;  // under way, of the 256 entries
-  const uint32_t chains = count / kChain;
   const double begin = now_s();
-  uint32_t posted = 0;
-  for (uint32_t done = 0; done < chains; ++done) {
-    for (; posted < chains && posted - done < kChains; ++posted) {
-      side.post_many(0, SendOp::kWrite, 0, kSmall, kChain);
+  const uint32_t done = write_chains(side, count);
+  return {done / (now_s() - begin)};
+}
+
+std::vector<double> threads_of_writes(Role role, const Control& control, uint32_t threads,
+                                      uint32_t count) {
+  SideOptions options;
+  options.memory_bytes = 1 << 20;
+  options.link = link::LinkKind::kShared;
+  std::vector<std::unique_ptr<Side>> sides;
+  for (uint32_t i = 0; i < threads; ++i) sides.push_back(std::make_unique<Side>(control, options));
+  if (role == Role::kTarget) return {};
+  std::atomic<uint32_t> done{0};
+  const double begin = now_s();
+  {
+    std::vector<std::jthread> running;
+    for (const auto& side : sides) {
+      running.emplace_back([&, at = side.get()] { done += write_chains(*at, count); });
     }
-    side.wait(1);
   }
-  return {static_cast<double>(chains) * kChain / (now_s() - begin)};
+  return {done / (now_s() - begin)};
 }
 
 std::vector<double> idle_memory(Role role, const Control& control, uint32_t queue_pairs) {

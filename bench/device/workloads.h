@@ -20,12 +20,16 @@ enum class Notice : uint8_t { kPollQueue, kSleepOnChannel, kSpinOnMemory };
 inline constexpr uint32_t kSignalEvery = 64;
 // Ping-pong of 8 bytes; the initiator gives one-way times in microseconds. `signal_every`: so many
 // messages have one completion, which is waited for; perftest does so for each.
-[[nodiscard]] std::vector<double> pingpong(Role role, const Control& control, transport::SendOp op,
-                                           Notice notice, uint32_t rounds,
+[[nodiscard]] std::vector<double> pingpong(Role role, const Control& control, SideOptions options,
+                                           transport::SendOp op, Notice notice, uint32_t rounds,
                                            uint32_t signal_every = kSignalEvery);
 
 // 8-byte WRITEs posted in chains, completed a chain at a time: messages per second.
-[[nodiscard]] std::vector<double> small_writes(Role role, const Control& control, uint32_t count);
+[[nodiscard]] std::vector<double> small_writes(Role role, const Control& control,
+                                               SideOptions options, uint32_t count);
+// The same by so many threads at once, `count` each, through shared memory; of all together.
+[[nodiscard]] std::vector<double> threads_of_writes(Role role, const Control& control,
+                                                    uint32_t threads, uint32_t count);
 
 // Resident bytes per connected, idle queue pair, with queues of 16 entries each way.
 [[nodiscard]] std::vector<double> idle_memory(Role role, const Control& control,

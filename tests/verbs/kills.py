@@ -42,7 +42,7 @@ OUTCOMES = {
 QUICK = ["ib_write_bw -c RC", "ib_send_bw -c RC", "ib_send_bw -c UD", "ibv_rc_pingpong", "ibv_srq_pingpong"]
 ENDS = ("server", "client")
 WAITING_SECONDS = 3  # a survivor that is there after so long waits; retries run out in less
-DATAGRAMS = 200      # so many, and the traffic is in full swing
+PACKETS = 200        # so many, and the traffic is in full swing
 NAMESPACES = ["unshare", "--net", "--mount", "--ipc", "--pid", "--fork", "--mount-proc"]
 PORTS = {4791, *range(14791, 14795)}
 EMPTY = ("/tmp", "/var/tmp", "/dev/shm")  # directories with nothing in them at the beginning
@@ -59,9 +59,12 @@ def set_up(libraries):
     return pairs.environment("/mnt")
 
 
-def datagrams():
-    with open("/proc/net/snmp", encoding="ascii") as lines:
-        return int([line for line in lines if line.startswith("Udp:")][1].split()[1])
+def packets(env):
+    """What all processes of the host have received, through sockets or shared memory."""
+    counter = "/sys/class/infiniband/verbena0/ports/1/counters/port_rcv_packets"
+    read = subprocess.run(["cat", counter], env={**env, "LD_PRELOAD": "/mnt/libverbena-paths.so"},
+                          capture_output=True, text=True, timeout=pairs.SECONDS)
+    return int(read.stdout or 0)
 
 
 def left_behind():
@@ -98,7 +101,7 @@ def kill_one(name, killed, libraries):
     wanted = OUTCOMES[name][killed]
     options = ["-g", gid, "-n", "100000000"] if name.startswith("ibv_") else ["-d", "verbena0", "-x", gid, "-F", "-D", "60"]
     with pairs.Pair(name.split() + options, env) as pair:
-        while datagrams() < DATAGRAMS:
+        while packets(env) < PACKETS:
             if any(end.poll() is not None for end in pair.ends) or time.monotonic() > pair.until:
                 return f"no traffic:\n{pair.problem()}"
             time.sleep(0.01)
