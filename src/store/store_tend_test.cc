@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A store whose program has a thread for flushes, checkpoints and growth.
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
@@ -217,7 +218,7 @@ TEST_P(WaitingStore, AFullStoreCanBeEmptied) {
   at_once([&](uint64_t mine) {
     for (uint64_t i = 0; i < 100; ++i) {
       static_cast<void>(store_->clone({.from = kObject, .to = {20 + mine, i}}));
-      const ObjectId old{10 + mine, i % made[mine]};
+      const ObjectId old{10 + mine, i % std::max<uint64_t>(made[mine], 1)};
       static_cast<void>(store_->clone({.from = kObject, .to = old, .allow_existing = true}));
       static_cast<void>(store_->rename(old, "name " + std::to_string(mine * 1000 + i)));
     }
