@@ -7,7 +7,7 @@
 #include <string>
 #include <utility>
 
-#include "store/rw_lock.h"
+#include "base/rw_lock.h"
 #include "store/segment_table.h"
 
 namespace verbena::store {
