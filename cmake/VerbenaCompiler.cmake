@@ -3,6 +3,9 @@
 add_library(verbena_compiler INTERFACE)
 target_compile_options(verbena_compiler INTERFACE
   -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion -Wnon-virtual-dtor -Woverloaded-virtual)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+  target_compile_options(verbena_compiler INTERFACE -Wthread-safety)
+endif()
 if(VERBENA_WERROR)
   target_compile_options(verbena_compiler INTERFACE -Werror)
 endif()

@@ -4,15 +4,14 @@
 // was put off its core, in vain.)
 #pragma once
 
-#include <mutex>
-
+#include "base/mutex.h"
 #include "base/relax.h"
 
 namespace verbena {
 
-class ShortMutex {
+class VERBENA_CAPABILITY("mutex") ShortMutex {
  public:
-  void lock() {
+  void lock() VERBENA_ACQUIRE() {
     constexpr int kLooks = 64;
     for (int i = 0; i < kLooks; ++i) {
       if (mutex_.try_lock()) return;
@@ -20,11 +19,13 @@ class ShortMutex {
     }
     mutex_.lock();
   }
-  [[nodiscard]] bool try_lock() { return mutex_.try_lock(); }
-  void unlock() { mutex_.unlock(); }
+  [[nodiscard]] bool try_lock() VERBENA_TRY_ACQUIRE(true) { return mutex_.try_lock(); }
+  void unlock() VERBENA_RELEASE() { mutex_.unlock(); }
+  void assert_held() const VERBENA_ASSERT_HELD() {}
 
  private:
-  std::mutex mutex_;
+  Mutex mutex_;
 };
+using ShortLock = ScopedLock<ShortMutex>;
 
 }  // namespace verbena

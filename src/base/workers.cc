@@ -22,7 +22,7 @@ int Workers::start(size_t threads) {
 
 void Workers::stop() {
   {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     stopping_ = true;
   }
   more_.notify_all();
@@ -32,7 +32,7 @@ void Workers::stop() {
 
 void Workers::run(Job work, Job done) {
   {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     waiting_.push_back({std::move(work), std::move(done)});
   }
   more_.notify_one();
@@ -42,15 +42,15 @@ void Workers::work() {
   for (;;) {
     Task task;
     {
-      std::unique_lock lock(mutex_);
-      more_.wait(lock, [&] { return stopping_ || !waiting_.empty(); });
+      const MutexLock lock(mutex_);
+      while (!stopping_ && waiting_.empty()) more_.wait(mutex_);
       if (waiting_.empty()) return;
       task = std::move(waiting_.front());
       waiting_.pop_front();
     }
     task.work();
     {
-      const std::scoped_lock lock(mutex_);
+      const MutexLock lock(mutex_);
       done_.push_back(std::move(task.done));
     }
     any_done_.store(true, std::memory_order_release);
@@ -64,7 +64,7 @@ size_t Workers::collect() {
   uint64_t count = 0;
   static_cast<void>(!read(wake_.get(), &count, sizeof count));
   {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     collected_.swap(done_);
   }
   const size_t many = collected_.size();

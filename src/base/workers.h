@@ -4,14 +4,13 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <functional>
-#include <mutex>
 #include <thread>
 #include <vector>
 
+#include "base/mutex.h"
 #include "base/unique_fd.h"
 
 namespace verbena {
@@ -40,13 +39,13 @@ class Workers {
   };
   void work();
 
-  std::mutex mutex_;
-  std::condition_variable more_;
-  std::deque<Task> waiting_;
-  std::vector<Job> done_;
-  std::atomic<bool> any_done_{false};
-  std::vector<Job> collected_;
-  bool stopping_ = false;
+  Mutex mutex_;
+  Condition more_;
+  std::deque<Task> waiting_ VERBENA_GUARDED_BY(mutex_);
+  std::vector<Job> done_ VERBENA_GUARDED_BY(mutex_);
+  bool stopping_ VERBENA_GUARDED_BY(mutex_) = false;
+  std::atomic<bool> any_done_{false};  // stored after done_ has it; pairs with collect()
+  std::vector<Job> collected_;         // the loop's
   UniqueFd wake_;
   std::vector<std::thread> threads_;
 };

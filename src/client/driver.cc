@@ -34,13 +34,13 @@ Driver::Driver(const Options& options, std::unique_ptr<fabric::Fabric> fabric)
 
 Driver::~Driver() {
   if (worker_.joinable()) {
-    Lock lock(mutex_);
+    MutexLock lock(mutex_);
     now_ = read_clock();
     const Time give_up = now_ + kClosing;
     machine_->close(now_);
     while (!closed_ && now_ < give_up) {
       static_cast<void>(drive());
-      tell(lock);
+      tell();
       if (!closed_) cpu_relax();
     }
     stopping_ = true;
@@ -62,6 +62,7 @@ Result<void> Driver::start() {
   const auto failed = [](const char* what, int error) {
     return fail(Error{Code::kInvalid, {}, fmt::format("{}: {}", what, std::strerror(error))});
   };
+  const MutexLock lock(mutex_);
   if (const int error = random_.seed(); error != 0) return failed("no random numbers", error);
   epoll_.reset(epoll_create1(EPOLL_CLOEXEC));
   wake_.reset(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
@@ -71,7 +72,6 @@ Result<void> Driver::start() {
     epoll_event event{.events = EPOLLIN | EPOLLET, .data = {.fd = fd}};
     if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) != 0) return failed("epoll", errno);
   }
-  Lock lock(mutex_);
   now_ = read_clock();
   session::ClientOptions session{.secret = options_.secret};
   session.max_inline_bytes =
@@ -85,7 +85,7 @@ Result<void> Driver::start() {
     return failed("no thread", error.code().value());
   }
   const auto until = std::chrono::steady_clock::now() + std::chrono::nanoseconds(options_.timeout);
-  changed_.wait_until(lock, until, [&] { return ready_ || refused_; });
+  while (!ready_ && !refused_ && changed_.wait_until(mutex_, until)) {}
   if (ready_) return {};
   const std::string where = fmt::format("{}:{}", options_.host, options_.port);
   if (refused_) {
@@ -98,26 +98,26 @@ Result<void> Driver::start() {
 }
 
 protocol::Limits Driver::limits() const {
-  const Lock lock(mutex_);
+  const MutexLock lock(mutex_);
   return limits_;
 }
 std::string Driver::why_lost() const {
-  const Lock lock(mutex_);
+  const MutexLock lock(mutex_);
   return why_lost_;
 }
 
 // --- requests
 
 void Driver::submit(const protocol::Request& request, Completed done) {
-  Lock lock(mutex_);
+  const MutexLock lock(mutex_);
   now_ = read_clock();
   const auto id = machine_->submit(request, deadline(), now_);
   requests_.emplace(id, Request{std::move(done), {}});
-  after_submit(lock);
+  after_submit();
 }
 
 void Driver::transfer(const Io& io, Completed done) {
-  Lock lock(mutex_);
+  const MutexLock lock(mutex_);
   now_ = read_clock();
   uint64_t bytes = 0;
   for (const auto& piece : io.memory) bytes += piece.size();
@@ -136,7 +136,7 @@ void Driver::transfer(const Io& io, Completed done) {
         failed.outcome = session::Outcome::kInvalid;
         failed.detail = entry.error();
         finished_.push_back({std::move(request.done), std::move(failed)});
-        return after_submit(lock);
+        return after_submit();
       }
       request.memory.push_back(*entry);
       buffer.rkey = (*entry)->key.remote;
@@ -149,11 +149,11 @@ void Driver::transfer(const Io& io, Completed done) {
                : machine_->read(io.object, io.offset, std::move(buffers),
                                 {.caller_checks = io.caller_checks}, deadline(), now_);
   requests_.emplace(id, std::move(request));
-  after_submit(lock);
+  after_submit();
 }
 
 void Driver::forget(const Io& io) {
-  const Lock lock(mutex_);
+  const MutexLock lock(mutex_);
   for (const auto& piece : io.memory) memory_.forget(piece);
 }
 
@@ -233,7 +233,9 @@ void Driver::on_ended(fabric::ConnectionId connection) {
 void Driver::carry_out_actions() {
   for (auto actions = machine_->take_actions(); !actions.empty();
        actions = machine_->take_actions()) {
-    for (auto& action : actions) std::visit([this](auto& a) { carry_out(a); }, action);
+    for (auto& action : actions) {
+      std::visit([this](auto& a) VERBENA_REQUIRES(mutex_) { carry_out(a); }, action);
+    }
   }
 }
 

@@ -5,13 +5,12 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <functional>
-#include <mutex>
 #include <thread>
 #include <unordered_map>
 
 #include "base/kernel_random.h"
+#include "base/mutex.h"
 #include "client/client.h"
 #include "client/memory_cache.h"
 #include "client/side_socket.h"
@@ -62,89 +61,94 @@ class Driver final : private fabric::Handler {
   };
 
   // --- the fabric
-  void on_connected(fabric::ConnectionId connection) override;
-  void on_message(fabric::ConnectionId connection, std::span<const uint8_t> message) override;
-  void on_sendable(fabric::ConnectionId connection) override;
-  void on_done(fabric::ConnectionId connection, fabric::OperationId operation, bool good) override;
-  void on_failed(fabric::ConnectionId connection, std::string_view why) override;
-  void on_ended(fabric::ConnectionId connection) override;
+  void on_connected(fabric::ConnectionId connection) override VERBENA_REQUIRES(mutex_);
+  void on_message(fabric::ConnectionId connection, std::span<const uint8_t> message) override
+      VERBENA_REQUIRES(mutex_);
+  void on_sendable(fabric::ConnectionId connection) override VERBENA_REQUIRES(mutex_);
+  void on_done(fabric::ConnectionId connection, fabric::OperationId operation, bool good) override
+      VERBENA_REQUIRES(mutex_);
+  void on_failed(fabric::ConnectionId connection, std::string_view why) override
+      VERBENA_REQUIRES(mutex_);
+  void on_ended(fabric::ConnectionId connection) override VERBENA_REQUIRES(mutex_);
 
   // --- what the session wants
-  void carry_out_actions();
-  void carry_out(session::ConnectSide& action);
-  void carry_out(session::SendSide& action);
-  void carry_out(session::CloseSide& action);
-  void carry_out(session::ConnectFabric& action);
-  void carry_out(session::EndFabric& action);
-  void carry_out(session::Fence& action);
-  void carry_out(session::Completed& action);
-  void carry_out(session::SessionReady& action);
-  void carry_out(session::SessionLost& action);
-  void carry_out(session::ClientRefused& action);
-  void carry_out(session::ClientClosed& action);
+  void carry_out_actions() VERBENA_REQUIRES(mutex_);
+  void carry_out(session::ConnectSide& action) VERBENA_REQUIRES(mutex_);
+  void carry_out(session::SendSide& action) VERBENA_REQUIRES(mutex_);
+  void carry_out(session::CloseSide& action) VERBENA_REQUIRES(mutex_);
+  void carry_out(session::ConnectFabric& action) VERBENA_REQUIRES(mutex_);
+  void carry_out(session::EndFabric& action) VERBENA_REQUIRES(mutex_);
+  void carry_out(session::Fence& action) VERBENA_REQUIRES(mutex_);
+  void carry_out(session::Completed& action) VERBENA_REQUIRES(mutex_);
+  void carry_out(session::SessionReady& action) VERBENA_REQUIRES(mutex_);
+  void carry_out(session::SessionLost& action) VERBENA_REQUIRES(mutex_);
+  void carry_out(session::ClientRefused& action) VERBENA_REQUIRES(mutex_);
+  void carry_out(session::ClientClosed& action) VERBENA_REQUIRES(mutex_);
 
-  using Lock = std::unique_lock<std::mutex>;
-  // All with the lock. True: something has happened.
-  [[nodiscard]] bool drive();
-  void send_messages();
-  void take_side_events();
+  // True: something has happened.
+  [[nodiscard]] bool drive() VERBENA_REQUIRES(mutex_);
+  void send_messages() VERBENA_REQUIRES(mutex_);
+  void take_side_events() VERBENA_REQUIRES(mutex_);
   // Whoever sleeps is woken when there is more to do.
-  void leave();
-  void leave_to_thread();
+  void leave() VERBENA_REQUIRES(mutex_);
+  void leave_to_thread() VERBENA_REQUIRES(mutex_);
   // Calls those who wait; the lock is given up for that.
-  void tell(Lock& lock);
-  void after_submit(Lock& lock);
-  void enter();
-  void wait(const bool& done);
-  void lead(Lock& lock, const bool& done);
-  void work();
-  void work_awhile(Lock& lock);
-  [[nodiscard]] bool sleep(Lock& lock);
+  void tell() VERBENA_REQUIRES(mutex_);
+  void after_submit() VERBENA_REQUIRES(mutex_);
+  void enter() VERBENA_EXCLUDES(mutex_);
+  void wait(const bool& done) VERBENA_EXCLUDES(mutex_);
+  void lead(const bool& done) VERBENA_REQUIRES(mutex_);
+  void work() VERBENA_EXCLUDES(mutex_);
+  void work_awhile() VERBENA_REQUIRES(mutex_);
+  [[nodiscard]] bool sleep() VERBENA_REQUIRES(mutex_);
   void wake() const;
-  void set_epoll();
+  void set_epoll() VERBENA_REQUIRES(mutex_);
   // Answers, or the last step of connecting.
-  [[nodiscard]] bool expects_messages() const {
+  [[nodiscard]] bool expects_messages() const VERBENA_REQUIRES(mutex_) {
     return machine_->pending() > 0 || !machine_->active();
   }
-  [[nodiscard]] Time deadline() const { return now_ + options_.timeout; }
+  [[nodiscard]] Time deadline() const VERBENA_REQUIRES(mutex_) { return now_ + options_.timeout; }
   [[nodiscard]] static Time read_clock();
 
   const Options options_;
-  std::unique_ptr<fabric::Fabric> fabric_;
-  KernelRandom random_;
-  mutable std::mutex mutex_;
-  std::condition_variable changed_;  // for those who wait and do not drive
-  UniqueFd epoll_;
-  UniqueFd wake_;
-  bool armed_ = false;          // the fabric wakes whoever sleeps
-  bool leader_ = false;         // a thread that waits drives
-  bool leader_asleep_ = false;  // until wake(), or the fabric has something
-  uint32_t waiters_ = 0;        // threads that wait, or are about to
+  mutable Mutex mutex_;
+  const std::unique_ptr<fabric::Fabric> fabric_ VERBENA_PT_GUARDED_BY(mutex_);
+  KernelRandom random_ VERBENA_GUARDED_BY(mutex_);
+  Condition changed_;                               // for those who wait and do not drive
+  UniqueFd epoll_;                                  // made by start()
+  UniqueFd wake_;                                   // likewise
+  bool armed_ VERBENA_GUARDED_BY(mutex_) = false;   // the fabric wakes whoever sleeps
+  bool leader_ VERBENA_GUARDED_BY(mutex_) = false;  // a thread that waits drives
+  // Until wake(), or the fabric has something.
+  bool leader_asleep_ VERBENA_GUARDED_BY(mutex_) = false;
+  uint32_t waiters_ VERBENA_GUARDED_BY(mutex_) = 0;  // threads that wait, or are about to
   enum class Thread : uint8_t {
     kAwake,   // will look before it sleeps
     kAsleep,  // on the fabric
     kAside,   // until thread_turn_
-  } thread_ = Thread::kAwake;
-  std::condition_variable thread_turn_;
-  bool stopping_ = false;
-  Time now_ = 0;
-  Time side_at_ = 0;  // when to look at the side channel again
+  };
+  Thread thread_ VERBENA_GUARDED_BY(mutex_) = Thread::kAwake;
+  Condition thread_turn_;
+  bool stopping_ VERBENA_GUARDED_BY(mutex_) = false;
+  Time now_ VERBENA_GUARDED_BY(mutex_) = 0;
+  Time side_at_ VERBENA_GUARDED_BY(mutex_) = 0;  // when to look at the side channel again
 
-  std::optional<session::Client> machine_;
-  SideSocket side_;
-  session::Attempt side_attempt_ = 0;
-  std::pair<session::Attempt, bool> side_watched_{};  // of which attempt, and for writing too
-  fabric::ConnectionId connection_ = 0;               // 0: none
-  session::Attempt fabric_attempt_ = 0;
-  bool ending_ = false;  // the session waits for its end
-  MemoryCache memory_;
-  std::unordered_map<session::RequestId, Request> requests_;
-  std::vector<Finished> finished_;
-  protocol::Limits limits_{};
-  bool ready_ = false;  // there was a session at least once
-  bool closed_ = false;
-  std::optional<std::string> refused_;
-  std::string why_lost_;
+  std::optional<session::Client> machine_ VERBENA_GUARDED_BY(mutex_);
+  SideSocket side_ VERBENA_GUARDED_BY(mutex_);
+  session::Attempt side_attempt_ VERBENA_GUARDED_BY(mutex_) = 0;
+  // Of which attempt, and for writing too.
+  std::pair<session::Attempt, bool> side_watched_ VERBENA_GUARDED_BY(mutex_){};
+  fabric::ConnectionId connection_ VERBENA_GUARDED_BY(mutex_) = 0;  // 0: none
+  session::Attempt fabric_attempt_ VERBENA_GUARDED_BY(mutex_) = 0;
+  bool ending_ VERBENA_GUARDED_BY(mutex_) = false;  // the session waits for its end
+  MemoryCache memory_ VERBENA_GUARDED_BY(mutex_);
+  std::unordered_map<session::RequestId, Request> requests_ VERBENA_GUARDED_BY(mutex_);
+  std::vector<Finished> finished_ VERBENA_GUARDED_BY(mutex_);
+  protocol::Limits limits_ VERBENA_GUARDED_BY(mutex_){};
+  bool ready_ VERBENA_GUARDED_BY(mutex_) = false;  // there was a session at least once
+  bool closed_ VERBENA_GUARDED_BY(mutex_) = false;
+  std::optional<std::string> refused_ VERBENA_GUARDED_BY(mutex_);
+  std::string why_lost_ VERBENA_GUARDED_BY(mutex_);
   std::thread worker_;
 };
 
@@ -154,7 +158,7 @@ T Driver::await(Begin begin) {
   bool done = false;
   enter();
   begin([&](T&& result) {
-    const Lock lock(mutex_);
+    const MutexLock lock(mutex_);
     value.emplace(std::move(result));
     done = true;
     if (waiters_ > 1) changed_.notify_all();

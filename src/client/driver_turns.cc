@@ -43,29 +43,29 @@ constexpr Duration kIdleLook = 100 * kMillisecond;
 
 }  // namespace
 
-void Driver::after_submit(Lock& lock) {
+void Driver::after_submit() {
   if (telling == this) return;  // tell() goes on with it
   carry_out_actions();
   send_messages();
   if (waiters_ == 0) leave_to_thread();
-  tell(lock);
+  tell();
 }
 
 void Driver::enter() {
-  const Lock lock(mutex_);
+  const MutexLock lock(mutex_);
   ++waiters_;
 }
 
 // One of those who wait leads: it drives for all of them, until its own answer is there.
 void Driver::wait(const bool& done) {
-  Lock lock(mutex_);
+  const MutexLock lock(mutex_);
   while (!done) {
     if (leader_) {
-      changed_.wait(lock, [&] { return done || !leader_; });
+      changed_.wait(mutex_);
       continue;
     }
     leader_ = true;
-    lead(lock, done);
+    lead(done);
     leader_ = false;
   }
   --waiters_;
@@ -73,21 +73,20 @@ void Driver::wait(const bool& done) {
     if (!leader_) changed_.notify_all();
   } else {
     leave_to_thread();
-    tell(lock);
+    tell();
   }
 }
 
-void Driver::lead(Lock& lock, const bool& done) {
+void Driver::lead(const bool& done) {
   const Spin spin;
   Time worked = read_clock();
   while (!done) {
     if (drive()) worked = now_;
-    tell(lock);
+    tell();
     if (done) return;
     if (spin && now_ - worked <= options_.busy_poll) {
-      lock.unlock();
+      const MutexUnlock unlocked(mutex_);
       std::this_thread::yield();  // the server may need this core
-      lock.lock();
       continue;
     }
     fabric_->arm();
@@ -96,7 +95,7 @@ void Driver::lead(Lock& lock, const bool& done) {
       worked = now_;
     } else {
       leader_asleep_ = true;
-      static_cast<void>(sleep(lock));
+      static_cast<void>(sleep());
       leader_asleep_ = false;
     }
     armed_ = false;
@@ -115,16 +114,17 @@ void Driver::leave() {
   static_cast<void>(drive());
 }
 
-void Driver::tell(Lock& lock) {
+void Driver::tell() {
   if (finished_.empty()) return;
   while (!finished_.empty()) {
     std::vector<Finished> finished = std::move(finished_);
     finished_.clear();
-    lock.unlock();
-    const Driver* const before = std::exchange(telling, this);
-    for (Finished& each : finished) each.done(std::move(each.completion));
-    telling = before;
-    lock.lock();
+    {
+      const MutexUnlock unlocked(mutex_);
+      const Driver* const before = std::exchange(telling, this);
+      for (Finished& each : finished) each.done(std::move(each.completion));
+      telling = before;
+    }
     carry_out_actions();
   }
   // What they have asked for goes together.
@@ -133,36 +133,35 @@ void Driver::tell(Lock& lock) {
 
 // Beside threads that wait it keeps away from the fabric, which wakes everybody who sleeps on it.
 void Driver::work() {
-  Lock lock(mutex_);
+  const MutexLock lock(mutex_);
   while (!stopping_) {
     thread_ = Thread::kAwake;
-    if (waiters_ == 0) work_awhile(lock);
+    if (waiters_ == 0) work_awhile();
     if (stopping_) return;
     if (waiters_ > 0) {
       thread_ = Thread::kAside;
-      thread_turn_.wait_for(lock, std::chrono::nanoseconds(kIdleLook),
-                            [&] { return thread_ != Thread::kAside; });
+      const auto until = std::chrono::steady_clock::now() + std::chrono::nanoseconds(kIdleLook);
+      while (thread_ == Thread::kAside && thread_turn_.wait_until(mutex_, until)) {}
     } else {
       thread_ = Thread::kAsleep;
-      if (sleep(lock) && leader_asleep_) wake();
+      if (sleep() && leader_asleep_) wake();
     }
   }
 }
 
 // While nobody waits: until there is nothing to do.
-void Driver::work_awhile(Lock& lock) {
+void Driver::work_awhile() {
   const Spin spin;
   Time worked = 0;
   for (;;) {
     armed_ = false;
     if (drive()) worked = now_;
-    tell(lock);
+    tell();
     if (waiters_ > 0 || stopping_) return;
     // Others may make more requests meanwhile.
     if (spin && expects_messages() && now_ - worked < options_.busy_poll) {
-      lock.unlock();
+      const MutexUnlock unlocked(mutex_);
       std::this_thread::yield();
-      lock.lock();
       continue;
     }
     leave();
@@ -181,15 +180,17 @@ void Driver::leave_to_thread() {
 }
 
 // Whether something has happened.
-bool Driver::sleep(Lock& lock) {
+bool Driver::sleep() {
   set_epoll();
   const Time next = std::min(machine_->next_time(), now_ + kIdleLook);
   const Duration span = std::max<Duration>(next - now_, 0);
-  lock.unlock();
   std::array<epoll_event, 4> events;
-  const int got = epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()),
-                             static_cast<int>((span + kMillisecond - 1) / kMillisecond));
-  lock.lock();
+  int got = 0;
+  {
+    const MutexUnlock unlocked(mutex_);
+    got = epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()),
+                     static_cast<int>((span + kMillisecond - 1) / kMillisecond));
+  }
   for (int i = 0; i < got; ++i) {
     const int fd = events[static_cast<size_t>(i)].data.fd;
     uint64_t count = 0;

@@ -2,9 +2,8 @@
 #include "client/remote_objects.h"
 
 #include <algorithm>
-#include <condition_variable>
-#include <mutex>
 
+#include "base/mutex.h"
 #include "store/crc_parts.h"
 
 namespace verbena::client {
@@ -65,20 +64,20 @@ store::ObjectInfo info_of(ObjectInfo info) {
 class Parts {
  public:
   [[nodiscard]] Done next(uint64_t wanted) {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     const size_t index = results_.size();
     results_.emplace_back();
     ++open_;
     return [this, index, wanted](const Result<Transferred>& result) {
-      const std::scoped_lock part(mutex_);
+      const MutexLock part(mutex_);
       results_[index] = result ? Part{result->bytes, wanted, {}} : Part{0, wanted, result.error()};
       if (--open_ == 0) all_.notify_all();
     };
   }
   // The bytes up to the first part that is short; the error of the first that failed before.
   [[nodiscard]] Result<uint64_t> wait() {
-    std::unique_lock lock(mutex_);
-    all_.wait(lock, [&] { return open_ == 0; });
+    const MutexLock lock(mutex_);
+    while (open_ != 0) all_.wait(mutex_);
     uint64_t bytes = 0;
     for (const Part& part : results_) {
       if (part.error) return fail(*part.error);
@@ -94,10 +93,10 @@ class Parts {
     uint64_t wanted = 0;
     std::optional<Error> error{};
   };
-  std::mutex mutex_;
-  std::condition_variable all_;
-  std::vector<Part> results_;
-  size_t open_ = 0;
+  Mutex mutex_;
+  Condition all_;
+  std::vector<Part> results_ VERBENA_GUARDED_BY(mutex_);
+  size_t open_ VERBENA_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace

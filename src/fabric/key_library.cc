@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fabric/key_library.h"
 
-#include <mutex>
 #include <optional>
 #include <utility>
 
+#include "base/mutex.h"
 #include "fabric/library_loader.h"
 
 namespace verbena::fabric {
@@ -29,10 +29,10 @@ std::optional<KeyLibrary> load_keys(const std::string& folder) {
 }  // namespace
 
 const KeyLibrary* KeyLibrary::load(const std::string& folder) {
-  static std::mutex mutex;
-  static std::optional<KeyLibrary> loaded;
-  static bool tried = false;
-  const std::scoped_lock lock(mutex);
+  static Mutex mutex;
+  static std::optional<KeyLibrary> loaded VERBENA_GUARDED_BY(mutex);
+  static bool tried VERBENA_GUARDED_BY(mutex) = false;
+  const MutexLock lock(mutex);
   if (!std::exchange(tried, true)) loaded = load_keys(folder);
   return loaded ? &*loaded : nullptr;
 }

@@ -16,12 +16,12 @@
 #include <deque>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <unordered_map>
 #include <utility>
 
+#include "base/mutex.h"
 #include "base/unique_fd.h"
 #include "fabric/message_pool.h"
 #include "fabric/part_keys.h"
@@ -162,11 +162,12 @@ class VerbsFabric final : public Fabric {
   size_t max_parts_ = 1;
   uint8_t max_reads_ = 1;  // at once, of a queue pair
 
-  mutable std::mutex memory_mutex_;             // of the next three
-  std::unordered_map<uint64_t, ibv_mr*> keys_;  // by number
-  uint64_t next_key_ = 1;
-  std::map<const uint8_t*, ibv_mr*> memory_;  // our own, by its beginning
-  uint32_t looks_ = 2;                        // so many polls look at connections, then few do
+  mutable Mutex memory_mutex_;  // memory is added and removed by any thread
+  std::unordered_map<uint64_t, ibv_mr*> keys_ VERBENA_GUARDED_BY(memory_mutex_);  // by number
+  uint64_t next_key_ VERBENA_GUARDED_BY(memory_mutex_) = 1;
+  // Our own, by its beginning.
+  std::map<const uint8_t*, ibv_mr*> memory_ VERBENA_GUARDED_BY(memory_mutex_);
+  uint32_t looks_ = 2;  // so many polls look at connections, then few do
   uint32_t polls_ = 0;
   std::unordered_map<ConnectionId, std::unique_ptr<Connection>> connections_;
   std::unordered_map<uint32_t, Connection*> by_number_;  // of the queue pair

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fabric/verbs_library.h"
 
-#include <mutex>
 #include <optional>
 
 #include <fmt/format.h>
 
+#include "base/mutex.h"
 #include "fabric/library_loader.h"
 
 namespace verbena::fabric {
@@ -66,10 +66,10 @@ Result<VerbsLibrary> load_from(const std::string& folder) {
 }  // namespace
 
 Result<const VerbsLibrary*> VerbsLibrary::load(const std::string& folder) {
-  static std::mutex mutex;
-  static std::optional<VerbsLibrary> loaded;
-  static std::string from;
-  const std::scoped_lock lock(mutex);
+  static Mutex mutex;
+  static std::optional<VerbsLibrary> loaded VERBENA_GUARDED_BY(mutex);
+  static std::string from VERBENA_GUARDED_BY(mutex);
+  const MutexLock lock(mutex);
   if (!loaded) {
     auto library = load_from(folder);
     if (!library) return fail(library.error());

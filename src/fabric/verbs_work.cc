@@ -27,7 +27,7 @@ Result<Key> VerbsFabric::add_memory(uint8_t* memory, size_t bytes, bool remote) 
     return fail(describe_error(
         fmt::format("cannot register {} bytes of memory (see ulimit -l)", bytes), errno));
   }
-  const std::scoped_lock lock(memory_mutex_);
+  const MutexLock lock(memory_mutex_);
   VERBENA_CHECK(remote || memory_.emplace(memory, key).second);
   keys_.emplace(next_key_, key);
   return Key{next_key_++, remote ? key->rkey : 0};
@@ -36,7 +36,7 @@ Result<Key> VerbsFabric::add_memory(uint8_t* memory, size_t bytes, bool remote) 
 void VerbsFabric::remove_memory(const Key& key) {
   ibv_mr* region = nullptr;
   {
-    const std::scoped_lock lock(memory_mutex_);
+    const MutexLock lock(memory_mutex_);
     const auto found = keys_.find(key.number);
     VERBENA_CHECK(found != keys_.end());
     region = found->second;
@@ -47,7 +47,7 @@ void VerbsFabric::remove_memory(const Key& key) {
 }
 
 uint32_t VerbsFabric::key_of(const Local& local) const {
-  const std::scoped_lock lock(memory_mutex_);
+  const MutexLock lock(memory_mutex_);
   const auto behind = memory_.upper_bound(local.memory);
   VERBENA_CHECK(behind != memory_.begin());
   const ibv_mr& key = *std::prev(behind)->second;

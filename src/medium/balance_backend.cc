@@ -9,8 +9,6 @@
 #include <iterator>
 #include <map>
 #include <memory>
-#include <mutex>
-#include <shared_mutex>
 #include <span>
 #include <string>
 #include <utility>
@@ -19,6 +17,7 @@
 #include <numa.h>
 
 #include "base/check.h"
+#include "base/rw_lock.h"
 #include "medium/backend.h"
 
 namespace verbena::medium {
@@ -91,7 +90,7 @@ class BalanceBackend final : public Backend {
   }
   void release(Block block) override {
     {
-      const std::lock_guard lock(mutex_);
+      const WriteLock lock(lock_);
       VERBENA_CHECK(held_.erase(block.memory) == 1);
     }
     const auto media = static_cast<uint32_t>(media_.size());
@@ -175,14 +174,14 @@ class BalanceBackend final : public Backend {
   }
 
   [[nodiscard]] Block taken(size_t medium, const Block& block) {
-    const std::lock_guard lock(mutex_);
+    const WriteLock lock(lock_);
     VERBENA_CHECK(held_.emplace(block.memory, medium).second);
     return {position_of(medium, block.position), block.memory};
   }
 
   [[nodiscard]] Backend& medium_of(const uint8_t* memory) {
     if (media_.size() == 1) return *media_[0];
-    const std::shared_lock lock(mutex_);
+    const ReadLock lock(lock_);
     const auto behind = held_.upper_bound(memory);
     VERBENA_CHECK(behind != held_.begin());
     const auto block = std::prev(behind);
@@ -193,8 +192,9 @@ class BalanceBackend final : public Backend {
   const std::vector<std::unique_ptr<Backend>> media_;
   std::atomic<size_t> turn_ = 0;
   std::atomic<uint64_t> released_ = 0;  // blocks, ever
-  std::shared_mutex mutex_;
-  std::map<const uint8_t*, size_t> held_;  // blocks' memory, and whose they are
+  RwLock lock_;
+  // Blocks' memory, and whose they are.
+  std::map<const uint8_t*, size_t> held_ VERBENA_GUARDED_BY(lock_);
 };
 
 }  // namespace

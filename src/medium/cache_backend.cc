@@ -5,13 +5,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <unordered_set>
 #include <utility>
 #include <vector>
 
+#include "base/mutex.h"
 #include "medium/backend.h"
 
 namespace verbena::medium {
@@ -41,7 +41,7 @@ class CacheBackend final : public Backend {
 
   [[nodiscard]] Result<Block> allocate() override {
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       if (!kept_.empty()) {
         const Block block = kept_.back();  // the last one released is the warmest
         kept_.pop_back();
@@ -57,7 +57,7 @@ class CacheBackend final : public Backend {
     if (const std::optional<Block> kept = take_out(position)) below_->release(*kept);
     Result<Block> block = below_->claim(position);
     if (block && loaded_on_demand_) {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       claimed_.insert(position);
     }
     return block;
@@ -65,7 +65,7 @@ class CacheBackend final : public Backend {
 
   void release(Block block) override {
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       // Parts of a claimed block may not be loaded yet. Handed out as a fresh one, loading them
       // would overwrite what its new owner has written.
       if (claimed_.erase(block.position) == 0 && kept_.size() < keep_) {
@@ -79,7 +79,7 @@ class CacheBackend final : public Backend {
   // What is kept here is held below.
   [[nodiscard]] Result<uint32_t> trim() override {
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       for (const Block& block : kept_) below_->release(block);
       kept_.clear();
     }
@@ -106,7 +106,7 @@ class CacheBackend final : public Backend {
 
  private:
   [[nodiscard]] std::optional<Block> take_out(uint32_t position) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const auto found = std::ranges::find(kept_, position, &Block::position);
     if (found == kept_.end()) return std::nullopt;
     const Block block = *found;
@@ -117,9 +117,10 @@ class CacheBackend final : public Backend {
   const std::unique_ptr<Backend> below_;
   const size_t keep_;
   const bool loaded_on_demand_;
-  std::mutex mutex_;
-  std::vector<Block> kept_;
-  std::unordered_set<uint32_t> claimed_;  // held ones that were claimed, if loaded_on_demand_
+  Mutex mutex_;
+  std::vector<Block> kept_ VERBENA_GUARDED_BY(mutex_);
+  // Held ones that were claimed, if loaded_on_demand_.
+  std::unordered_set<uint32_t> claimed_ VERBENA_GUARDED_BY(mutex_);
 };
 
 }  // namespace

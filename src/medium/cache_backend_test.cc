@@ -39,10 +39,10 @@ TEST(CacheBackend, ReleasedBlocksComeBackMappedAndRegistered) {
   Stack stack(10, 2);
   std::vector<Block> blocks;
   for (int i = 0; i < 4; ++i) blocks.push_back(*stack.cache->allocate());
-  EXPECT_EQ(stack.registrar.mappings.size(), 4U);
+  EXPECT_EQ(stack.registrar.count(), 4U);
   fill_pattern(blocks[1].memory, kCachedBlock, 1);
   for (const Block& block : blocks) stack.cache->release(block);
-  EXPECT_EQ(stack.registrar.mappings.size(), 2U);  // the first two are kept
+  EXPECT_EQ(stack.registrar.count(), 2U);  // the first two are kept
   const Block warm = *stack.cache->allocate();
   EXPECT_EQ(warm.memory, blocks[1].memory);
   EXPECT_TRUE(has_pattern(warm.memory, kCachedBlock, 1));
@@ -56,9 +56,9 @@ TEST(CacheBackend, KeptBlocksGoWithIt) {
   Stack stack(10, 5);
   const Block block = *stack.cache->allocate();
   stack.cache->release(block);
-  EXPECT_EQ(stack.registrar.mappings.size(), 1U);
+  EXPECT_EQ(stack.registrar.count(), 1U);
   stack.cache.reset();
-  EXPECT_TRUE(stack.registrar.mappings.empty());
+  EXPECT_EQ(stack.registrar.count(), 0U);
 }
 
 TEST(CacheBackend, AKeptBlockCanBeClaimed) {

@@ -7,13 +7,13 @@
 #include <cstdint>
 #include <cstring>
 #include <memory>
-#include <mutex>
 #include <new>
 #include <optional>
 #include <span>
 #include <string>
 
 #include "base/check.h"
+#include "base/mutex.h"
 #include "medium/backend.h"
 #include "medium/positions.h"
 
@@ -23,23 +23,24 @@ class DiscardBackend final : public Backend {
  public:
   DiscardBackend(size_t block_bytes, uint32_t capacity)
       : block_bytes_(block_bytes),
+        capacity_(capacity),
         positions_(capacity),
         memory_(new(std::align_val_t{4096}) uint8_t[block_bytes]{}) {}
 
   [[nodiscard]] size_t block_bytes() const override { return block_bytes_; }
   [[nodiscard]] Properties properties() const override { return {.name = "discard"}; }
-  [[nodiscard]] uint32_t capacity() const override { return positions_.capacity(); }
+  [[nodiscard]] uint32_t capacity() const override { return capacity_; }
   [[nodiscard]] uint32_t existing() const override { return 0; }
 
   [[nodiscard]] Result<Block> allocate() override {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const std::optional<uint32_t> position = positions_.lowest_free();
     if (!position) return fail(Error{Code::kFull, "all blocks are in use"});
     positions_.take(*position);
     return Block{*position, memory_.get()};
   }
   [[nodiscard]] Result<Block> claim(uint32_t position) override {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (position >= capacity() || positions_.held(position)) {
       return fail(Error{Code::kBad, "there is no free block " + std::to_string(position)});
     }
@@ -47,7 +48,7 @@ class DiscardBackend final : public Backend {
     return Block{position, memory_.get()};
   }
   void release(Block block) override {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     positions_.give(block.position);
   }
 
@@ -65,8 +66,9 @@ class DiscardBackend final : public Backend {
     void operator()(uint8_t* memory) const { operator delete[](memory, std::align_val_t{4096}); }
   };
   const size_t block_bytes_;
-  std::mutex mutex_;
-  Positions positions_;
+  const uint32_t capacity_;
+  Mutex mutex_;
+  Positions positions_ VERBENA_GUARDED_BY(mutex_);
   const std::unique_ptr<uint8_t[], Free> memory_;
 };
 

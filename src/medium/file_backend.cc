@@ -3,12 +3,12 @@
 
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <new>
 #include <optional>
 #include <string>
 #include <utility>
 
+#include "base/mutex.h"
 #include "medium/backend.h"
 #include "medium/block_files.h"
 #include "medium/words.h"
@@ -30,7 +30,7 @@ Result<Block> FileBackend::allocate() {
   for (;;) {
     std::optional<uint32_t> position;
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       position = positions_.lowest_free();
       if (position && *position < existing()) return take(*position, false);
     }
@@ -44,9 +44,9 @@ Result<Block> FileBackend::allocate() {
 }
 
 std::optional<uint32_t> FileBackend::lowest_free() {
-  const std::lock_guard fencing(fence_mutex_);
+  const MutexLock fencing(fence_mutex_);
   settle_released();
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return positions_.lowest_free();
 }
 
@@ -54,7 +54,7 @@ Result<Block> FileBackend::claim(uint32_t position) {
   try_settle();
   for (;;) {
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       if (position >= capacity() || positions_.held(position)) {
         return fail(Error{Code::kBad, "block " + std::to_string(position) + " of " +
                                           files_->options().folder +
@@ -70,17 +70,17 @@ Result<Block> FileBackend::claim(uint32_t position) {
 
 void FileBackend::try_settle() {
   if (!fence_mutex_.try_lock()) return;
-  const std::lock_guard fencing(fence_mutex_, std::adopt_lock);
+  const MutexLock fencing(fence_mutex_, std::adopt_lock);
   settle_released();
 }
 
 Result<void> FileBackend::grow_to(uint32_t position) {
-  const std::lock_guard files(files_mutex_);
+  const MutexLock files(files_mutex_);
   return files_->grow_to(position);
 }
 
 void FileBackend::release(Block block) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   give(block.position);
 }
 
@@ -92,9 +92,9 @@ bool FileBackend::any_held(const BlockFile& file) const {
 }
 
 bool FileBackend::leave_last_file() {
-  const std::lock_guard fencing(fence_mutex_);
+  const MutexLock fencing(fence_mutex_);
   settle_released();
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const uint32_t index = files_->count() - 1;
   const BlockFile& last = files_->file(index);
   if (any_held(last) || !may_remove(index)) return false;
@@ -109,7 +109,7 @@ bool FileBackend::leave_last_file() {
 
 Result<uint32_t> FileBackend::trim() {
   if (files_->options().read_only) return only_for_reading(*files_);
-  const std::lock_guard files(files_mutex_);
+  const MutexLock files(files_mutex_);
   const uint32_t before = existing();
   while (files_->count() > 1 && leave_last_file()) {
     detach(files_->count());
@@ -121,13 +121,13 @@ Result<uint32_t> FileBackend::trim() {
 // One at a time: a second one must not return before the first has written what it took. Nor may a
 // later one say that all is durable if this one ran out of memory with what it had taken.
 Result<void> FileBackend::fence() {
-  const std::lock_guard lock(fence_mutex_);
+  const MutexLock lock(fence_mutex_);
   if (failure_) return fail(*failure_);
   return write_queue();
 }
 
 Result<void> FileBackend::fence_after_failure() {
-  const std::lock_guard lock(fence_mutex_);
+  const MutexLock lock(fence_mutex_);
   return write_queue();
 }
 

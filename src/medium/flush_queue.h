@@ -6,10 +6,11 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <mutex>
 #include <new>
 #include <utility>
 #include <vector>
+
+#include "base/mutex.h"
 
 namespace verbena::medium {
 
@@ -22,7 +23,7 @@ class FlushQueue {
   };
 
   void add(uint64_t begin, uint64_t end) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (!ranges_.empty() && ranges_.back().end == begin) {
       ranges_.back().end = end;
       return;
@@ -38,7 +39,7 @@ class FlushQueue {
   [[nodiscard]] std::vector<Range> take() {
     std::vector<Range> taken;
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       std::swap(taken, ranges_);
     }
     merge(taken);
@@ -46,7 +47,7 @@ class FlushQueue {
   }
   // Forgets what is within. False: there is no memory for what is left, and nothing has changed.
   [[nodiscard]] bool drop(uint64_t begin, uint64_t end) noexcept {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     // What lies on both sides becomes two.
     const auto both = [&](const Range& range) { return range.begin < begin && range.end > end; };
     const size_t before = ranges_.size();
@@ -70,7 +71,7 @@ class FlushQueue {
   }
 
   [[nodiscard]] size_t size() {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return ranges_.size();
   }
 
@@ -90,9 +91,9 @@ class FlushQueue {
     ranges.resize(kept);
   }
 
-  std::mutex mutex_;
-  std::vector<Range> ranges_;
-  size_t merge_at_ = kMergeAt;
+  Mutex mutex_;
+  std::vector<Range> ranges_ VERBENA_GUARDED_BY(mutex_);
+  size_t merge_at_ VERBENA_GUARDED_BY(mutex_) = kMergeAt;
 };
 
 }  // namespace verbena::medium

@@ -9,8 +9,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 
+#include "base/mutex.h"
 #include "medium/backend.h"
 
 namespace verbena::medium {
@@ -40,7 +40,7 @@ class Granules {
     const size_t last = (begin + bytes + kBytes - 1) / kBytes;
     if (all_loaded(position, first, last)) return {};
     // Blocks share locks; what matters is that no granule is read into twice.
-    const std::lock_guard lock(locks_[position % locks_.size()]);
+    const MutexLock lock(locks_[position % locks_.size()]);
     for (size_t i = first; i < last;) {
       if (is_loaded(position, i)) {
         ++i;
@@ -73,7 +73,7 @@ class Granules {
   size_t block_bytes_;
   size_t per_block_;
   std::unique_ptr<std::atomic<uint8_t>[]> loaded_;
-  std::array<std::mutex, 64> locks_;
+  std::array<Mutex, 64> locks_;
 };
 
 }  // namespace verbena::medium

@@ -5,13 +5,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
 #include <utility>
 
 #include "base/check.h"
+#include "base/mutex.h"
 #include "medium/anonymous_memory.h"
 #include "medium/backend.h"
 #include "medium/positions.h"
@@ -24,6 +24,7 @@ class MallocBackend final : public Backend {
  public:
   MallocBackend(const MallocOptions& options, std::unique_ptr<AnonymousMemory> memory)
       : block_bytes_(options.block_bytes),
+        capacity_(options.capacity),
         positions_(options.capacity),
         memory_(std::move(memory)) {}
 
@@ -31,11 +32,11 @@ class MallocBackend final : public Backend {
   [[nodiscard]] Properties properties() const override {
     return {.name = "malloc", .device_target = true};
   }
-  [[nodiscard]] uint32_t capacity() const override { return positions_.capacity(); }
+  [[nodiscard]] uint32_t capacity() const override { return capacity_; }
   [[nodiscard]] uint32_t existing() const override { return 0; }
 
   [[nodiscard]] Result<Block> allocate() override {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const std::optional<uint32_t> position = positions_.lowest_free();
     if (!position) {
       return fail(Error{Code::kFull, "all " + std::to_string(capacity()) + " blocks of " +
@@ -44,7 +45,7 @@ class MallocBackend final : public Backend {
     return take(*position);
   }
   [[nodiscard]] Result<Block> claim(uint32_t position) override {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (position >= capacity() || positions_.held(position)) {
       return fail(Error{Code::kBad, "block " + std::to_string(position) +
                                         " is in use or does not exist; there are " +
@@ -53,7 +54,7 @@ class MallocBackend final : public Backend {
     return take(position);
   }
   void release(Block block) override {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     positions_.give(block.position);
     memory_->give(block.position);
   }
@@ -71,7 +72,7 @@ class MallocBackend final : public Backend {
   }
 
  private:
-  [[nodiscard]] Result<Block> take(uint32_t position) {
+  [[nodiscard]] Result<Block> take(uint32_t position) VERBENA_REQUIRES(mutex_) {
     auto memory = memory_->take(position);
     if (!memory) return fail(memory.error());
     positions_.take(position);
@@ -79,8 +80,9 @@ class MallocBackend final : public Backend {
   }
 
   const size_t block_bytes_;
-  std::mutex mutex_;
-  Positions positions_;
+  const uint32_t capacity_;
+  Mutex mutex_;
+  Positions positions_ VERBENA_GUARDED_BY(mutex_);
   const std::unique_ptr<AnonymousMemory> memory_;
 };
 

@@ -85,20 +85,20 @@ TEST(MallocBackend, RegisteredMemoryStaysUntilItsGroupGoes) {
               .memory = {.group_bytes = 2 * kMallocBlock, .registrar = &registrar}});
     std::vector<Block> blocks;
     for (int i = 0; i < 5; ++i) blocks.push_back(*backend->allocate());
-    ASSERT_EQ(registrar.mappings.size(), 3U);  // the last is of one block
+    ASSERT_EQ(registrar.count(), 3U);  // the last is of one block
     EXPECT_TRUE(registrar.covers(blocks[4].memory, kMallocBlock));
     fill_pattern(blocks[0].memory, kMallocBlock, 1);
     backend->release(blocks[0]);
     EXPECT_TRUE(registrar.covers(blocks[0].memory, kMallocBlock));
     EXPECT_EQ(resident_pages(blocks[0].memory, kMallocBlock), kMallocBlock / 4096);
     backend->release(blocks[1]);
-    EXPECT_EQ(registrar.mappings.size(), 2U);
+    EXPECT_EQ(registrar.count(), 2U);
     EXPECT_FALSE(registrar.covers(blocks[0].memory, kMallocBlock));
     const Block again = *backend->allocate();
     EXPECT_EQ(again.position, 0U);
     EXPECT_TRUE(registrar.covers(again.memory, kMallocBlock));
   }
-  EXPECT_TRUE(registrar.mappings.empty());
+  EXPECT_EQ(registrar.count(), 0U);
 }
 
 TEST(MallocBackend, WhatCannotBeRegisteredIsNotUsed) {

@@ -9,12 +9,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/mutex.h"
 #include "medium/backend.h"
 #include "medium/words.h"
 
@@ -26,7 +26,7 @@ class MappedGuards {
   static constexpr size_t kMost = 4096;  // media at once
 
   static bool add(MappedGuard* guard) {
-    const std::lock_guard lock(mutex());
+    const MutexLock lock(mutex());
     static const bool installed = install();
     if (!installed) return false;
     for (auto& slot : slots_) {
@@ -39,15 +39,15 @@ class MappedGuards {
   }
   // Nobody looks at its memory any more, so no handler is working for it.
   static void remove(const MappedGuard* guard) {
-    const std::lock_guard lock(mutex());
+    const MutexLock lock(mutex());
     for (auto& slot : slots_) {
       if (slot.load(std::memory_order_relaxed) == guard) slot.store(nullptr);
     }
   }
 
  private:
-  static std::mutex& mutex() {
-    static std::mutex mutex;
+  static Mutex& mutex() {
+    static Mutex mutex;
     return mutex;
   }
 

@@ -87,18 +87,20 @@ class NvdimmBackend final : public FileBackend {
   }
 
  private:
-  [[nodiscard]] Result<uint8_t*> attach(uint32_t position, bool /*claimed*/) override {
+  [[nodiscard]] Result<uint8_t*> attach(uint32_t position, bool /*claimed*/) override
+      VERBENA_REQUIRES(mutex_) {
     if (auto mapped = map(files().index_of(position)); !mapped) return fail(mapped.error());
     return addresses_->base() + position * block_bytes();
   }
 
   // What could not be read is replaced page by page, and these pages are known.
-  [[nodiscard]] bool may_remove(uint32_t index) override {
+  [[nodiscard]] bool may_remove(uint32_t index) override
+      VERBENA_REQUIRES(files_mutex_, fence_mutex_, mutex_) {
     const auto& mapping = mappings_.at(index);
     return !mapping || !guard_->lost(mapping->memory(), mapping->bytes());
   }
   // First the registration goes, then what is registered.
-  void detach(uint32_t index) override {
+  void detach(uint32_t index) override VERBENA_REQUIRES(files_mutex_) {
     const auto& mapping = mappings_.at(index);
     if (mapping && options_.registrar != nullptr) {
       options_.registrar->remove(mapping->memory(), mapping->bytes());
@@ -106,7 +108,8 @@ class NvdimmBackend final : public FileBackend {
     mappings_.at(index).reset();
   }
 
-  [[nodiscard]] Result<void> write_out(std::span<const FilePiece> pieces) override {
+  [[nodiscard]] Result<void> write_out(std::span<const FilePiece> pieces) override
+      VERBENA_REQUIRES(fence_mutex_) {
     for (auto piece = pieces.begin(); piece != pieces.end();) {
       const auto next = std::find_if(
           piece, pieces.end(), [&](const FilePiece& other) { return other.file != piece->file; });

@@ -134,16 +134,16 @@ TEST_F(NvdimmBackendTest, FilesAreRegisteredAsAWhole) {
   const Block block = *backend->allocate();
   EXPECT_TRUE(registrar.covers(block.memory, 8 * kNvdimmBlock));
   static_cast<void>(*backend->claim(8));
-  EXPECT_EQ(registrar.mappings.size(), 2U);
+  EXPECT_EQ(registrar.count(), 2U);
   registrar.refuse = true;
   const auto refused = backend->claim(24);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().what, "the device refuses");
   registrar.refuse = false;
   EXPECT_EQ(backend->claim(24)->position, 24U);  // in the file that was made before
-  EXPECT_EQ(registrar.mappings.size(), 3U);
+  EXPECT_EQ(registrar.count(), 3U);
   backend.reset();
-  EXPECT_TRUE(registrar.mappings.empty());
+  EXPECT_EQ(registrar.count(), 0U);
   registrar.refuse = true;
   const auto again = open_nvdimm_backend(how);
   ASSERT_FALSE(again);

@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <cstring>
 #include <memory>
-#include <mutex>
 #include <set>
 #include <span>
 #include <string>
@@ -16,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/check.h"
+#include "base/mutex.h"
 #include "medium/anonymous_memory.h"
 #include "medium/backend.h"
 #include "medium/block_files.h"
@@ -48,7 +48,7 @@ class StagedBackend final : public FileBackend {
   // nobody waits for the disk here.
   void release(Block block) override {
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       released_.push_back(block.position);
     }
     try_settle();
@@ -63,7 +63,7 @@ class StagedBackend final : public FileBackend {
   }
 
   [[nodiscard]] bool unreadable(const uint8_t* memory, size_t bytes) override {
-    const std::lock_guard lock(lost_mutex_);
+    const MutexLock lock(lost_mutex_);
     const uint64_t begin = memory_->offset_of(memory);
     const auto found = lost_.lower_bound(begin / kPage);
     return found != lost_.end() && *found * kPage < begin + bytes;
@@ -84,13 +84,14 @@ class StagedBackend final : public FileBackend {
     for (size_t at = 0; at < length; at += kPage) {
       if (files().read(position, begin + at, {memory + at, kPage})) continue;
       std::memset(memory + at, 0, kPage);
-      const std::lock_guard lock(lost_mutex_);
+      const MutexLock lock(lost_mutex_);
       lost_.insert(memory_->offset_of(memory + at) / kPage);
     }
     return {};
   }
 
-  [[nodiscard]] Result<uint8_t*> attach(uint32_t position, bool claimed) override {
+  [[nodiscard]] Result<uint8_t*> attach(uint32_t position, bool claimed) override
+      VERBENA_REQUIRES(mutex_) {
     // Releasing it must not fail for want of memory.
     if (++held_ > released_.capacity()) released_.reserve(2 * held_);
     auto memory = memory_->take(position);
@@ -99,14 +100,14 @@ class StagedBackend final : public FileBackend {
       return memory;
     }
     granules_.set_block(position, !claimed);
-    const std::lock_guard lock(lost_mutex_);
+    const MutexLock lock(lost_mutex_);
     const uint64_t pages = block_bytes() / kPage;
     lost_.erase(lost_.lower_bound(position * pages), lost_.lower_bound((position + 1) * pages));
     return memory;
   }
 
-  void settle_released() noexcept override {
-    const std::lock_guard lock(mutex_);
+  void settle_released() noexcept override VERBENA_REQUIRES(fence_mutex_) {
+    const MutexLock lock(mutex_);
     for (; !released_.empty(); released_.pop_back()) {
       const uint32_t position = released_.back();
       const uint64_t begin = uint64_t{position} * block_bytes();
@@ -117,7 +118,8 @@ class StagedBackend final : public FileBackend {
     }
   }
 
-  [[nodiscard]] Result<void> write_out(std::span<const FilePiece> pieces) override {
+  [[nodiscard]] Result<void> write_out(std::span<const FilePiece> pieces) override
+      VERBENA_REQUIRES(fence_mutex_) {
     std::vector<FileWrite> writes;
     writes.reserve(pieces.size());
     for (const FilePiece& piece : pieces) {
@@ -145,12 +147,14 @@ class StagedBackend final : public FileBackend {
   }
 
   Granules granules_;
-  size_t held_ = 0;                 // blocks that are held, or released and not settled; mutex_
-  std::vector<uint32_t> released_;  // has room for all of them; mutex_
+  // Blocks that are held, or released and not settled.
+  size_t held_ VERBENA_GUARDED_BY(mutex_) = 0;
+  std::vector<uint32_t> released_ VERBENA_GUARDED_BY(mutex_);  // has room for all of them
   const std::unique_ptr<AnonymousMemory> memory_;
   const std::unique_ptr<FileWriter> writer_;
-  std::mutex lost_mutex_;
-  std::set<uint64_t> lost_;  // pages that could not be read, counted from block 0
+  Mutex lost_mutex_;
+  // Pages that could not be read, counted from block 0.
+  std::set<uint64_t> lost_ VERBENA_GUARDED_BY(lost_mutex_);
 };
 
 }  // namespace

@@ -151,9 +151,9 @@ TEST_F(StagedBackendTest, MemoryIsRegistered) {
   open(how);
   const Block block = *backend_->allocate();
   EXPECT_TRUE(registrar.covers(block.memory, kStagedBlock));
-  EXPECT_EQ(registrar.mappings.size(), 1U);
+  EXPECT_EQ(registrar.count(), 1U);
   backend_.reset();
-  EXPECT_TRUE(registrar.mappings.empty());
+  EXPECT_EQ(registrar.count(), 0U);
 }
 
 TEST_F(StagedBackendTest, ReadOnly) {

@@ -3,7 +3,6 @@
 // replaced for this whole test program, and go on to the kernel.
 #include <algorithm>
 #include <filesystem>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -12,6 +11,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/mutex.h"
 #include "medium/backend.h"
 #include "medium/block_files.h"
 #include "medium/nvdimm_backend.h"
@@ -25,11 +25,12 @@ struct SyncCall {
   std::filesystem::path path;
   std::vector<std::string> names;  // of a directory
 };
-std::mutex g_sync_mutex;
-std::optional<std::vector<SyncCall>> g_syncs;  // none: they are not noted
+Mutex g_sync_mutex;
+// None: they are not noted.
+std::optional<std::vector<SyncCall>> g_syncs VERBENA_GUARDED_BY(g_sync_mutex);
 
 void note_sync(int fd) {
-  const std::lock_guard lock(g_sync_mutex);
+  const MutexLock lock(g_sync_mutex);
   if (!g_syncs) return;
   SyncCall call;
   std::error_code ignored;
@@ -62,20 +63,20 @@ constexpr size_t kSyncBlock = size_t{64} << 10;
 class SyncTest : public testing::Test {
  protected:
   void SetUp() override {
-    const std::lock_guard lock(g_sync_mutex);
+    const MutexLock lock(g_sync_mutex);
     g_syncs.emplace();
   }
   void TearDown() override {
-    const std::lock_guard lock(g_sync_mutex);
+    const MutexLock lock(g_sync_mutex);
     g_syncs.reset();
   }
   static void forget() {
-    const std::lock_guard lock(g_sync_mutex);
+    const MutexLock lock(g_sync_mutex);
     g_syncs->clear();
   }
   // Whether it was synced, if it is a directory with this name in it.
   static bool synced(const std::filesystem::path& path, const std::string& name = {}) {
-    const std::lock_guard lock(g_sync_mutex);
+    const MutexLock lock(g_sync_mutex);
     return std::ranges::any_of(*g_syncs, [&](const SyncCall& call) {
       return call.path == path &&
              (name.empty() || std::ranges::find(call.names, name) != call.names.end());

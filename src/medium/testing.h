@@ -8,9 +8,9 @@
 #include <cstdlib>
 #include <filesystem>
 #include <map>
-#include <mutex>
 #include <string>
 
+#include "base/mutex.h"
 #include "medium/backend.h"
 
 namespace verbena::medium {
@@ -52,31 +52,38 @@ inline bool has_pattern(const uint8_t* memory, size_t bytes, uint32_t seed) {
 class CountingRegistrar final : public Registrar {
  public:
   Result<void> add(uint8_t* memory, size_t bytes) override {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (refuse) return fail(Error{Code::kNoMemory, "the device refuses"});
     memory[0] = memory[0];  // it is mapped
-    if (!mappings.emplace(memory, bytes).second) std::abort();
+    if (!mappings_.emplace(memory, bytes).second) std::abort();
     return {};
   }
   void remove(uint8_t* memory, size_t bytes) override {
-    const std::lock_guard lock(mutex_);
-    const auto found = mappings.find(memory);
-    if (found == mappings.end() || found->second != bytes) std::abort();
-    mappings.erase(found);
+    const MutexLock lock(mutex_);
+    const auto found = mappings_.find(memory);
+    if (found == mappings_.end() || found->second != bytes) std::abort();
+    mappings_.erase(found);
   }
   // Whether these bytes are registered.
   [[nodiscard]] bool covers(const uint8_t* memory, size_t bytes) const {
-    for (const auto& [start, length] : mappings) {
+    const MutexLock lock(mutex_);
+    for (const auto& [start, length] : mappings_) {
       if (memory >= start && memory + bytes <= start + length) return true;
     }
     return false;
   }
 
+  // How many are registered.
+  [[nodiscard]] size_t count() const {
+    const MutexLock lock(mutex_);
+    return mappings_.size();
+  }
+
   bool refuse = false;
-  std::map<uint8_t*, size_t> mappings;
 
  private:
-  std::mutex mutex_;
+  mutable Mutex mutex_;
+  std::map<uint8_t*, size_t> mappings_ VERBENA_GUARDED_BY(mutex_);
 };
 
 }  // namespace verbena::medium

@@ -2,9 +2,8 @@
 // Queue pairs with a ConnectX's own requests.
 #include "mlx5/queue_pair.h"
 
-#include <mutex>
-
 #include "base/c_interface.h"
+#include "base/mutex.h"
 #include "mlx5/limits.h"
 
 namespace verbena::mlx5 {
@@ -51,10 +50,10 @@ void wr_memcpy(mlx5dv_qp_ex* qp, uint32_t to_lkey, uint64_t to, uint32_t from_lk
 }  // namespace
 
 QueuePair* find(ibv_qp* qp) {
-  static std::mutex mutex;
+  static Mutex mutex;
   keys::Companion* const companion = service().companion(qp);
   if (companion == nullptr) return nullptr;
-  const std::lock_guard lock(mutex);
+  const MutexLock lock(mutex);
   auto* const known = reinterpret_cast<QueuePair*>(companion);
   if (known->qp != nullptr) return known;
   auto* const made = new (companion) QueuePair{};

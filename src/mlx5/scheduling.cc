@@ -4,12 +4,13 @@
 //
 // Any call from any thread. An element that was destroyed is EINVAL.
 #include <memory>
-#include <mutex>
+#include <type_traits>
 #include <unordered_map>
 
 #include <infiniband/mlx5dv.h>
 
 #include "base/c_interface.h"
+#include "base/mutex.h"
 #include "mlx5/identity.h"
 #include "mlx5/queue_pair.h"
 #include "mlx5/service.h"
@@ -20,6 +21,8 @@ struct mlx5dv_sched_leaf {};
 namespace {
 
 using namespace verbena::mlx5;
+using verbena::Mutex;
+using verbena::MutexLock;
 
 // Nodes or leaves: who is there, under which parent, over how many.
 template <typename Element>
@@ -48,9 +51,15 @@ class Elements {
 };
 
 struct Forest {
-  std::mutex mutex;
-  Elements<mlx5dv_sched_node> nodes;
-  Elements<mlx5dv_sched_leaf> leaves;
+  Mutex mutex;
+  Elements<mlx5dv_sched_node> nodes VERBENA_GUARDED_BY(mutex);
+  Elements<mlx5dv_sched_leaf> leaves VERBENA_GUARDED_BY(mutex);
+
+  template <typename Element>
+  [[nodiscard]] Elements<Element>& all() VERBENA_REQUIRES(mutex) {
+    if constexpr (std::is_same_v<Element, mlx5dv_sched_node>) return nodes;
+    if constexpr (std::is_same_v<Element, mlx5dv_sched_leaf>) return leaves;
+  }
 };
 // Outlives every program's last call.
 Forest& forest() {
@@ -66,15 +75,15 @@ Forest& forest() {
 
 template <typename Element>
 [[nodiscard]] Element* create(ibv_context* context, const mlx5dv_sched_attr* attr,
-                              Elements<Element>& elements, bool needs_parent) {
+                              bool needs_parent) {
   if (!looks_like_connectx(context)) return none(EOPNOTSUPP);
   if (!is_valid(attr) || (needs_parent && attr->parent == nullptr)) return none(EINVAL);
-  const std::lock_guard lock(forest().mutex);
+  const MutexLock lock(forest().mutex);
   auto* const parent = attr->parent != nullptr ? forest().nodes.find(attr->parent) : nullptr;
   if (attr->parent != nullptr && parent == nullptr) return none(EINVAL);
   try {
     // An unordered_map's entries stay where they are.
-    Element* const made = elements.add(attr->parent);
+    Element* const made = forest().all<Element>().add(attr->parent);
     if (parent != nullptr) ++parent->children;
     return made;
   } catch (const std::bad_alloc&) {
@@ -83,16 +92,16 @@ template <typename Element>
 }
 
 template <typename Element>
-[[nodiscard]] int modify(const Element* element, const mlx5dv_sched_attr* attr,
-                         Elements<Element>& elements) {
+[[nodiscard]] int modify(const Element* element, const mlx5dv_sched_attr* attr) {
   if (!is_valid(attr)) return EINVAL;
-  const std::lock_guard lock(forest().mutex);
-  return elements.find(element) != nullptr ? 0 : EINVAL;
+  const MutexLock lock(forest().mutex);
+  return forest().all<Element>().find(element) != nullptr ? 0 : EINVAL;
 }
 
 template <typename Element>
-[[nodiscard]] int destroy(const Element* element, Elements<Element>& elements) {
-  const std::lock_guard lock(forest().mutex);
+[[nodiscard]] int destroy(const Element* element) {
+  const MutexLock lock(forest().mutex);
+  Elements<Element>& elements = forest().all<Element>();
   const auto* const entry = elements.find(element);
   if (entry == nullptr) return EINVAL;
   if (entry->children != 0) return EBUSY;
@@ -105,25 +114,25 @@ template <typename Element>
 
 VERBENA_EXPORT mlx5dv_sched_node* mlx5dv_sched_node_create(ibv_context* context,
                                                            const mlx5dv_sched_attr* attr) {
-  return create(context, attr, forest().nodes, false);
+  return create<mlx5dv_sched_node>(context, attr, false);
 }
 VERBENA_EXPORT mlx5dv_sched_leaf* mlx5dv_sched_leaf_create(ibv_context* context,
                                                            const mlx5dv_sched_attr* attr) {
-  return create(context, attr, forest().leaves, true);
+  return create<mlx5dv_sched_leaf>(context, attr, true);
 }
 VERBENA_EXPORT int mlx5dv_sched_node_modify(mlx5dv_sched_node* node,
                                             const mlx5dv_sched_attr* attr) {
-  return verbena::with_errno(modify(node, attr, forest().nodes));
+  return verbena::with_errno(modify(node, attr));
 }
 VERBENA_EXPORT int mlx5dv_sched_leaf_modify(mlx5dv_sched_leaf* leaf,
                                             const mlx5dv_sched_attr* attr) {
-  return verbena::with_errno(modify(leaf, attr, forest().leaves));
+  return verbena::with_errno(modify(leaf, attr));
 }
 VERBENA_EXPORT int mlx5dv_sched_node_destroy(mlx5dv_sched_node* node) {
-  return verbena::with_errno(destroy(node, forest().nodes));
+  return verbena::with_errno(destroy(node));
 }
 VERBENA_EXPORT int mlx5dv_sched_leaf_destroy(mlx5dv_sched_leaf* leaf) {
-  return verbena::with_errno(destroy(leaf, forest().leaves));
+  return verbena::with_errno(destroy(leaf));
 }
 
 VERBENA_EXPORT int mlx5dv_modify_qp_sched_elem(ibv_qp* qp, const mlx5dv_sched_leaf* requestor,
@@ -131,7 +140,7 @@ VERBENA_EXPORT int mlx5dv_modify_qp_sched_elem(ibv_qp* qp, const mlx5dv_sched_le
   using verbena::with_errno;
   if (qp == nullptr || find(qp) == nullptr) return with_errno(EINVAL);
   if (!looks_like_connectx(qp->context)) return with_errno(EOPNOTSUPP);
-  const std::lock_guard lock(forest().mutex);
+  const MutexLock lock(forest().mutex);
   for (const mlx5dv_sched_leaf* const leaf : {requestor, responder}) {
     if (leaf != nullptr && forest().leaves.find(leaf) == nullptr) return with_errno(EINVAL);
   }

@@ -9,7 +9,6 @@
 #include <cstdio>
 #include <ctime>
 #include <memory>
-#include <mutex>
 #include <string_view>
 
 #include <fcntl.h>
@@ -20,6 +19,7 @@
 #include <unistd.h>
 
 #include "base/blocked_signals.h"
+#include "base/mutex.h"
 #include "base/unique_fd.h"
 #include "device/gid_table.h"
 #include "link/port_counters.h"
@@ -38,27 +38,29 @@ constexpr std::string_view kMark = "verbena:";
 std::atomic<bool> opened = false;
 
 struct State {
-  std::mutex mutex;
-  device::GidTable gids{identity::settings().gids};
-  Tree tree;
-  link::PortCounterReader counters;
-  time_t made = 0;  // in seconds of the monotonic clock; 0: never
-  time_t time = 0;  // of day, when first made: what stat() shows
+  Mutex mutex;
+  device::GidTable gids VERBENA_GUARDED_BY(mutex){identity::settings().gids};
+  Tree tree VERBENA_GUARDED_BY(mutex);
+  link::PortCounterReader counters VERBENA_GUARDED_BY(mutex);
+  // In seconds of the monotonic clock; 0: never.
+  time_t made VERBENA_GUARDED_BY(mutex) = 0;
+  // Of day, when first made: what stat() shows.
+  time_t time VERBENA_GUARDED_BY(mutex) = 0;
 };
 
 State& state() {
   // Leaked: programs open files in their exit handlers. Held around fork, so that a child finds it
   // free and whole.
   static auto* const kState = [] {
-    ::pthread_atfork([] { state().mutex.lock(); }, [] { state().mutex.unlock(); },
-                     [] { state().mutex.unlock(); });
+    const auto unlock = []() VERBENA_RELEASE(state().mutex) { state().mutex.unlock(); };
+    ::pthread_atfork([]() VERBENA_ACQUIRE(state().mutex) { state().mutex.lock(); }, unlock, unlock);
     return new State;
   }();
   return *kState;
 }
 
-// The tree, made anew if it is old; under the lock.
-[[nodiscard]] const Tree& current(State& of) {
+// The tree, made anew if it is old.
+[[nodiscard]] const Tree& current(State& of) VERBENA_REQUIRES(of.mutex) {
   timespec now{};
   ::clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
   if (of.made == 0 || now.tv_sec - of.made > 1) {
@@ -139,7 +141,7 @@ constinit CounterDescriptors counter_descriptors;
 
 identity::Resolved resolve_shown(const std::string& path, identity::Follow follow) {
   State& shared = state();
-  const std::lock_guard lock(shared.mutex);
+  const MutexLock lock(shared.mutex);
   return identity::resolve(current(shared), path, follow);
 }
 
@@ -147,7 +149,7 @@ bool anything_was_opened() { return opened.load(std::memory_order_relaxed); }
 
 std::optional<TreeNode> look_up(const std::string& path) {
   State& shared = state();
-  const std::lock_guard lock(shared.mutex);
+  const MutexLock lock(shared.mutex);
   const TreeNode* const node = current(shared).find(path);
   if (node == nullptr) return std::nullopt;
   TreeNode copy = *node;
@@ -157,7 +159,7 @@ std::optional<TreeNode> look_up(const std::string& path) {
 
 std::vector<std::string> names_in(const std::string& directory) {
   State& shared = state();
-  const std::lock_guard lock(shared.mutex);
+  const MutexLock lock(shared.mutex);
   return current(shared).names_in(directory);
 }
 
@@ -223,7 +225,9 @@ int stat_shown(const std::string& path, struct stat& out) {
       out.st_size = static_cast<off_t>(node->content.size());
       break;
   }
-  out.st_atim.tv_sec = out.st_mtim.tv_sec = out.st_ctim.tv_sec = state().time;
+  State& shared = state();
+  const MutexLock lock(shared.mutex);
+  out.st_atim.tv_sec = out.st_mtim.tv_sec = out.st_ctim.tv_sec = shared.time;
   return 0;
 }
 

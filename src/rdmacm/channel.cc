@@ -61,9 +61,10 @@ void Channel::end_if_unused() {
 void Channel::end_listeners() {
   std::vector<CmId*> listeners;
   {
-    const std::lock_guard lock(mailbox().mutex);
-    std::ranges::copy_if(ids_, std::back_inserter(listeners),
-                         [](const CmId* id) { return id->listener != cm::ListenerId{}; });
+    const MutexLock lock(mailbox().mutex);
+    for (CmId* const id : ids_) {
+      if (id->listener != cm::ListenerId{}) listeners.push_back(id);
+    }
   }
   for (CmId* const id : listeners) stop_listening(*id);
 }
@@ -72,7 +73,7 @@ void Channel::close() {
   end_listeners();  // what comes until then is in the queue
   std::deque<std::unique_ptr<Event>> dropped;
   {
-    const std::lock_guard lock(mailbox().mutex);
+    const MutexLock lock(mailbox().mutex);
     closed_ = true;
     dropped = remove([](const Event&) { return true; });
     fd_.reset();
@@ -84,7 +85,7 @@ void Channel::close() {
 }
 
 int Channel::take(std::unique_ptr<Event>& event) {
-  std::unique_lock lock(mailbox().mutex);
+  MutexLock lock(mailbox().mutex);
   while (!closed_) {
     if (!queue_.empty()) {
       event = std::move(queue_.front());
@@ -95,10 +96,11 @@ int Channel::take(std::unique_ptr<Event>& event) {
       return 0;
     }
     ++waiting_;
+    const int descriptor = fd_.get();  // close() may be next
     lock.unlock();
-    const int flags = ::fcntl(fd_.get(), F_GETFL);
+    const int flags = ::fcntl(descriptor, F_GETFL);
     int error = 0;
-    pollfd readable{.fd = fd_.get(), .events = POLLIN, .revents = 0};
+    pollfd readable{.fd = descriptor, .events = POLLIN, .revents = 0};
     if (flags < 0 || ((flags & O_NONBLOCK) == 0 && ::poll(&readable, 1, -1) < 0)) {
       error = errno;
     } else if ((flags & O_NONBLOCK) != 0) {
@@ -114,7 +116,7 @@ int Channel::take(std::unique_ptr<Event>& event) {
 }
 
 void post(std::unique_ptr<Event> event) {
-  const std::lock_guard lock(mailbox().mutex);
+  const MutexLock lock(mailbox().mutex);
   event->counted->home->push(std::move(event));
 }
 
@@ -125,7 +127,7 @@ void drop_event(CmId& id) {
 }
 
 int complete(CmId& id, std::initializer_list<rdma_cm_event_type> wanted) {
-  if (!id.alone) return 0;
+  if (!id.is_alone()) return 0;
   drop_event(id);
   if (rdma_get_cm_event(id.channel, &id.event) != 0) return errno;
   const rdma_cm_event& event = *id.event;
@@ -150,11 +152,10 @@ VERBENA_EXPORT int rdma_ack_cm_event(rdma_cm_event* event) {
   if (event == nullptr) return answer(EINVAL);
   auto* const whole = static_cast<Event*>(event);
   if (whole->counted->is_ours()) {
-    Mailbox& box = mailbox();
-    const std::lock_guard lock(box.mutex);
+    const verbena::MutexLock lock(mailbox().mutex);
     ++whole->counted->acknowledged;
     if (whole->membership != nullptr) ++whole->membership->acknowledged;
-    box.changed.notify_all();
+    mailbox().changed.notify_all();
   }
   delete whole;
   return 0;

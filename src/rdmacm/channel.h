@@ -7,17 +7,16 @@
 #pragma once
 
 #include <array>
-#include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <initializer_list>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <unordered_set>
 
 #include <rdma/rdma_cma.h>
 
+#include "base/mutex.h"
 #include "base/unique_fd.h"
 #include "cm/types.h"
 #include "rdmacm/process.h"
@@ -51,8 +50,8 @@ struct Event : rdma_cm_event {
 };
 
 struct Mailbox {
-  std::mutex mutex;
-  std::condition_variable changed;  // an acknowledgement
+  Mutex mutex;
+  Condition changed;  // an acknowledgement
 };
 [[nodiscard]] inline Mailbox& mailbox() { return only<Mailbox>(); }
 
@@ -70,28 +69,28 @@ class Channel : public rdma_event_channel, public ProcessOwned {
   // program has said O_NONBLOCK, and goes on waiting after a handler with SA_RESTART.
   [[nodiscard]] int take(std::unique_ptr<Event>& event);
 
-  // ---- with the mailbox's mutex held
-  void join(CmId& id) { ids_.insert(&id); }
-  void leave(CmId& id);
-  [[nodiscard]] bool is_closed() const { return closed_; }
+  void join(CmId& id) VERBENA_REQUIRES(mailbox().mutex) { ids_.insert(&id); }
+  void leave(CmId& id) VERBENA_REQUIRES(mailbox().mutex);
+  [[nodiscard]] bool is_closed() const VERBENA_REQUIRES(mailbox().mutex) { return closed_; }
   // Nothing comes into one that is closed.
-  void push(std::unique_ptr<Event> event);
+  void push(std::unique_ptr<Event> event) VERBENA_REQUIRES(mailbox().mutex);
   // Those that `matches`, in their order.
   template <typename Matches>
-  [[nodiscard]] std::deque<std::unique_ptr<Event>> remove(Matches matches);
+  [[nodiscard]] std::deque<std::unique_ptr<Event>> remove(Matches matches)
+      VERBENA_REQUIRES(mailbox().mutex);
 
  private:
   explicit Channel(UniqueFd descriptor);
-  void show();
-  void end_if_unused();
-  void end_listeners();
+  void show() VERBENA_REQUIRES(mailbox().mutex);
+  void end_if_unused() VERBENA_REQUIRES(mailbox().mutex);
+  void end_listeners() VERBENA_EXCLUDES(mailbox().mutex);
 
-  UniqueFd fd_;
-  std::deque<std::unique_ptr<Event>> queue_;
-  bool shown_ = false;  // the descriptor can be read
-  bool closed_ = false;
-  uint32_t waiting_ = 0;  // threads in take()
-  std::unordered_set<CmId*> ids_;
+  UniqueFd fd_ VERBENA_GUARDED_BY(mailbox().mutex);
+  std::deque<std::unique_ptr<Event>> queue_ VERBENA_GUARDED_BY(mailbox().mutex);
+  bool shown_ VERBENA_GUARDED_BY(mailbox().mutex) = false;  // the descriptor can be read
+  bool closed_ VERBENA_GUARDED_BY(mailbox().mutex) = false;
+  uint32_t waiting_ VERBENA_GUARDED_BY(mailbox().mutex) = 0;  // threads in take()
+  std::unordered_set<CmId*> ids_ VERBENA_GUARDED_BY(mailbox().mutex);
 };
 
 template <typename Matches>

@@ -259,7 +259,7 @@ namespace {
   }
   if (!id.is_datagram()) return complete(id, {RDMA_CM_EVENT_ESTABLISHED});
   (void)id.advance(State::kAccepting, State::kConnected);
-  if (id.alone) drop_event(id);
+  if (id.is_alone()) drop_event(id);
   return 0;
 }
 
@@ -295,7 +295,7 @@ namespace {
     return nothing ? 0 : outcome_of(done);
   }
   int error = 0;
-  while (id.alone && !id.disconnect_told && error == 0) {
+  while (id.is_alone() && !id.disconnect_told && error == 0) {
     error = complete(id, {RDMA_CM_EVENT_ESTABLISHED, RDMA_CM_EVENT_DISCONNECTED});
   }
   return error;

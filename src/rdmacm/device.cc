@@ -11,6 +11,7 @@
 #include <rdma/rdma_cma.h>
 
 #include "base/c_interface.h"
+#include "base/mutex.h"
 #include "rdmacm/failure.h"
 #include "rdmacm/process.h"
 #include "rdmacm/sink.h"
@@ -44,15 +45,15 @@ bool Device::start() {
 namespace {
 
 struct Opened {
-  std::mutex mutex;
-  Device* device = nullptr;
+  Mutex mutex;
+  Device* device VERBENA_GUARDED_BY(mutex) = nullptr;
 };
 
 }  // namespace
 
 Device* Device::open() {
   auto& opened = only<Opened>();
-  const std::lock_guard lock(opened.mutex);
+  const MutexLock lock(opened.mutex);
   if (opened.device != nullptr) return opened.device;
   auto* const fresh = new Device;
   if (!fresh->start()) {
@@ -80,7 +81,7 @@ std::optional<uint8_t> Device::gid_index(const wire::Gid& gid) const {
 }
 
 ibv_xrcd* Device::xrcd() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (xrcd_ == nullptr) {
     ibv_xrcd_init_attr attr{};
     attr.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS;

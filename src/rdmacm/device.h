@@ -4,11 +4,11 @@
 #pragma once
 
 #include <cstdint>
-#include <mutex>
 #include <optional>
 
 #include <infiniband/verbs.h>
 
+#include "base/mutex.h"
 #include "cm/service.h"
 #include "wire/gid.h"
 
@@ -42,8 +42,8 @@ class Device {
   cm::Service* service_ = nullptr;
   uint8_t max_responder_resources_ = 0;
   uint8_t max_initiator_depth_ = 0;
-  std::mutex mutex_;
-  ibv_xrcd* xrcd_ = nullptr;  // under the mutex
+  Mutex mutex_;
+  ibv_xrcd* xrcd_ VERBENA_GUARDED_BY(mutex_) = nullptr;
 };
 
 }  // namespace verbena::rdmacm

@@ -62,7 +62,7 @@ namespace {
 }
 
 [[nodiscard]] int get_request(CmId& listener, rdma_cm_id** out) {
-  if (!listener.alone) return EINVAL;
+  if (!listener.is_alone()) return EINVAL;
   drop_event(listener);
   rdma_cm_event* event = nullptr;
   if (rdma_get_cm_event(listener.channel, &event) != 0) return errno;

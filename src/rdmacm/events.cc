@@ -51,11 +51,11 @@ void attach_private_data(Event& event, bool datagram) {
   CmId& id = of(event.id);
   CmId& listener = *event.counted;
   int error = take_request(id);
-  if (error == 0 && listener.alone) {
+  if (error == 0 && listener.is_alone()) {
     Channel* const own = Channel::create();
     error = own != nullptr ? 0 : errno;
     if (own != nullptr) {
-      const std::lock_guard lock(mailbox().mutex);
+      const MutexLock lock(mailbox().mutex);
       move_home(id, *own);
       id.alone = true;
     }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // A child of fork(), whatever the parent's other threads were doing.
 #include <latch>
-#include <mutex>
 #include <thread>
 
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/mutex.h"
 #include "rdmacm/channel.h"
 #include "rdmacm/pair_fixture.h"
 
@@ -51,7 +51,7 @@ TEST_F(RdmacmFork, WhileAnotherThreadIsAtTheEvents) {
   std::latch held(1);
   std::latch forked(1);
   std::thread other([&] {
-    const std::lock_guard lock(mailbox().mutex);
+    const MutexLock lock(mailbox().mutex);
     held.count_down();
     forked.wait();
   });

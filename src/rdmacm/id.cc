@@ -5,6 +5,7 @@
 #include <cerrno>
 
 #include "base/c_interface.h"
+#include "base/mutex.h"
 #include "rdmacm/device.h"
 #include "rdmacm/failure.h"
 #include "rdmacm/multicast.h"
@@ -19,14 +20,16 @@ wire::Gid CmId::destination() const {
 
 CmId* make_id(Channel* channel, void* context, rdma_port_space space, ibv_qp_type type) {
   auto id = std::make_unique<CmId>();
-  id->alone = channel == nullptr;
-  if (channel == nullptr) channel = Channel::create();
+  const bool alone = channel == nullptr;
+  if (alone) channel = Channel::create();
   if (channel == nullptr) return nullptr;
   id->context = context;
   id->ps = space;
   id->qp_type = type;
-  id->channel = id->home = channel;
-  const std::lock_guard lock(mailbox().mutex);
+  id->channel = channel;
+  const MutexLock lock(mailbox().mutex);
+  id->home = channel;
+  id->alone = alone;
   channel->join(*id);
   return id.release();
 }
@@ -57,16 +60,22 @@ void move_home(CmId& id, Channel& to) {
 }
 
 void stop_listening(CmId& id) {
-  if (id.listener == cm::ListenerId{}) return;
-  id.device->service().unlisten(id.listener);
+  cm::ListenerId listener{};
+  {
+    const MutexLock lock(mailbox().mutex);
+    listener = id.listener;
+  }
+  if (listener == cm::ListenerId{}) return;
+  id.device->service().unlisten(listener);
+  const MutexLock lock(mailbox().mutex);
   id.listener = {};
 }
 
 namespace {
 
-// With the mutex held: until all that the program was told of is acknowledged.
-void await_acknowledgements(CmId& id, std::unique_lock<std::mutex>& lock) {
-  mailbox().changed.wait(lock, [&] { return id.acknowledged == id.reported; });
+// Until all that the program was told of is acknowledged.
+void await_acknowledgements(CmId& id) VERBENA_REQUIRES(mailbox().mutex) {
+  while (id.acknowledged != id.reported) mailbox().changed.wait(mailbox().mutex);
 }
 
 // The service tells nothing more of it once this is done.
@@ -82,7 +91,7 @@ void end_exchange(CmId& id) {
 // The mutex is not held. Gives the requests that nobody will answer.
 [[nodiscard]] std::vector<CmId*> take_back_events(CmId& id) {
   std::vector<CmId*> requests;
-  const std::lock_guard lock(mailbox().mutex);
+  const MutexLock lock(mailbox().mutex);
   for (const auto& event : id.home->remove([&](const Event& e) { return e.counted == &id; })) {
     if (event->event == RDMA_CM_EVENT_CONNECT_REQUEST) requests.push_back(&of(event->id));
   }
@@ -96,7 +105,7 @@ void discard_request(CmId& id) {
   if (id.device != nullptr) end_exchange(id);
   (void)take_back_events(id);
   {
-    const std::lock_guard lock(mailbox().mutex);
+    const MutexLock lock(mailbox().mutex);
     id.home->leave(id);
   }
   delete &id;
@@ -109,8 +118,8 @@ void destroy_id(CmId& id) {
   drop_event(id);
   Channel* own = nullptr;
   {
-    std::unique_lock lock(mailbox().mutex);
-    await_acknowledgements(id, lock);
+    const MutexLock lock(mailbox().mutex);
+    await_acknowledgements(id);
     if (id.alone) own = id.home;
     id.home->leave(id);
   }
@@ -122,17 +131,17 @@ namespace {
 
 [[nodiscard]] int migrate(CmId& id, Channel* channel) {
   const bool alone = channel == nullptr;
-  if (alone && id.alone) return EINVAL;
+  if (alone && id.is_alone()) return EINVAL;
   if (alone) channel = Channel::create();
   if (channel == nullptr) return errno;
   drop_event(id);
   Channel* own = nullptr;
   {
-    std::unique_lock lock(mailbox().mutex);
+    const MutexLock lock(mailbox().mutex);
     if (id.alone) own = id.home;
     move_home(id, *channel);
     id.alone = alone;
-    await_acknowledgements(id, lock);
+    await_acknowledgements(id);
   }
   if (own != nullptr) own->close();
   return 0;

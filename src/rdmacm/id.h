@@ -42,8 +42,8 @@ struct Membership {
   void* context = nullptr;
   bool send_only = false;
   ibv_qp* attached = nullptr;
-  uint32_t reported = 0;      // under the mailbox's mutex
-  uint32_t acknowledged = 0;  // likewise
+  uint32_t reported VERBENA_GUARDED_BY(mailbox().mutex) = 0;
+  uint32_t acknowledged VERBENA_GUARDED_BY(mailbox().mutex) = 0;
 };
 
 struct FreeAddrinfo {
@@ -64,6 +64,11 @@ struct CmId : rdma_cm_id, ProcessOwned {
   [[nodiscard]] std::optional<Address> destination_address() const {
     return Address::read(&route.addr.dst_addr);
   }
+  // Whether the channel is its own: calls wait.
+  [[nodiscard]] bool is_alone() const VERBENA_EXCLUDES(mailbox().mutex) {
+    const MutexLock lock(mailbox().mutex);
+    return alone;
+  }
   // From the one state to the other, if it is in that.
   [[nodiscard]] bool advance(State from, State to) {
     return state.compare_exchange_strong(from, to);
@@ -72,7 +77,6 @@ struct CmId : rdma_cm_id, ProcessOwned {
   std::atomic<State> state{State::kIdle};  // the sink ends it
   Device* device = nullptr;                // is asked about ports; bound to it by `verbs`
   cm::CommId comm{};
-  cm::ListenerId listener{};
   std::optional<cm::PortClaim> claim;
   uint8_t gid_index = 0;
   uint8_t mtu = 0;
@@ -98,11 +102,11 @@ struct CmId : rdma_cm_id, ProcessOwned {
   bool failed = false;           // by us, after the peer had accepted: what it says now is no news
   bool disconnect_told = false;  // the event was got
 
-  // Under the mailbox's mutex
-  Channel* home = nullptr;  // as `channel`
-  bool alone = false;       // the channel is its own: calls wait
-  uint32_t reported = 0;
-  uint32_t acknowledged = 0;
+  cm::ListenerId listener VERBENA_GUARDED_BY(mailbox().mutex){};
+  Channel* home VERBENA_GUARDED_BY(mailbox().mutex) = nullptr;  // as `channel`
+  bool alone VERBENA_GUARDED_BY(mailbox().mutex) = false;
+  uint32_t reported VERBENA_GUARDED_BY(mailbox().mutex) = 0;
+  uint32_t acknowledged VERBENA_GUARDED_BY(mailbox().mutex) = 0;
 };
 
 [[nodiscard]] inline CmId& of(rdma_cm_id* id) { return *static_cast<CmId*>(id); }
@@ -122,7 +126,7 @@ void destroy_id(CmId& id);
 void discard_request(CmId& id);
 // The id uses the device from here on: 0 or an error number.
 [[nodiscard]] int attach_device(CmId& id);
-// Moves it, with its events, to `to`. With the mailbox's mutex held.
-void move_home(CmId& id, Channel& to);
+// Moves it, with its events, to `to`.
+void move_home(CmId& id, Channel& to) VERBENA_REQUIRES(mailbox().mutex);
 
 }  // namespace verbena::rdmacm

@@ -34,6 +34,7 @@ constexpr uint32_t kMostWaiting = 1024;  // as Linux has it
     id.state = State::kBound;
     return errno_of(listening.error());
   }
+  const MutexLock lock(mailbox().mutex);
   id.listener = *listening;
   return 0;
 }

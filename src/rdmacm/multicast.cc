@@ -42,7 +42,7 @@ void detach(Membership& membership) {
   if (place == id.memberships.end()) return nullptr;
   std::unique_ptr<Membership> left = std::move(*place);
   id.memberships.erase(place);
-  const std::lock_guard lock(mailbox().mutex);
+  const MutexLock lock(mailbox().mutex);
   (void)id.home->remove([&](const Event& event) { return event.membership == left.get(); });
   return left;
 }
@@ -54,8 +54,8 @@ void detach(Membership& membership) {
   if (id.event != nullptr && static_cast<Event*>(id.event)->membership == left.get()) {
     drop_event(id);
   }
-  std::unique_lock lock(mailbox().mutex);
-  mailbox().changed.wait(lock, [&] { return left->acknowledged == left->reported; });
+  const MutexLock lock(mailbox().mutex);
+  while (left->acknowledged != left->reported) mailbox().changed.wait(mailbox().mutex);
   return 0;
 }
 

@@ -113,7 +113,7 @@ class Sink final : public cm::EventSink {
   }
 
   void forget(cm::CommId comm, const CmId& id) {
-    const std::lock_guard lock(mailbox().mutex);
+    const MutexLock lock(mailbox().mutex);
     const auto place = requests_.find(comm.value);
     if (place != requests_.end() && place->second == &id) requests_.erase(place);
   }
@@ -123,7 +123,7 @@ class Sink final : public cm::EventSink {
     auto event = std::make_unique<Event>();
     auto id = std::make_unique<CmId>();
     CmId& listener = listener_of(from);
-    const std::lock_guard lock(mailbox().mutex);
+    const MutexLock lock(mailbox().mutex);
     if (listener.home->is_closed()) return;
     id->context = listener.context;
     id->ps = listener.ps;
@@ -151,7 +151,7 @@ class Sink final : public cm::EventSink {
 
   void on_progress(const cm::Event& from) {
     auto event = std::make_unique<Event>();
-    const std::lock_guard lock(mailbox().mutex);
+    const MutexLock lock(mailbox().mutex);
     CmId* const id = find(from);
     if (id == nullptr) return;
     id->state = state_after(from, id->state);
@@ -168,13 +168,13 @@ class Sink final : public cm::EventSink {
   }
 
   // Those that connect say who they are; requests are known by their number.
-  [[nodiscard]] CmId* find(const cm::Event& from) const {
+  [[nodiscard]] CmId* find(const cm::Event& from) const VERBENA_REQUIRES(mailbox().mutex) {
     if (from.context != 0) return reinterpret_cast<CmId*>(static_cast<uintptr_t>(from.context));
     const auto place = requests_.find(from.id.value);
     return place != requests_.end() ? place->second : nullptr;
   }
 
-  std::unordered_map<uint32_t, CmId*> requests_;  // under the mailbox's mutex
+  std::unordered_map<uint32_t, CmId*> requests_ VERBENA_GUARDED_BY(mailbox().mutex);
 };
 
 [[nodiscard]] Sink& the_sink() { return only<Sink>(); }

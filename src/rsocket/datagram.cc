@@ -52,7 +52,7 @@ int DatagramSocket::make(int domain, DatagramSocket*& made) {
 }
 
 int DatagramSocket::bind(const sockaddr* address, socklen_t length) {
-  const Lock lock(mutex_);
+  const MutexLock lock(mutex_);
   return outcome_of(::bind(udp_.get(), address, length));
 }
 
@@ -60,7 +60,7 @@ int DatagramSocket::listen(int) { return -EOPNOTSUPP; }
 int DatagramSocket::accept(Socket*&) { return -EOPNOTSUPP; }
 
 int DatagramSocket::connect(const sockaddr* address, socklen_t length) {
-  const Lock lock(mutex_);
+  const MutexLock lock(mutex_);
   if (::connect(udp_.get(), address, length) != 0) return -errno;
   connected_ = read_peer(address, length);  // nothing: not any more
   if (!connected_) return 0;
@@ -70,7 +70,7 @@ int DatagramSocket::connect(const sockaddr* address, socklen_t length) {
 }
 
 int DatagramSocket::shutdown(int how) {
-  const Lock lock(mutex_);
+  const MutexLock lock(mutex_);
   if (how != SHUT_RD && how != SHUT_WR && how != SHUT_RDWR) return -EINVAL;
   if (!connected_) return -ENOTCONN;
   shut_ = true;
@@ -79,9 +79,11 @@ int DatagramSocket::shutdown(int how) {
 }
 
 ssize_t DatagramSocket::receive(Pieces& into, int flags, sockaddr* from, socklen_t* from_length) {
-  Lock lock(mutex_);
-  const int error = wait(lock, is_nonblocking(flags), deadline_of(receive_timeout_),
-                         [&] { return !waiting_.empty() || shut_; });
+  const MutexLock lock(mutex_);
+  const int error = wait(is_nonblocking(flags), deadline_of(receive_timeout_), [&] {
+    mutex_.assert_held();
+    return !waiting_.empty() || shut_;
+  });
   if (error != 0) return error;
   if (waiting_.empty()) return 0;
   const Waiting& first = waiting_.front();
@@ -97,7 +99,7 @@ ssize_t DatagramSocket::receive(Pieces& into, int flags, sockaddr* from, socklen
 }
 
 ssize_t DatagramSocket::send(Pieces& from, int flags, const sockaddr* to, socklen_t to_length) {
-  Lock lock(mutex_);
+  const MutexLock lock(mutex_);
   if (shut_) return -EPIPE;
   progress();
   auto address = to != nullptr ? read_peer(to, to_length) : connected_;
@@ -114,8 +116,7 @@ ssize_t DatagramSocket::send(Pieces& from, int flags, const sockaddr* to, sockle
   DatagramPort& port = *peer->port;
   const HeaderBytes header = datagram_header(port.address());
   if (from.left() + header.length > peer->most) return -EMSGSIZE;
-  error = wait(lock, is_nonblocking(flags), deadline_of(send_timeout_),
-               [&] { return port.can_send(); });
+  error = wait(is_nonblocking(flags), deadline_of(send_timeout_), [&] { return port.can_send(); });
   if (error != 0) return error;
   const size_t bytes = from.left();
   const std::span<uint8_t> place = port.next_place();
@@ -137,7 +138,7 @@ int DatagramSocket::peer_name(sockaddr* address, socklen_t* length) {
 }
 
 int DatagramSocket::set_option(int level, int name, const void* value, socklen_t length) {
-  const Lock lock(mutex_);
+  const MutexLock lock(mutex_);
   if (level == SOL_RDMA) {
     const auto given = read_value<uint32_t>(value, length);
     if (!given || !ports_.empty()) return -EINVAL;
@@ -160,7 +161,7 @@ int DatagramSocket::set_option(int level, int name, const void* value, socklen_t
 }
 
 int DatagramSocket::get_option(int level, int name, void* value, socklen_t* length) {
-  const Lock lock(mutex_);
+  const MutexLock lock(mutex_);
   if (level != SOL_RDMA) return outcome_of(::getsockopt(udp_.get(), level, name, value, length));
   switch (name) {
     case RDMA_SQSIZE: return write_value(static_cast<int>(sizes_.send_places), value, length);
@@ -171,9 +172,12 @@ int DatagramSocket::get_option(int level, int name, void* value, socklen_t* leng
 }
 
 void DatagramSocket::close() {
-  Lock lock(mutex_);
+  const MutexLock lock(mutex_);
   // What was sent is under way when it has completed; that takes no peer's consent.
-  (void)wait(lock, false, Clock::now() + std::chrono::seconds(1), [&] { return is_idle(); });
+  (void)wait(false, Clock::now() + std::chrono::seconds(1), [&] {
+    mutex_.assert_held();
+    return is_idle();
+  });
   closed_ = shut_ = true;
   ring();
 }

@@ -45,11 +45,11 @@ class DatagramSocket final : public Socket {
 
  protected:
   ~DatagramSocket() override;
-  void progress() override;
-  [[nodiscard]] short state_of(short events) const override;
-  void arm() override { queue_.arm(); }
-  [[nodiscard]] SleepSet sleep_set() const override;
-  void woken(const SleepSet& set) override;
+  void progress() override VERBENA_REQUIRES(mutex_);
+  [[nodiscard]] short state_of(short events) const override VERBENA_REQUIRES(mutex_);
+  void arm() override VERBENA_REQUIRES(mutex_) { queue_.arm(); }
+  [[nodiscard]] SleepSet sleep_set() const override VERBENA_REQUIRES(mutex_);
+  void woken(const SleepSet& set) override VERBENA_REQUIRES(mutex_);
 
  private:
   struct Peer {
@@ -73,36 +73,39 @@ class DatagramSocket final : public Socket {
   DatagramSocket(int domain, UniqueFd udp)
       : Socket(domain, SOCK_DGRAM), udp_(std::move(udp)), sizes_(settings().sizes) {}
 
-  // ---- with the mutex held
-  [[nodiscard]] int ensure_bound();
-  [[nodiscard]] int source_for(const rdmacm::Address& peer, rdmacm::Address& source) const;
-  [[nodiscard]] int port_at(const rdmacm::Address& source, DatagramPort*& port);
+  [[nodiscard]] int ensure_bound() VERBENA_REQUIRES(mutex_);
+  [[nodiscard]] int source_for(const rdmacm::Address& peer, rdmacm::Address& source) const
+      VERBENA_REQUIRES(mutex_);
+  [[nodiscard]] int port_at(const rdmacm::Address& source, DatagramPort*& port)
+      VERBENA_REQUIRES(mutex_);
   // nullptr, and a negative error number or 0 if there is no room for one more.
-  [[nodiscard]] Peer* peer_at(const rdmacm::Address& address, int& error);
+  [[nodiscard]] Peer* peer_at(const rdmacm::Address& address, int& error) VERBENA_REQUIRES(mutex_);
   [[nodiscard]] ssize_t send_by_udp(UdpOp op, const DatagramPort& port, const rdmacm::Address& to,
-                                    Pieces& from, int flags);
-  void take_udp();
-  void on_udp(const rdmacm::Address& from, const UdpMessage& message);
-  void take_completions();
-  void on_received(DatagramPort& port, uint32_t place, uint32_t bytes);
-  void keep_udp(const rdmacm::Address& from, std::span<const uint8_t> payload);
-  void give_back(const Waiting& waiting);
-  [[nodiscard]] bool is_expected(const rdmacm::Address& from) const {
+                                    Pieces& from, int flags) VERBENA_REQUIRES(mutex_);
+  void take_udp() VERBENA_REQUIRES(mutex_);
+  void on_udp(const rdmacm::Address& from, const UdpMessage& message) VERBENA_REQUIRES(mutex_);
+  void take_completions() VERBENA_REQUIRES(mutex_);
+  void on_received(DatagramPort& port, uint32_t place, uint32_t bytes) VERBENA_REQUIRES(mutex_);
+  void keep_udp(const rdmacm::Address& from, std::span<const uint8_t> payload)
+      VERBENA_REQUIRES(mutex_);
+  void give_back(const Waiting& waiting) VERBENA_REQUIRES(mutex_);
+  [[nodiscard]] bool is_expected(const rdmacm::Address& from) const VERBENA_REQUIRES(mutex_) {
     return !connected_ || *connected_ == from;
   }
-  [[nodiscard]] bool is_idle() const;
+  [[nodiscard]] bool is_idle() const VERBENA_REQUIRES(mutex_);
 
-  UniqueFd udp_;
-  Sizes sizes_;
-  uint32_t places_ = 0;  // of each port, each way; known with the first port
-  DatagramQueue queue_;
-  std::vector<std::unique_ptr<DatagramPort>> ports_;
-  std::vector<std::unique_ptr<Peer>> peers_;
-  std::optional<rdmacm::Address> connected_;
-  std::deque<Waiting> waiting_;
-  std::unique_ptr<std::array<UdpPlace, kUdpPlaces>> udp_places_;
-  std::vector<uint32_t> free_udp_places_;
-  bool shut_ = false;
+  const UniqueFd udp_;
+  Sizes sizes_ VERBENA_GUARDED_BY(mutex_);
+  // Of each port, each way; known with the first port.
+  uint32_t places_ VERBENA_GUARDED_BY(mutex_) = 0;
+  DatagramQueue queue_ VERBENA_GUARDED_BY(mutex_);
+  std::vector<std::unique_ptr<DatagramPort>> ports_ VERBENA_GUARDED_BY(mutex_);
+  std::vector<std::unique_ptr<Peer>> peers_ VERBENA_GUARDED_BY(mutex_);
+  std::optional<rdmacm::Address> connected_ VERBENA_GUARDED_BY(mutex_);
+  std::deque<Waiting> waiting_ VERBENA_GUARDED_BY(mutex_);
+  std::unique_ptr<std::array<UdpPlace, kUdpPlaces>> udp_places_ VERBENA_GUARDED_BY(mutex_);
+  std::vector<uint32_t> free_udp_places_ VERBENA_GUARDED_BY(mutex_);
+  bool shut_ VERBENA_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace verbena::rsocket

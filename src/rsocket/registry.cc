@@ -8,7 +8,7 @@ namespace verbena::rsocket {
 void Registry::add(Socket* socket) {
   const auto number = static_cast<size_t>(socket->number());
   Part& part = parts_[number % kParts];
-  const std::lock_guard lock(part.mutex);
+  const MutexLock lock(part.mutex);
   const size_t place = number / kParts;
   if (place >= part.sockets.size()) part.sockets.resize(place + 1);
   part.sockets[place] = socket;
@@ -18,7 +18,7 @@ Held Registry::find(int number) {
   if (number < 0) return {};
   Part& part = parts_[static_cast<size_t>(number) % kParts];
   const size_t place = static_cast<size_t>(number) / kParts;
-  const std::lock_guard lock(part.mutex);
+  const MutexLock lock(part.mutex);
   if (place >= part.sockets.size() || part.sockets[place] == nullptr) return {};
   part.sockets[place]->hold();
   return Held(part.sockets[place]);
@@ -28,7 +28,7 @@ Held Registry::remove(int number) {
   if (number < 0) return {};
   Part& part = parts_[static_cast<size_t>(number) % kParts];
   const size_t place = static_cast<size_t>(number) / kParts;
-  const std::lock_guard lock(part.mutex);
+  const MutexLock lock(part.mutex);
   if (place >= part.sockets.size()) return {};
   return Held(std::exchange(part.sockets[place], nullptr));
 }
@@ -36,7 +36,7 @@ Held Registry::remove(int number) {
 std::vector<Held> Registry::all() {
   std::vector<Held> found;
   for (Part& part : parts_) {
-    const std::lock_guard lock(part.mutex);
+    const MutexLock lock(part.mutex);
     for (Socket* const socket : part.sockets) {
       if (socket == nullptr) continue;
       socket->hold();

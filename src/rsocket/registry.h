@@ -4,9 +4,9 @@
 #pragma once
 
 #include <array>
-#include <mutex>
 #include <vector>
 
+#include "base/mutex.h"
 #include "rdmacm/process.h"
 #include "rsocket/socket.h"
 
@@ -47,8 +47,8 @@ class Registry {
   // By the low bits of the number, so that threads with sockets of their own do not meet.
   static constexpr size_t kParts = 32;
   struct Part {
-    std::mutex mutex;
-    std::vector<Socket*> sockets;
+    Mutex mutex;
+    std::vector<Socket*> sockets VERBENA_GUARDED_BY(mutex);
   };
   std::array<Part, kParts> parts_;
 };

@@ -48,7 +48,7 @@ void Socket::ring() {
 }
 
 void Socket::begin_sleep(SleepSet& set) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   arm();
   enter();
   set = sleep_set();
@@ -56,16 +56,15 @@ void Socket::begin_sleep(SleepSet& set) {
 }
 
 void Socket::end_sleep(const SleepSet& set) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   leave();
   woken(set);
 }
 
-int Socket::sleep(Lock& lock, std::optional<Clock::time_point> until) {
+int Socket::sleep(std::optional<Clock::time_point> until) {
   enter();
   SleepSet set = sleep_set();
   set.back() = {.fd = bell_.get(), .events = POLLIN, .revents = 0};
-  lock.unlock();
   // Without a bell (too many files are open) it looks now and then.
   int patience_ms = set.back().fd >= 0 ? -1 : kWithoutBellMs;
   if (until) {
@@ -73,11 +72,13 @@ int Socket::sleep(Lock& lock, std::optional<Clock::time_point> until) {
     const int64_t most = patience_ms < 0 ? INT_MAX : patience_ms;
     patience_ms = static_cast<int>(std::clamp<int64_t>(left, 0, most));
   }
-  const int outcome = ::poll(set.data(), set.size(), patience_ms);
-  const int error = errno;
-  lock.lock();
+  int error = 0;
+  {
+    const MutexUnlock unlocked(mutex_);
+    if (::poll(set.data(), set.size(), patience_ms) < 0) error = errno;
+  }
   leave();
-  if (outcome < 0) {
+  if (error != 0) {
     // A call that may take only so long does not go on, as the kernel's do not.
     if (error == EINTR && (until || !signals_restart())) return -EINTR;
     return error == EINTR ? 0 : -error;

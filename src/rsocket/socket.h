@@ -11,12 +11,12 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
-#include <mutex>
 #include <optional>
 
 #include <poll.h>
 #include <sys/socket.h>
 
+#include "base/mutex.h"
 #include "base/unique_fd.h"
 #include "rdmacm/process.h"
 #include "rsocket/pieces.h"
@@ -81,7 +81,7 @@ class Socket {
 
   // ---- for rpoll()
   [[nodiscard]] short ready(short events) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     progress();
     return state_of(events);
   }
@@ -92,24 +92,23 @@ class Socket {
  protected:
   virtual ~Socket() = default;
 
-  // ---- with the mutex held
-  virtual void progress() = 0;
-  [[nodiscard]] virtual short state_of(short events) const = 0;
+  virtual void progress() VERBENA_REQUIRES(mutex_) = 0;
+  [[nodiscard]] virtual short state_of(short events) const VERBENA_REQUIRES(mutex_) = 0;
   // The next completion makes a descriptor of the set readable.
-  virtual void arm() = 0;
-  [[nodiscard]] virtual SleepSet sleep_set() const = 0;
+  virtual void arm() VERBENA_REQUIRES(mutex_) = 0;
+  [[nodiscard]] virtual SleepSet sleep_set() const VERBENA_REQUIRES(mutex_) = 0;
   // Takes what made them readable.
-  virtual void woken(const SleepSet& set) = 0;
+  virtual void woken(const SleepSet& set) VERBENA_REQUIRES(mutex_) = 0;
 
   // Something changed, or is to be armed again: all who sleep look.
-  void ring();
+  void ring() VERBENA_REQUIRES(mutex_);
 
-  using Lock = std::unique_lock<std::mutex>;
   [[nodiscard]] bool is_nonblocking(int flags) const;
-  // Until `done()`: 0, -EAGAIN if it may not wait so long, -EINTR, -EBADF if it was closed.
+  // Until `done()`, which is called with the mutex held: 0, -EAGAIN if it may not wait so long,
+  // -EINTR, -EBADF if it was closed.
   template <typename Done>
-  [[nodiscard]] int wait(Lock& lock, bool nonblocking, std::optional<Clock::time_point> until,
-                         Done done) {
+  [[nodiscard]] int wait(bool nonblocking, std::optional<Clock::time_point> until, Done done)
+      VERBENA_REQUIRES(mutex_) {
     Clock::time_point spin_until{};
     for (;;) {
       progress();
@@ -123,29 +122,30 @@ class Socket {
       arm();
       progress();
       if (done()) return 0;
-      if (const int error = sleep(lock, until); error != 0) return error;
+      if (const int error = sleep(until); error != 0) return error;
     }
   }
   // From the options that say how long a call may take.
   [[nodiscard]] static std::optional<Clock::time_point> deadline_of(std::chrono::microseconds most);
 
-  std::mutex mutex_;
-  bool closed_ = false;
-  std::chrono::microseconds receive_timeout_{0};  // 0: none
-  std::chrono::microseconds send_timeout_{0};
+  Mutex mutex_;
+  bool closed_ VERBENA_GUARDED_BY(mutex_) = false;
+  std::chrono::microseconds receive_timeout_ VERBENA_GUARDED_BY(mutex_){0};  // 0: none
+  std::chrono::microseconds send_timeout_ VERBENA_GUARDED_BY(mutex_){0};
 
  private:
-  [[nodiscard]] int sleep(Lock& lock, std::optional<Clock::time_point> until);
-  void enter();
-  void leave();
+  [[nodiscard]] int sleep(std::optional<Clock::time_point> until) VERBENA_REQUIRES(mutex_);
+  void enter() VERBENA_REQUIRES(mutex_);
+  void leave() VERBENA_REQUIRES(mutex_);
 
   const int domain_;
   const int type_;
   std::atomic<int> flags_{0};
   std::atomic<uint32_t> users_{1};
-  UniqueFd bell_;          // made when somebody first sleeps
-  uint32_t sleepers_ = 0;  // the last one to leave takes what was rung
-  bool rung_ = false;
+  UniqueFd bell_ VERBENA_GUARDED_BY(mutex_);  // made when somebody first sleeps
+  // The last one to leave takes what was rung.
+  uint32_t sleepers_ VERBENA_GUARDED_BY(mutex_) = 0;
+  bool rung_ VERBENA_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace verbena::rsocket

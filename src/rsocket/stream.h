@@ -44,11 +44,11 @@ class Stream final : public Socket {
 
  protected:
   ~Stream() override;
-  void progress() override;
-  [[nodiscard]] short state_of(short events) const override;
-  void arm() override;
-  [[nodiscard]] SleepSet sleep_set() const override;
-  void woken(const SleepSet& set) override;
+  void progress() override VERBENA_REQUIRES(mutex_);
+  [[nodiscard]] short state_of(short events) const override VERBENA_REQUIRES(mutex_);
+  void arm() override VERBENA_REQUIRES(mutex_);
+  [[nodiscard]] SleepSet sleep_set() const override VERBENA_REQUIRES(mutex_);
+  void woken(const SleepSet& set) override VERBENA_REQUIRES(mutex_);
 
  private:
   enum class Phase : uint8_t {
@@ -88,78 +88,84 @@ class Stream final : public Socket {
   Stream(int domain, rdma_event_channel* channel, rdma_cm_id* id, const Sizes& sizes)
       : Socket(domain, SOCK_STREAM), channel_(channel), id_(id), sizes_(sizes) {}
 
-  // ---- with the mutex held, from here on
   // stream_options.cc
-  [[nodiscard]] int set_socket_option(int name, const void* value, socklen_t length);
-  [[nodiscard]] int set_tcp_option(int name, const void* value, socklen_t length);
-  [[nodiscard]] int set_ipv6_option(int name, const void* value, socklen_t length);
-  [[nodiscard]] int set_rdma_option(int name, const void* value, socklen_t length);
-  [[nodiscard]] int get_socket_option(int name, void* value, socklen_t* length);
-  [[nodiscard]] int get_tcp_option(int name, void* value, socklen_t* length);
-  [[nodiscard]] int get_rdma_option(int name, void* value, socklen_t* length);
+  [[nodiscard]] int set_socket_option(int name, const void* value, socklen_t length)
+      VERBENA_REQUIRES(mutex_);
+  [[nodiscard]] int set_tcp_option(int name, const void* value, socklen_t length)
+      VERBENA_REQUIRES(mutex_);
+  [[nodiscard]] int set_ipv6_option(int name, const void* value, socklen_t length)
+      VERBENA_REQUIRES(mutex_);
+  [[nodiscard]] int set_rdma_option(int name, const void* value, socklen_t length)
+      VERBENA_REQUIRES(mutex_);
+  [[nodiscard]] int get_socket_option(int name, void* value, socklen_t* length)
+      VERBENA_REQUIRES(mutex_);
+  [[nodiscard]] int get_tcp_option(int name, void* value, socklen_t* length)
+      VERBENA_REQUIRES(mutex_);
+  [[nodiscard]] int get_rdma_option(int name, void* value, socklen_t* length)
+      VERBENA_REQUIRES(mutex_);
 
   // stream_connect.cc
-  [[nodiscard]] int begin_connection(const rdmacm::Address& to);
-  [[nodiscard]] int next_event(rdma_cm_event_type wanted);
-  [[nodiscard]] int admit(const Request& request, Stream*& made);
-  [[nodiscard]] bool take_events();
-  void on_event(const rdma_cm_event& event);
-  void on_established(const rdma_cm_event& event);
-  void add_request(const rdma_cm_event& event);
-  void forget_request(rdma_cm_id* id);
-  void refuse_requests();
-  [[nodiscard]] int make_endpoint();
-  void begin_flow(const Greeting& peer);
-  void fail(int error);
+  [[nodiscard]] int begin_connection(const rdmacm::Address& to) VERBENA_REQUIRES(mutex_);
+  [[nodiscard]] int next_event(rdma_cm_event_type wanted) VERBENA_REQUIRES(mutex_);
+  [[nodiscard]] int admit(const Request& request, Stream*& made) VERBENA_REQUIRES(mutex_);
+  [[nodiscard]] bool take_events() VERBENA_REQUIRES(mutex_);
+  void on_event(const rdma_cm_event& event) VERBENA_REQUIRES(mutex_);
+  void on_established(const rdma_cm_event& event) VERBENA_REQUIRES(mutex_);
+  void add_request(const rdma_cm_event& event) VERBENA_REQUIRES(mutex_);
+  void forget_request(rdma_cm_id* id) VERBENA_REQUIRES(mutex_);
+  void refuse_requests() VERBENA_REQUIRES(mutex_);
+  [[nodiscard]] int make_endpoint() VERBENA_REQUIRES(mutex_);
+  void begin_flow(const Greeting& peer) VERBENA_REQUIRES(mutex_);
+  void fail(int error) VERBENA_REQUIRES(mutex_);
   // Both directions end; `error` is told once.
-  void break_off(int error);
-  [[nodiscard]] int take_error() { return std::exchange(error_, 0); }
-  [[nodiscard]] int await_connection(Lock& lock, bool nonblocking,
-                                     std::optional<Clock::time_point> until);
+  void break_off(int error) VERBENA_REQUIRES(mutex_);
+  [[nodiscard]] int take_error() VERBENA_REQUIRES(mutex_) { return std::exchange(error_, 0); }
+  [[nodiscard]] int await_connection(bool nonblocking, std::optional<Clock::time_point> until)
+      VERBENA_REQUIRES(mutex_);
   // stream_end.cc
-  [[nodiscard]] int finish(Lock& lock, int how, Clock::time_point deadline);
+  [[nodiscard]] int finish(int how, Clock::time_point deadline) VERBENA_REQUIRES(mutex_);
 
   // stream_progress.cc
-  [[nodiscard]] bool take_completions();
-  [[nodiscard]] bool on_message(const ibv_wc& completion);
-  void on_control(Control control);
-  void on_sent(const ibv_wc& completion);
-  void give_grants();
-  [[nodiscard]] int send_control(Control control);
+  [[nodiscard]] bool take_completions() VERBENA_REQUIRES(mutex_);
+  [[nodiscard]] bool on_message(const ibv_wc& completion) VERBENA_REQUIRES(mutex_);
+  void on_control(Control control) VERBENA_REQUIRES(mutex_);
+  void on_sent(const ibv_wc& completion) VERBENA_REQUIRES(mutex_);
+  void give_grants() VERBENA_REQUIRES(mutex_);
+  [[nodiscard]] int send_control(Control control) VERBENA_REQUIRES(mutex_);
 
   // stream_data.cc
-  [[nodiscard]] int send_piece(Pieces& from, uint32_t bytes);
-  [[nodiscard]] int send_error() const;
+  [[nodiscard]] int send_piece(Pieces& from, uint32_t bytes) VERBENA_REQUIRES(mutex_);
+  [[nodiscard]] int send_error() const VERBENA_REQUIRES(mutex_);
 
   // stream_map.cc
-  [[nodiscard]] int tell_mappings(Lock& lock, bool nonblocking,
-                                  std::optional<Clock::time_point> until);
-  [[nodiscard]] std::optional<uint32_t> free_index() const;
-  void unmap_all();
+  [[nodiscard]] int tell_mappings(bool nonblocking, std::optional<Clock::time_point> until)
+      VERBENA_REQUIRES(mutex_);
+  [[nodiscard]] std::optional<uint32_t> free_index() const VERBENA_REQUIRES(mutex_);
+  void unmap_all() VERBENA_REQUIRES(mutex_);
 
   [[nodiscard]] int copy_name(const sockaddr* name, sockaddr* to, socklen_t* length) const;
 
   rdma_event_channel* const channel_;
   rdma_cm_id* const id_;
-  Sizes sizes_;
-  Options options_;
-  Phase phase_ = Phase::kIdle;
-  bool readable_ = false;  // the peer may send more
-  bool writable_ = false;
-  bool finished_ = false;  // by us: shutdown() of the sending direction
-  int error_ = 0;
-  Clock::time_point events_looked_at_{};
-  Clock::time_point progressed_{};
-  std::deque<Request> requests_;
-  std::unique_ptr<Endpoint> endpoint_;
-  std::optional<SendFlow> send_;
-  std::optional<ReceiveFlow> receive_;
-  Greeting peer_;
-  uint32_t own_entry_ = 1;     // of our list: written by the peer next
-  uint32_t remote_entry_ = 1;  // of the peer's list: written by us next
-  std::vector<Mapping> peer_mappings_;
-  std::vector<Mapped> mapped_;
-  bool mappings_untold_ = false;
+  Sizes sizes_ VERBENA_GUARDED_BY(mutex_);
+  Options options_ VERBENA_GUARDED_BY(mutex_);
+  Phase phase_ VERBENA_GUARDED_BY(mutex_) = Phase::kIdle;
+  bool readable_ VERBENA_GUARDED_BY(mutex_) = false;  // the peer may send more
+  bool writable_ VERBENA_GUARDED_BY(mutex_) = false;
+  bool finished_ VERBENA_GUARDED_BY(mutex_) = false;  // by us: shutdown() of the sending direction
+  int error_ VERBENA_GUARDED_BY(mutex_) = 0;
+  Clock::time_point events_looked_at_ VERBENA_GUARDED_BY(mutex_){};
+  Clock::time_point progressed_ VERBENA_GUARDED_BY(mutex_){};
+  std::deque<Request> requests_ VERBENA_GUARDED_BY(mutex_);
+  std::unique_ptr<Endpoint> endpoint_ VERBENA_GUARDED_BY(mutex_);
+  std::optional<SendFlow> send_ VERBENA_GUARDED_BY(mutex_);
+  std::optional<ReceiveFlow> receive_ VERBENA_GUARDED_BY(mutex_);
+  Greeting peer_ VERBENA_GUARDED_BY(mutex_);
+  uint32_t own_entry_ VERBENA_GUARDED_BY(mutex_) = 1;     // of our list: written by the peer next
+  uint32_t remote_entry_ VERBENA_GUARDED_BY(mutex_) = 1;  // of the peer's list: written by us next
+  std::vector<Mapping> peer_mappings_ VERBENA_GUARDED_BY(mutex_);
+  std::vector<Mapped> mapped_ VERBENA_GUARDED_BY(mutex_);
+  bool mappings_untold_ VERBENA_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace verbena::rsocket

@@ -71,7 +71,7 @@ Stream::~Stream() {
 }
 
 int Stream::bind(const sockaddr* address, socklen_t length) {
-  const Lock lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto wanted = read_address(address, length);
   if (!wanted) return -EINVAL;
   if (phase_ != Phase::kIdle) return -EINVAL;
@@ -81,7 +81,7 @@ int Stream::bind(const sockaddr* address, socklen_t length) {
 }
 
 int Stream::listen(int backlog) {
-  const Lock lock(mutex_);
+  const MutexLock lock(mutex_);
   if (phase_ == Phase::kListening) return 0;
   if (phase_ == Phase::kIdle) {
     const Address any = Address::wildcard(static_cast<sa_family_t>(domain()));
@@ -134,7 +134,7 @@ int Stream::begin_connection(const Address& to) {
 }
 
 int Stream::connect(const sockaddr* address, socklen_t length) {
-  Lock lock(mutex_);
+  const MutexLock lock(mutex_);
   progress();
   switch (phase_) {
     case Phase::kIdle:
@@ -152,15 +152,18 @@ int Stream::connect(const sockaddr* address, socklen_t length) {
   }
   phase_ = Phase::kConnecting;
   if (is_nonblocking(0)) return -EINPROGRESS;
-  const int error =
-      wait(lock, false, deadline_of(send_timeout_), [&] { return phase_ != Phase::kConnecting; });
+  const int error = wait(false, deadline_of(send_timeout_), [&] {
+    mutex_.assert_held();
+    return phase_ != Phase::kConnecting;
+  });
   if (error != 0) return error == -EAGAIN ? -EINPROGRESS : error;
   return phase_ == Phase::kRefused ? -take_error() : 0;
 }
 
-int Stream::await_connection(Lock& lock, bool nonblocking, std::optional<Clock::time_point> until) {
+int Stream::await_connection(bool nonblocking, std::optional<Clock::time_point> until) {
   if (phase_ == Phase::kConnecting || phase_ == Phase::kAccepting) {
-    const int error = wait(lock, nonblocking, until, [&] {
+    const int error = wait(nonblocking, until, [&] {
+      mutex_.assert_held();
       return phase_ != Phase::kConnecting && phase_ != Phase::kAccepting;
     });
     if (error != 0) return error;
@@ -194,12 +197,14 @@ void Stream::refuse_requests() {
 }
 
 int Stream::accept(Socket*& made) {
-  Lock lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto until = deadline_of(receive_timeout_);
   for (;;) {
     if (phase_ != Phase::kListening) return -EINVAL;
-    const int waited = wait(lock, is_nonblocking(0), until,
-                            [&] { return !requests_.empty() || phase_ != Phase::kListening; });
+    const int waited = wait(is_nonblocking(0), until, [&] {
+      mutex_.assert_held();
+      return !requests_.empty() || phase_ != Phase::kListening;
+    });
     if (waited != 0) return waited;
     if (requests_.empty()) continue;
     const Request request = requests_.front();
@@ -227,7 +232,7 @@ int Stream::admit(const Request& request, Stream*& made) {
     return error;
   }
   auto* const stream = new Stream(domain(), channel, request.id, sizes_);
-  const Lock lock(stream->mutex_);
+  const MutexLock lock(stream->mutex_);
   int error = stream->make_endpoint();
   if (error == 0) {
     stream->begin_flow(request.greeting);

@@ -32,19 +32,22 @@ int Stream::send_piece(Pieces& from, uint32_t bytes) {
 
 ssize_t Stream::send(Pieces& from, int flags, const sockaddr* to, socklen_t to_length) {
   if (to != nullptr || to_length != 0) return -EISCONN;
-  Lock lock(mutex_);
+  const MutexLock lock(mutex_);
   const bool nonblocking = is_nonblocking(flags);
   const auto until = deadline_of(send_timeout_);
-  if (const int error = await_connection(lock, nonblocking, until); error != 0) return error;
+  if (const int error = await_connection(nonblocking, until); error != 0) return error;
   if (Clock::now() - progressed_ > kProgressEvery) progress();
-  int error = mappings_untold_ ? tell_mappings(lock, nonblocking, until) : 0;
+  int error = mappings_untold_ ? tell_mappings(nonblocking, until) : 0;
   // The first piece leaves soon, the others are large: the copy of one overlaps with the way of
   // the one before.
   uint32_t most = kLowWater;
   const size_t wanted = from.left();
   while (error == 0 && from.left() != 0) {
     if (writable_ && !send_->can_send()) {
-      error = wait(lock, nonblocking, until, [&] { return !writable_ || send_->can_send(); });
+      error = wait(nonblocking, until, [&] {
+        mutex_.assert_held();
+        return !writable_ || send_->can_send();
+      });
       if (error != 0) break;
     }
     if (!writable_) {
@@ -62,16 +65,18 @@ ssize_t Stream::send(Pieces& from, int flags, const sockaddr* to, socklen_t to_l
 }
 
 ssize_t Stream::receive(Pieces& into, int flags, sockaddr* from, socklen_t* from_length) {
-  Lock lock(mutex_);
+  const MutexLock lock(mutex_);
   const bool nonblocking = is_nonblocking(flags);
   const auto until = deadline_of(receive_timeout_);
-  if (const int error = await_connection(lock, nonblocking, until); error != 0) return error;
+  if (const int error = await_connection(nonblocking, until); error != 0) return error;
   int error = 0;
   const size_t wanted = into.left();
   while (into.left() != 0) {
     if (receive_->readable() == 0) {
-      error =
-          wait(lock, nonblocking, until, [&] { return receive_->readable() != 0 || !readable_; });
+      error = wait(nonblocking, until, [&] {
+        mutex_.assert_held();
+        return receive_->readable() != 0 || !readable_;
+      });
       if (error != 0) break;
     }
     if (receive_->readable() == 0) {

@@ -10,7 +10,7 @@ namespace verbena::rsocket {
 
 // The peer is told in the stream itself, behind all that was sent. Then it is waited until that has
 // arrived, for what follows takes the queue pair down.
-int Stream::finish(Lock& lock, int how, Clock::time_point deadline) {
+int Stream::finish(int how, Clock::time_point deadline) {
   if (how == SHUT_RD || how == SHUT_RDWR) readable_ = false;
   if (how == SHUT_WR || how == SHUT_RDWR) {
     if (finished_ && readable_) return 0;
@@ -20,18 +20,23 @@ int Stream::finish(Lock& lock, int how, Clock::time_point deadline) {
   if (writable_) return 0;
   const Control control = readable_ ? Control::kShutdown : Control::kDisconnect;
   finished_ = true;
-  int error = wait(lock, false, deadline,
-                   [&] { return phase_ != Phase::kConnected || send_->can_control(); });
+  int error = wait(false, deadline, [&] {
+    mutex_.assert_held();
+    return phase_ != Phase::kConnected || send_->can_control();
+  });
   if (error == 0 && phase_ == Phase::kConnected) error = send_control(control);
   if (error != 0 || control == Control::kShutdown) return error;
-  error = wait(lock, false, deadline, [&] { return phase_ != Phase::kConnected || send_->idle(); });
+  error = wait(false, deadline, [&] {
+    mutex_.assert_held();
+    return phase_ != Phase::kConnected || send_->idle();
+  });
   if (phase_ == Phase::kConnected) phase_ = Phase::kEnded;
   (void)rdma_disconnect(id_);
   return error;
 }
 
 int Stream::shutdown(int how) {
-  Lock lock(mutex_);
+  const MutexLock lock(mutex_);
   if (how != SHUT_RD && how != SHUT_WR && how != SHUT_RDWR) return -EINVAL;
   progress();
   if (phase_ == Phase::kListening) {
@@ -42,27 +47,28 @@ int Stream::shutdown(int how) {
   }
   if (phase_ == Phase::kEnded || phase_ == Phase::kBroken) return 0;
   const auto deadline = Clock::now() + kPatience;
-  if (const int error = await_connection(lock, false, deadline); error != 0) {
+  if (const int error = await_connection(false, deadline); error != 0) {
     return error == -EAGAIN ? -ENOTCONN : error;
   }
-  return phase_ == Phase::kConnected ? finish(lock, how, deadline) : 0;
+  return phase_ == Phase::kConnected ? finish(how, deadline) : 0;
 }
 
 void Stream::close() {
-  Lock lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto deadline =
       Clock::now() + (options_.linger ? std::chrono::seconds(options_.linger_seconds)
                                       : std::chrono::seconds(kPatience));
   // A peer that has not confirmed yet may do so just now.
   if (phase_ == Phase::kAccepting || phase_ == Phase::kConnected) progress();
-  if (phase_ == Phase::kConnected) (void)finish(lock, SHUT_RDWR, deadline);
+  if (phase_ == Phase::kConnected) (void)finish(SHUT_RDWR, deadline);
   closed_ = true;
   ring();
 }
 
 void Stream::leave(Clock::time_point deadline) {
-  Lock lock(mutex_, std::try_to_lock);
-  if (lock.owns_lock() && phase_ == Phase::kConnected) (void)finish(lock, SHUT_RDWR, deadline);
+  if (!mutex_.try_lock()) return;
+  const MutexLock lock(mutex_, std::adopt_lock);
+  if (phase_ == Phase::kConnected) (void)finish(SHUT_RDWR, deadline);
 }
 
 // A socket for IPv6 shows the peers that came by IPv4 as IPv6 has them.
@@ -89,12 +95,12 @@ int Stream::copy_name(const sockaddr* name, sockaddr* to, socklen_t* length) con
 }
 
 int Stream::own_name(sockaddr* address, socklen_t* length) {
-  const Lock lock(mutex_);
+  const MutexLock lock(mutex_);
   return copy_name(rdma_get_local_addr(id_), address, length);
 }
 
 int Stream::peer_name(sockaddr* address, socklen_t* length) {
-  const Lock lock(mutex_);
+  const MutexLock lock(mutex_);
   if (phase_ < Phase::kAccepting || phase_ == Phase::kRefused) return -ENOTCONN;
   return copy_name(rdma_get_peer_addr(id_), address, length);
 }

@@ -19,8 +19,8 @@ std::optional<uint32_t> Stream::free_index() const {
 }
 
 int64_t Stream::map(void* buffer, size_t length, int protection, int64_t offset) {
-  Lock lock(mutex_);
-  if (const int error = await_connection(lock, false, std::nullopt); error != 0) return error;
+  const MutexLock lock(mutex_);
+  if (const int error = await_connection(false, std::nullopt); error != 0) return error;
   if ((protection & ~PROT_WRITE) != 0 || length > UINT32_MAX || offset < -1) return -EINVAL;
   Mapped mapped{.mapping = {}, .region = nullptr, .index = {}, .told = true};
   int access = IBV_ACCESS_LOCAL_WRITE;
@@ -44,7 +44,7 @@ int64_t Stream::map(void* buffer, size_t length, int protection, int64_t offset)
 }
 
 int Stream::unmap(void* buffer, size_t length) {
-  const Lock lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto place = std::ranges::find_if(mapped_, [&](const Mapped& one) {
     return one.region->addr == buffer && one.region->length == length;
   });
@@ -60,13 +60,15 @@ void Stream::unmap_all() {
 }
 
 // Before the data that follows: the peer may count on a mapping that it heard of before.
-int Stream::tell_mappings(Lock& lock, bool nonblocking, std::optional<Clock::time_point> until) {
+int Stream::tell_mappings(bool nonblocking, std::optional<Clock::time_point> until) {
   for (;;) {
     const auto next = std::ranges::find_if(mapped_, [](const Mapped& one) { return !one.told; });
     if (next == mapped_.end()) break;
     if (writable_ && !send_->can_send()) {
-      const int error =
-          wait(lock, nonblocking, until, [&] { return !writable_ || send_->can_send(); });
+      const int error = wait(nonblocking, until, [&] {
+        mutex_.assert_held();
+        return !writable_ || send_->can_send();
+      });
       if (error != 0) return error;
       continue;  // another thread may have changed the list
     }
@@ -88,18 +90,20 @@ int Stream::tell_mappings(Lock& lock, bool nonblocking, std::optional<Clock::tim
 }
 
 ssize_t Stream::write_mapped(Pieces& from, int64_t offset, int flags) {
-  Lock lock(mutex_);
+  const MutexLock lock(mutex_);
   const bool nonblocking = is_nonblocking(flags);
   const auto until = deadline_of(send_timeout_);
-  if (const int error = await_connection(lock, nonblocking, until); error != 0) return error;
-  int error = mappings_untold_ ? tell_mappings(lock, nonblocking, until) : 0;
+  if (const int error = await_connection(nonblocking, until); error != 0) return error;
+  int error = mappings_untold_ ? tell_mappings(nonblocking, until) : 0;
   uint32_t most = kLowWater;
   const size_t wanted = from.left();
   auto at = static_cast<uint64_t>(offset);
   while (error == 0 && from.left() != 0) {
     if (writable_ && !send_->can_send_direct()) {
-      error =
-          wait(lock, nonblocking, until, [&] { return !writable_ || send_->can_send_direct(); });
+      error = wait(nonblocking, until, [&] {
+        mutex_.assert_held();
+        return !writable_ || send_->can_send_direct();
+      });
       if (error != 0) break;
     }
     if (!writable_) {

@@ -15,7 +15,7 @@
 namespace verbena::rsocket {
 
 int Stream::set_option(int level, int name, const void* value, socklen_t length) {
-  const Lock lock(mutex_);
+  const MutexLock lock(mutex_);
   switch (level) {
     case SOL_SOCKET:   return set_socket_option(name, value, length);
     case IPPROTO_TCP:  return set_tcp_option(name, value, length);
@@ -104,7 +104,7 @@ int Stream::set_rdma_option(int name, const void* value, socklen_t length) {
 }
 
 int Stream::get_option(int level, int name, void* value, socklen_t* length) {
-  const Lock lock(mutex_);
+  const MutexLock lock(mutex_);
   switch (level) {
     case SOL_SOCKET:  return get_socket_option(name, value, length);
     case IPPROTO_TCP: return get_tcp_option(name, value, length);

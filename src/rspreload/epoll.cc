@@ -14,7 +14,6 @@
 #include <csignal>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <new>
 #include <span>
 #include <vector>
@@ -24,6 +23,7 @@
 #include <unistd.h>
 
 #include "base/c_interface.h"
+#include "base/mutex.h"
 #include "base/next_function.h"
 #include "rspreload/epoll_instance.h"
 #include "rspreload/table.h"
@@ -45,10 +45,10 @@ using Instances = std::map<int, std::shared_ptr<Instance>>;
 // Of one process: a child of fork() begins anew, and leaves its parent's alone.
 struct State {
   pid_t owner = ::getpid();
-  std::mutex mutex;
-  Instances instances;
+  Mutex mutex;
+  Instances instances VERBENA_GUARDED_BY(mutex);
 
-  [[nodiscard]] Instance& at(int fd) {
+  [[nodiscard]] Instance& at(int fd) VERBENA_REQUIRES(mutex) {
     std::shared_ptr<Instance>& place = instances[fd];
     if (place == nullptr) place = std::make_shared<Instance>(fd);
     return *place;
@@ -74,7 +74,7 @@ constinit std::atomic<State*> state{nullptr};
 [[nodiscard]] int change(int instance, int operation, int fd, const Entry& entry,
                          const epoll_event* asked) {
   State& all = current_or_new();
-  const std::lock_guard lock(all.mutex);
+  const MutexLock lock(all.mutex);
   Instance& changed = all.at(instance);
   std::vector<Watched>& watched = changed.watched;
   const auto place = std::ranges::find(watched, fd, &Watched::fd);
@@ -98,7 +98,7 @@ constinit std::atomic<State*> state{nullptr};
 class Waiter {
  public:
   explicit Waiter(int fd) : all_(current_or_new()) {
-    const std::lock_guard lock(all_.mutex);
+    const MutexLock lock(all_.mutex);
     (void)all_.at(fd);
     instance_ = all_.instances[fd];
     entered_ = instance_->enter();
@@ -106,7 +106,7 @@ class Waiter {
   ~Waiter() {
     const int error = errno;
     {
-      const std::lock_guard lock(all_.mutex);
+      const MutexLock lock(all_.mutex);
       instance_->leave(entered_);
     }
     instance_.reset();
@@ -115,12 +115,14 @@ class Waiter {
   Waiter(const Waiter&) = delete;
   Waiter& operator=(const Waiter&) = delete;
 
-  [[nodiscard]] std::mutex& mutex() const { return all_.mutex; }
-  [[nodiscard]] std::vector<Watched>& watched() const { return instance_->watched; }
+  [[nodiscard]] Mutex& mutex() const VERBENA_RETURN_CAPABILITY(all_.mutex) { return all_.mutex; }
+  [[nodiscard]] std::vector<Watched>& watched() const VERBENA_REQUIRES(all_.mutex) {
+    return instance_->watched;
+  }
 
  private:
   State& all_;
-  std::shared_ptr<Instance> instance_;
+  std::shared_ptr<Instance> instance_ VERBENA_GUARDED_BY(all_.mutex);
   uint32_t entered_;
 };
 
@@ -130,7 +132,7 @@ class Look {
   // False if there are none.
   [[nodiscard]] bool gather(int instance, const Waiter& waiter) {
     asked_.assign(1, {.fd = instance, .events = POLLIN, .revents = 0});
-    const std::lock_guard lock(waiter.mutex());
+    const MutexLock lock(waiter.mutex());
     std::erase_if(waiter.watched(), [&](Watched& one) {
       HeldEntry entry = find(one.fd);
       if (entry.get() != one.entry || entry->socket() < 0) return true;
@@ -157,7 +159,7 @@ class Look {
 
   // What the rsockets have; how many.
   [[nodiscard]] size_t tell(const Waiter& waiter, std::span<epoll_event> to) {
-    const std::lock_guard lock(waiter.mutex());
+    const MutexLock lock(waiter.mutex());
     std::vector<Watched>& watched = waiter.watched();
     size_t told = 0;
     for (size_t i = 0; i < held_.size() && told < to.size(); ++i) {
@@ -237,7 +239,7 @@ void forget_epoll(unsigned first, unsigned last) {
   const auto is_closed = [&](int fd) {
     return static_cast<unsigned>(fd) >= first && static_cast<unsigned>(fd) <= last;
   };
-  const std::lock_guard lock(all->mutex);
+  const MutexLock lock(all->mutex);
   std::erase_if(all->instances, [&](const auto& one) { return is_closed(one.first); });
   for (const auto& [fd, instance] : all->instances) {
     // Who waits holds the rsockets: they are closed when it looks again.
@@ -253,7 +255,7 @@ void used(Entry& entry) {
   State* const all = current();
   if (all == nullptr) return;
   const int error = errno;
-  const std::lock_guard lock(all->mutex);
+  const MutexLock lock(all->mutex);
   for (const auto& [fd, instance] : all->instances) {
     const auto place = std::ranges::find(instance->watched, &entry, &Watched::entry);
     if (place != instance->watched.end()) instance->ring();

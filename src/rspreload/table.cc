@@ -10,6 +10,8 @@
 #include <rdma/rsocket.h>
 #include <unistd.h>
 
+#include "base/mutex.h"
+
 namespace verbena::rspreload {
 namespace {
 
@@ -22,7 +24,7 @@ using Page = std::array<std::atomic<Entry*>, kPerPage>;
 // Pages are never given back.
 constinit std::array<std::atomic<Page*>, kPages> pages{};
 // Of the entries whose numbers have these low bits: between finding one and holding it.
-constinit std::array<std::mutex, kLocks> locks{};
+constinit std::array<Mutex, kLocks> locks{};
 
 // The process whose table this is.
 constinit std::atomic<pid_t> owner{0};
@@ -32,7 +34,7 @@ constinit std::atomic<pid_t> owner{0};
 // The parent's other threads are not there to unlock, and its rsockets are not the child's. What
 // waits for the fork stays.
 void begin_anew() {
-  for (std::mutex& lock : locks) new (&lock) std::mutex;
+  for (Mutex& lock : locks) new (&lock) Mutex;
   for (const std::atomic<Page*>& page : pages) {
     Page* const entries = page.load(std::memory_order_relaxed);
     if (entries == nullptr) continue;
@@ -40,7 +42,7 @@ void begin_anew() {
       Entry* const entry = place.load(std::memory_order_relaxed);
       if (entry == nullptr) continue;
       if (entry->socket() >= 0) place.store(nullptr, std::memory_order_relaxed);
-      new (&entry->turning) std::mutex;
+      new (&entry->turning) Mutex;
     }
   }
   owner.store(::getpid(), std::memory_order_relaxed);
@@ -58,7 +60,7 @@ void begin_anew() {
   return page != nullptr ? &(*page)[number % kPerPage] : nullptr;
 }
 
-[[nodiscard]] std::mutex& lock_of(int fd) { return locks[static_cast<size_t>(fd) % kLocks]; }
+[[nodiscard]] Mutex& lock_of(int fd) { return locks[static_cast<size_t>(fd) % kLocks]; }
 
 [[nodiscard]] bool make_page(int fd) {
   if (fd < 0 || static_cast<size_t>(fd) >= kPages * kPerPage) return false;
@@ -85,7 +87,7 @@ HeldEntry find(int fd) {
   std::atomic<Entry*>* const place = place_of(fd);
   Entry* entry = place != nullptr ? place->load(std::memory_order_acquire) : nullptr;
   if (entry == nullptr || !is_owner()) return {};
-  const std::lock_guard lock(lock_of(fd));
+  const MutexLock lock(lock_of(fd));
   entry = place->load(std::memory_order_relaxed);
   if (entry == nullptr) return {};
   entry->hold();
@@ -95,7 +97,7 @@ HeldEntry find(int fd) {
 bool insert(int fd, Entry* entry) {
   if (!is_owner() || !make_page(fd)) return false;
   HeldEntry before = remove(fd);  // closed behind our back
-  const std::lock_guard lock(lock_of(fd));
+  const MutexLock lock(lock_of(fd));
   place_of(fd)->store(entry, std::memory_order_release);
   return true;
 }
@@ -104,7 +106,7 @@ HeldEntry remove(int fd) {
   std::atomic<Entry*>* const place = place_of(fd);
   if (place == nullptr || place->load(std::memory_order_acquire) == nullptr) return {};
   if (!is_owner()) return {};
-  const std::lock_guard lock(lock_of(fd));
+  const MutexLock lock(lock_of(fd));
   return HeldEntry(place->exchange(nullptr, std::memory_order_acq_rel));
 }
 

@@ -8,10 +8,11 @@
 
 #include <atomic>
 #include <cstdint>
-#include <mutex>
 #include <utility>
 
 #include <sys/socket.h>
+
+#include "base/mutex.h"
 
 namespace verbena::rspreload {
 
@@ -42,8 +43,8 @@ class Entry {
     become(Kind::kRsocket);
   }
 
-  // For who turns it into an rsocket.
-  std::mutex turning;
+  // For who turns it into an rsocket: kind and socket change from there on under it.
+  Mutex turning;
   // Where bind() put it, for who has to do so with the kernel's socket.
   sockaddr_storage bound{};
   socklen_t bound_length = 0;

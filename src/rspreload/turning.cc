@@ -189,7 +189,7 @@ int make_rsocket(int domain, int type) {
 int carrier(int fd, const HeldEntry& entry) {
   if (!entry) return -1;
   if (entry->kind() == Kind::kConnected || entry->kind() == Kind::kAccepted) {
-    const std::lock_guard lock(entry->turning);
+    const MutexLock lock(entry->turning);
     const Kind kind = entry->kind();
     if (kind == Kind::kConnected || kind == Kind::kAccepted) {
       const int error = errno;

@@ -6,14 +6,14 @@
 namespace verbena::server {
 
 medium::Result<void> ChunkMemory::add(uint8_t* memory, size_t bytes) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   waiting_.push_back({memory, bytes});
   any_waiting_.store(true, std::memory_order_release);
   return {};
 }
 
 void ChunkMemory::remove(uint8_t* memory, size_t /*bytes*/) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto never_registered = std::ranges::find(waiting_, memory, &Mapping::memory);
   if (never_registered != waiting_.end()) {
     waiting_.erase(never_registered);
@@ -24,7 +24,7 @@ void ChunkMemory::remove(uint8_t* memory, size_t /*bytes*/) {
 }
 
 void ChunkMemory::forget_fabric() {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   fabric_ = nullptr;
   keys_.clear();
 }
@@ -32,7 +32,7 @@ void ChunkMemory::forget_fabric() {
 fabric::Result<void> ChunkMemory::refresh(fabric::Fabric& fabric) {
   // Pairs with the release of add(): memory that a request has got is in the list.
   if (!any_waiting_.load(std::memory_order_acquire)) return {};
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   fabric_ = &fabric;
   if (zeros_.empty()) {
     zeros_.resize(kZeros);

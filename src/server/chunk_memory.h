@@ -8,11 +8,11 @@
 #include <atomic>
 #include <cstdint>
 #include <map>
-#include <mutex>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "base/mutex.h"
 #include "fabric/fabric.h"
 #include "medium/backend.h"
 #include "store/store.h"
@@ -40,12 +40,13 @@ class ChunkMemory final : public medium::Registrar {
   };
   static constexpr uint32_t kZeros = 64 * 1024;
 
-  std::mutex mutex_;              // of the next three
-  std::vector<Mapping> waiting_;  // to be registered
-  fabric::Fabric* fabric_ = nullptr;
-  std::map<const uint8_t*, fabric::Key> keys_;
+  Mutex mutex_;
+  std::vector<Mapping> waiting_ VERBENA_GUARDED_BY(mutex_);  // to be registered
+  fabric::Fabric* fabric_ VERBENA_GUARDED_BY(mutex_) = nullptr;
+  std::map<const uint8_t*, fabric::Key> keys_ VERBENA_GUARDED_BY(mutex_);
   std::atomic<bool> any_waiting_{true};  // or it is the first time
-  std::vector<uint8_t> zeros_;           // what holes are read from
+  // The loop's.
+  std::vector<uint8_t> zeros_;  // what holes are read from
   std::vector<fabric::Local> locals_;
 };
 

@@ -22,7 +22,7 @@ std::function<void()> Upkeep::on_due() {
   return [this] {
     if (due_.exchange(true, std::memory_order_relaxed)) return;
     // Between its last look and its sleep it has the lock.
-    { const std::scoped_lock lock(mutex_); }
+    { const MutexLock lock(mutex_); }
     wake_.notify_one();
   };
 }
@@ -36,7 +36,7 @@ void Upkeep::start(store::Store& store, const CompactionPolicy& policy, Callback
 
 void Upkeep::stop() {
   {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     stopping_ = true;
   }
   wake_.notify_one();
@@ -54,18 +54,21 @@ void Upkeep::work() {
   const bool compacts = policy_.percent > 0;
   next_look_ = Clock::now() + std::chrono::nanoseconds(policy_.every);
   for (;;) {
-    {
-      std::unique_lock lock(mutex_);
-      wake_.wait_until(lock, compacts ? std::min(next_hour, next_look_) : next_hour,
-                       [&] { return stopping_ || due_.load(std::memory_order_relaxed); });
-      if (stopping_) return;
-    }
+    if (!sleep_until(compacts ? std::min(next_hour, next_look_) : next_hour)) return;
     if (!tend()) return;
     if (compacts && Clock::now() >= next_look_ && !look_at_space()) return;
     if (Clock::now() < next_hour) continue;
     next_hour += std::chrono::hours(1);
     if (callbacks_.hourly) callbacks_.hourly();
   }
+}
+
+bool Upkeep::sleep_until(Clock::time_point until) {
+  const MutexLock lock(mutex_);
+  while (!stopping_ && !due_.load(std::memory_order_relaxed)) {
+    if (!wake_.wait_until(mutex_, until)) break;
+  }
+  return !stopping_;
 }
 
 bool Upkeep::tend() {
@@ -82,13 +85,7 @@ bool Upkeep::give_way() {
   const auto rest =
       std::clamp<Clock::duration>(kRest * (now - step_began_), kShortestRest, kLongestRest);
   for (const auto until = now + rest; Clock::now() < until;) {
-    {
-      std::unique_lock lock(mutex_);
-      wake_.wait_until(lock, until,
-                       [&] { return stopping_ || due_.load(std::memory_order_relaxed); });
-      if (stopping_) return false;
-    }
-    if (!tend()) return false;
+    if (!sleep_until(until) || !tend()) return false;
   }
   step_began_ = Clock::now();
   return true;

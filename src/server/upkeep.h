@@ -5,13 +5,12 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <functional>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
 
+#include "base/mutex.h"
 #include "base/time.h"
 #include "store/store.h"
 
@@ -60,6 +59,8 @@ class Upkeep {
   void work();
   // Whether it goes on: waits a while so that others have the machine, and does what is due.
   [[nodiscard]] bool give_way();
+  // Until then, or until there is something to do before. False: it is to stop.
+  [[nodiscard]] bool sleep_until(Clock::time_point until);
   // False: an error was told.
   [[nodiscard]] bool tend();
   [[nodiscard]] bool look_at_space();
@@ -72,10 +73,11 @@ class Upkeep {
   Clock::time_point next_look_;
   bool broken_ = false;
 
-  std::mutex mutex_;
-  std::condition_variable wake_;
+  Mutex mutex_;
+  Condition wake_;
+  // Of who set it nothing is read: pairs with nothing. Looked at under the mutex before a sleep.
   std::atomic<bool> due_{false};
-  bool stopping_ = false;
+  bool stopping_ VERBENA_GUARDED_BY(mutex_) = false;
   // Written by the thread alone; pair with nothing.
   std::atomic<uint64_t> compactions_{0};
   std::atomic<uint64_t> moved_chunks_{0};

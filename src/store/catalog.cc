@@ -6,7 +6,7 @@
 namespace verbena::store {
 
 ObjectRef Catalog::find(ObjectId id) const {
-  const std::shared_lock lock(lock_);
+  const ReadLock lock(lock_);
   return ObjectRef(by_id(id));
 }
 
@@ -22,14 +22,14 @@ Object* Catalog::by_name(std::string_view name) const {
 }
 
 std::optional<ObjectId> Catalog::named(std::string_view name) const {
-  const std::shared_lock lock(lock_);
+  const ReadLock lock(lock_);
   const Object* const object = by_name(name);
   return object == nullptr ? std::nullopt : std::optional(object->id);
 }
 
 std::vector<ObjectRef> Catalog::page(const std::optional<Cursor>& after, size_t limit,
                                      std::optional<Cursor>* last) const {
-  const std::shared_lock lock(lock_);
+  const ReadLock lock(lock_);
   std::vector<ObjectRef> objects;
   objects.reserve(std::min(limit, ordered_.size()));
   auto next = after ? ordered_.upper_bound(KeyView{after->name, after->id}) : ordered_.begin();
@@ -43,7 +43,7 @@ std::vector<ObjectRef> Catalog::page(const std::optional<Cursor>& after, size_t 
 }
 
 std::string Catalog::name_of(const Object& object) const {
-  const std::shared_lock lock(lock_);
+  const ReadLock lock(lock_);
   return object.name;
 }
 
@@ -56,7 +56,7 @@ uint64_t Catalog::bytes() const {
   for (;;) {
     const auto objects = page(after, 1024, &after);
     for (const ObjectRef& object : objects) {
-      const std::shared_lock lock(object->lock);
+      const ReadLock lock(object->lock);
       sum += kObject + object->table.bytes();
     }
     if (objects.size() < 1024) return sum;

@@ -4,9 +4,7 @@
 
 #include <cstdint>
 #include <map>
-#include <mutex>
 #include <optional>
-#include <shared_mutex>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -26,7 +24,7 @@ struct HashObjectId {
 
 class Catalog {
  public:
-  [[nodiscard]] std::unique_lock<RwLock> lock() const { return std::unique_lock(lock_); }
+  [[nodiscard]] RwLock& lock() const VERBENA_RETURN_CAPABILITY(lock_) { return lock_; }
 
   [[nodiscard]] ObjectRef find(ObjectId id) const;
   [[nodiscard]] std::optional<ObjectId> named(std::string_view name) const;
@@ -41,18 +39,18 @@ class Catalog {
   // All of them, in order, with nothing else going on.
   template <typename Each>
   void for_each(Each each) const {
+    lock_.assert_shared();
     for (const auto& entry : ordered_) each(*entry.second);
   }
 
-  // With the lock held:
-  [[nodiscard]] size_t count() const { return ordered_.size(); }
-  [[nodiscard]] Object* by_id(ObjectId id) const;
-  [[nodiscard]] Object* by_name(std::string_view name) const;
+  [[nodiscard]] size_t count() const VERBENA_REQUIRES_SHARED(lock_) { return ordered_.size(); }
+  [[nodiscard]] Object* by_id(ObjectId id) const VERBENA_REQUIRES_SHARED(lock_);
+  [[nodiscard]] Object* by_name(std::string_view name) const VERBENA_REQUIRES_SHARED(lock_);
   // All or nothing if memory runs out.
-  void insert(const ObjectRef& object);
-  void erase(Object& object) noexcept;
+  void insert(const ObjectRef& object) VERBENA_REQUIRES(lock_);
+  void erase(Object& object) noexcept VERBENA_REQUIRES(lock_);
   // Two copies of the new name, made before: it cannot fail.
-  void rename(Object& object, std::string name, std::string again) noexcept;
+  void rename(Object& object, std::string name, std::string again) noexcept VERBENA_REQUIRES(lock_);
 
  private:
   using Key = std::pair<std::string, ObjectId>;
@@ -68,8 +66,8 @@ class Catalog {
   };
   using Ordered = std::map<Key, ObjectRef, Less>;
   mutable RwLock lock_;
-  std::unordered_map<ObjectId, Object*, HashObjectId> by_id_;
-  Ordered ordered_;
+  std::unordered_map<ObjectId, Object*, HashObjectId> by_id_ VERBENA_GUARDED_BY(lock_);
+  Ordered ordered_ VERBENA_GUARDED_BY(lock_);
 };
 
 }  // namespace verbena::store

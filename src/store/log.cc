@@ -20,33 +20,29 @@ uint64_t chunks_for(uint64_t bytes) { return bytes / 3000 + 2; }
 Log::Log(Space& space, Persist& persist, LogSpace log_space, Superblock root, uint64_t next)
     : space_(space),
       persist_(persist),
+      chunks_per_pair_(log_space.chunks_per_pair()),
+      superblock_a_(log_space.superblock_a(), kChunkBytes),
+      superblock_b_(log_space.superblock_b(), kChunkBytes),
       log_space_(std::move(log_space)),
       root_(std::move(root)),
       next_(next),
       durable_(next - 1) {}
 
 Superblock Log::root() const {
-  const std::scoped_lock lock(mutex_);
+  const ShortLock lock(mutex_);
   return root_;
 }
 
 bool Log::is_long() const {
-  const std::scoped_lock lock(mutex_);
+  const ShortLock lock(mutex_);
   return length() > kLongLog;
-}
-
-std::unique_ptr<Log::Hold> Log::hold() {
-  auto hold = std::unique_ptr<Hold>(new Hold{std::scoped_lock(flushing_, mutex_), root_, 0});
-  hold->end = durable_ + 1;
-  return hold;
 }
 
 // Not after a failure, be it another thread's: the one that failed may have reached one copy, or
 // both, and the next would have its generation.
 Result<void> Log::write_copy(const Superblock& root, bool copy_b) {
   if (const auto good = persist_.not_failed(); !good) return good;
-  const std::span<uint8_t, kChunkBytes> chunk(
-      copy_b ? log_space_.superblock_b() : log_space_.superblock_a(), kChunkBytes);
+  const std::span<uint8_t, kChunkBytes> chunk = copy_b ? superblock_b_ : superblock_a_;
   tried_ = root.generation;
   trying_b_ = copy_b;
   encode(root, copy_b ? root.chunks_per_block : 0, chunk);
@@ -69,15 +65,20 @@ void Log::begin_opening(uint64_t mark) {
 }
 
 Result<void> Log::start_with_checkpoint(uint64_t mark, const Checkpoint& what) {
-  begin_opening(mark);
-  opening_ = true;
+  {
+    const ShortLock lock(mutex_);
+    begin_opening(mark);
+    opening_ = true;
+  }
   auto done = checkpoint(what);
+  const ShortLock lock(mutex_);
   opening_ = false;
   return done;
 }
 
 Result<void> Log::start(uint64_t mark) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock flushing(flushing_);
+  const ShortLock lock(mutex_);
   begin_opening(mark);
   Superblock root = root_;
   for (Extent& extent : root.log) {
@@ -136,30 +137,31 @@ Result<void> Log::add_extent(Superblock& root) {
 
 // One more, which the superblocks name before it is used. Others append meanwhile, as long as there
 // is room; nobody else changes the superblock.
-Result<void> Log::extend(std::unique_lock<ShortMutex>& lock) {
+Result<void> Log::extend() {
   Superblock root = root_;
   if (const auto added = add_extent(root); !added) return added;
   root.durable = durable_;
   ++root.generation;
-  lock.unlock();
-  const auto done = write_root(root);
-  lock.lock();
+  const auto done = [&]() VERBENA_REQUIRES(flushing_, mutex_) {
+    const ScopedUnlock unlocked(mutex_);
+    return write_root(root);
+  }();
   if (done) root_ = std::move(root);
   return done;
 }
 
 Result<void> Log::grow() {
   if (!wants_room()) return {};
-  const std::scoped_lock flushing(flushing_);
-  std::unique_lock lock(mutex_);
+  const MutexLock flushing(flushing_);
+  const ShortLock lock(mutex_);
   wants_room_.store(false, std::memory_order_relaxed);
   if (slots_left() > kLittleRoom) return {};
-  const auto more = extend(lock);
+  const auto more = extend();
   return !more && more.error().code == Code::kLogFull ? Result<void>{} : more;
 }
 
 Result<void> Log::provide(uint64_t table_bytes) {
-  const std::scoped_lock lock(mutex_);
+  const ShortLock lock(mutex_);
   table_bytes_ = table_bytes;
   return provide_locked(table_bytes);
 }
@@ -199,10 +201,18 @@ uint64_t Log::grown_by(std::initializer_list<Growth> growth) const {
   return bytes;
 }
 
-Result<Log::Entry> Log::begin(size_t bytes, std::initializer_list<Growth> growth, Room room) {
+// Not analysed: the mutex stays locked until the entry's end, which is the caller's.
+Result<Log::Entry> Log::begin(size_t bytes, std::initializer_list<Growth> growth,
+                              Room room) VERBENA_NO_THREAD_SAFETY {
+  mutex_.lock();
+  Entry entry(*this);
+  if (const auto made = make_entry(bytes, growth, room); !made) return fail(made.error());
+  return entry;
+}
+
+Result<void> Log::make_entry(size_t bytes, std::initializer_list<Growth> growth, Room room) {
   // The open chunk has a slot of its own, always.
   const uint64_t slots = chunks_for(bytes) + 1;
-  std::unique_lock lock(mutex_);
   for (;;) {
     // Counted with the same lock: two that come at once need room for both.
     const uint64_t table_bytes = table_bytes_ + grown_by(growth);
@@ -211,18 +221,22 @@ Result<Log::Entry> Log::begin(size_t bytes, std::initializer_list<Growth> growth
     if (slots_left() >= slots) {
       table_bytes_ = table_bytes;
       for (const Growth& one : growth) one.counted_in.store(period_, std::memory_order_relaxed);
-      return Entry(*this, std::move(lock));
+      return {};
     }
-    // In this order.
-    lock.unlock();
-    const std::scoped_lock flushing(flushing_);
-    lock.lock();
-    if (slots_left() >= slots) continue;
-    if (const auto more = extend(lock); !more) return fail(more.error());
+    if (const auto more = extend_to(slots); !more) return more;
   }
 }
 
+Result<void> Log::extend_to(uint64_t slots) {
+  // In this order.
+  mutex_.unlock();
+  const MutexLock flushing(flushing_);
+  mutex_.lock();
+  return slots_left() >= slots ? Result<void>{} : extend();
+}
+
 void Log::Entry::commit(uint64_t txn, uint64_t time_ns) {
+  log_->mutex_.assert_held();
   log_->RecordStream::commit({txn, log_->durable_, time_ns});
   log_->watermark_ = log_->durable_;
 }
@@ -268,26 +282,27 @@ void Log::flush_sealed(uint64_t first, uint64_t end) {
 }
 
 Result<void> Log::flush() {
-  const std::scoped_lock flushing(flushing_);
-  std::unique_lock lock(mutex_);
+  const MutexLock flushing(flushing_);
+  const ShortLock lock(mutex_);
   // What is freed by durable chunks waits for a chunk that says so.
   if (used() == 0 && watermark_ < durable_ && slots_left() > 1 && space_.any_pending()) {
     RecordStream::commit({0, durable_, 0});
     watermark_ = durable_;
   }
-  return flush_locked(lock);
+  return flush_locked();
 }
 
-Result<void> Log::flush_locked(std::unique_lock<ShortMutex>& lock) {
+Result<void> Log::flush_locked() {
   if (used() > 0) full();
   const uint64_t end = next_;
   const uint64_t recorded = watermark_;
   space_.sealed(end - 1);
   if (durable_ + 1 < end) {
     flush_sealed(durable_ + 1, end);
-    lock.unlock();
-    const auto done = persist_.fence(PersistPoint::kLogFence);
-    lock.lock();
+    const auto done = [&]() VERBENA_REQUIRES(mutex_) {
+      const ScopedUnlock unlocked(mutex_);
+      return persist_.fence(PersistPoint::kLogFence);
+    }();
     if (!done) return done;
     durable_ = end - 1;
   }
@@ -298,8 +313,8 @@ Result<void> Log::flush_locked(std::unique_lock<ShortMutex>& lock) {
 // The last of the log and one superblock become durable together. That one may be without the
 // others then: it counts when the other superblock says the same.
 Result<void> Log::close() {
-  const std::scoped_lock flushing(flushing_);
-  const std::scoped_lock lock(mutex_);
+  const MutexLock flushing(flushing_);
+  const ShortLock lock(mutex_);
   if (used() > 0) full();
   flush_sealed(durable_ + 1, next_);
   Superblock root = root_;
@@ -316,7 +331,8 @@ Result<void> Log::close() {
 }
 
 void Log::retract() {
-  const std::scoped_lock locks(flushing_, mutex_);
+  const MutexLock flushing(flushing_);
+  const ShortLock lock(mutex_);
   for (uint64_t sequence = durable_ + 1; sequence < next_; ++sequence) {
     const Extent& extent = extent_of(sequence);
     const auto i = static_cast<uint32_t>(sequence - extent.sequence);
@@ -331,10 +347,9 @@ void Log::retract() {
   // listed is all there still. The copy that failed first: the other one is good.
   root_.generation = tried_ + 1;
   for (const bool copy_b : {trying_b_, !trying_b_}) {
-    uint8_t* const memory = copy_b ? log_space_.superblock_b() : log_space_.superblock_a();
-    encode(root_, copy_b ? root_.chunks_per_block : 0,
-           std::span<uint8_t, kChunkBytes>(memory, kChunkBytes));
-    persist_.undo(memory, kChunkBytes);
+    const auto memory = copy_b ? superblock_b_ : superblock_a_;
+    encode(root_, copy_b ? root_.chunks_per_block : 0, memory);
+    persist_.undo(memory.data(), kChunkBytes);
     if (!persist_.undo_fence()) return;
   }
 }

@@ -15,8 +15,9 @@
 #include <cstdint>
 #include <initializer_list>
 #include <memory>
-#include <mutex>
 #include <optional>
+#include <span>
+#include <utility>
 #include <vector>
 
 #include "base/short_mutex.h"
@@ -60,18 +61,22 @@ class Log final : private RecordStream {
   // At opening, before the first append: what the next table has of it already.
   [[nodiscard]] Result<void> provide(uint64_t table_bytes);
 
-  // The right to append one transaction of up to `bytes`. Held until it is destroyed.
+  // The right to append one transaction of up to `bytes`: the log's mutex, until it is destroyed.
   class Entry {
    public:
+    Entry(Entry&& other) noexcept : log_(std::exchange(other.log_, nullptr)) {}
+    Entry& operator=(Entry&&) = delete;
+    ~Entry() {
+      if (log_ != nullptr) log_->mutex_.unlock();
+    }
     RecordStream* operator->() { return log_; }
     // Ends the transaction.
     void commit(uint64_t txn, uint64_t time_ns);
 
    private:
     friend class Log;
-    Entry(Log& log, std::unique_lock<ShortMutex> lock) : log_(&log), lock_(std::move(lock)) {}
+    explicit Entry(Log& log) : log_(&log) {}
     Log* log_;
-    std::unique_lock<ShortMutex> lock_;
   };
   // A checkpoint must always be possible, so there must be room for its table. kLogFull: a
   // checkpoint makes room. What frees space takes what there is.
@@ -120,11 +125,14 @@ class Log final : private RecordStream {
 
   // Keeps the log as it is on the medium, up to `end`: for whoever looks at it there.
   struct Hold {
-    std::scoped_lock<std::mutex, ShortMutex> locks;
+    explicit Hold(Log& log)
+        : flushing(log.flushing_), lock(log.mutex_), root(log.root_), end(log.durable_ + 1) {}
+    const MutexLock flushing;
+    const ShortLock lock;
     const Superblock& root;
-    uint64_t end;
+    const uint64_t end;
   };
-  [[nodiscard]] std::unique_ptr<Hold> hold();
+  [[nodiscard]] std::unique_ptr<Hold> hold() { return std::make_unique<Hold>(*this); }
 
   [[nodiscard]] Superblock root() const;
 
@@ -140,58 +148,79 @@ class Log final : private RecordStream {
   // An open chunk's data into both copies, under their numbers.
   static void write_both(LogSpace::Slot a, LogSpace::Slot b,
                          std::span<const uint8_t, kDataBytes> data, size_t used, ChunkHead head);
-  void cut_log(Superblock& root, const Checkpoint& what, std::vector<Extent>& released) const;
-  [[nodiscard]] bool goes_on_in_left() const;
-  [[nodiscard]] Result<void> leave_extents(std::unique_lock<ShortMutex>& lock);
-  [[nodiscard]] Result<void> replace_root(NewTable& table, const Checkpoint& what);
+  void cut_log(Superblock& root, const Checkpoint& what, std::vector<Extent>& released) const
+      VERBENA_REQUIRES(mutex_);
+  [[nodiscard]] bool goes_on_in_left() const VERBENA_REQUIRES(mutex_);
+  [[nodiscard]] Result<void> leave_extents() VERBENA_REQUIRES(flushing_, mutex_);
+  [[nodiscard]] Result<void> replace_root(NewTable& table, const Checkpoint& what)
+      VERBENA_EXCLUDES(flushing_, mutex_);
   [[nodiscard]] size_t worth_merging(const Checkpoint& what) const;
-  [[nodiscard]] bool make_room_for(const Checkpoint& what, size_t merged);
+  [[nodiscard]] bool make_room_for(const Checkpoint& what, size_t merged) VERBENA_EXCLUDES(mutex_);
   // `promised`: of the chunks it takes, how many were kept for it.
   [[nodiscard]] Result<void> write_table(const Checkpoint& what, size_t merged,
                                          std::vector<Extent>& extents, uint64_t& promised);
-  void full() override;  // seals the open chunk
-  [[nodiscard]] Result<void> provide_locked(uint64_t table_bytes);
-  [[nodiscard]] uint64_t grown_by(std::initializer_list<Growth> growth) const;
-  // With flushing_, and mutex_ locked, which is not while it waits.
-  [[nodiscard]] Result<void> extend(std::unique_lock<ShortMutex>& lock);
-  [[nodiscard]] Result<void> add_extent(Superblock& root);
+  void full() override VERBENA_REQUIRES(mutex_);  // seals the open chunk
+  [[nodiscard]] Result<void> provide_locked(uint64_t table_bytes) VERBENA_REQUIRES(mutex_);
+  [[nodiscard]] uint64_t grown_by(std::initializer_list<Growth> growth) const
+      VERBENA_REQUIRES(mutex_);
+  // Room for the transaction, counted as taken. Without mutex_ while it waits.
+  [[nodiscard]] Result<void> make_entry(size_t bytes, std::initializer_list<Growth> growth,
+                                        Room room) VERBENA_REQUIRES(mutex_);
+  // At least so many slots; likewise.
+  [[nodiscard]] Result<void> extend_to(uint64_t slots) VERBENA_REQUIRES(mutex_);
+  // Without mutex_ while it waits.
+  [[nodiscard]] Result<void> extend() VERBENA_REQUIRES(flushing_, mutex_);
+  [[nodiscard]] Result<void> add_extent(Superblock& root) VERBENA_REQUIRES(mutex_);
   enum class Order : uint8_t { kAThenB, kBThenA };
-  [[nodiscard]] Result<void> write_root(const Superblock& root, Order order = Order::kAThenB);
-  [[nodiscard]] Result<void> write_copy(const Superblock& root, bool copy_b);
-  void begin_opening(uint64_t mark);
-  [[nodiscard]] uint64_t slots_left(const Superblock& root) const;
-  [[nodiscard]] uint64_t slots_left() const { return slots_left(root_); }
-  [[nodiscard]] const Extent& extent_of(uint64_t sequence) const;
-  void flush_sealed(uint64_t first, uint64_t end);
-  [[nodiscard]] Result<void> flush_locked(std::unique_lock<ShortMutex>& lock);
-  [[nodiscard]] uint64_t length() const { return next_ - root_.replay_from; }
-  // For the log itself, between checkpoints.
-  [[nodiscard]] uint64_t a_little() const {
-    return std::min<uint64_t>(8, log_space_.chunks_per_pair() / 4);
+  [[nodiscard]] Result<void> write_root(const Superblock& root, Order order = Order::kAThenB)
+      VERBENA_REQUIRES(flushing_);
+  [[nodiscard]] Result<void> write_copy(const Superblock& root, bool copy_b)
+      VERBENA_REQUIRES(flushing_);
+  void begin_opening(uint64_t mark) VERBENA_REQUIRES(mutex_);
+  [[nodiscard]] uint64_t slots_left(const Superblock& root) const VERBENA_REQUIRES(mutex_);
+  [[nodiscard]] uint64_t slots_left() const VERBENA_REQUIRES(mutex_) { return slots_left(root_); }
+  [[nodiscard]] const Extent& extent_of(uint64_t sequence) const VERBENA_REQUIRES(mutex_);
+  void flush_sealed(uint64_t first, uint64_t end) VERBENA_REQUIRES(mutex_);
+  [[nodiscard]] Result<void> flush_locked() VERBENA_REQUIRES(flushing_, mutex_);
+  [[nodiscard]] uint64_t length() const VERBENA_REQUIRES(mutex_) {
+    return next_ - root_.replay_from;
   }
+  // For the log itself, between checkpoints.
+  [[nodiscard]] uint64_t a_little() const { return std::min<uint64_t>(8, chunks_per_pair_ / 4); }
   // Free chunks that must stay so, if a checkpoint takes `reserve`.
-  [[nodiscard]] uint64_t kept_for(uint64_t reserve) const;
+  [[nodiscard]] uint64_t kept_for(uint64_t reserve) const VERBENA_REQUIRES(mutex_);
 
   Space& space_;
   Persist& persist_;
-  std::mutex flushing_;  // one flush, or change of the superblocks, at a time
+  const uint64_t chunks_per_pair_;
+  // Their memory, in the first pair, which stays.
+  const std::span<uint8_t, kChunkBytes> superblock_a_;
+  const std::span<uint8_t, kChunkBytes> superblock_b_;
+  Mutex flushing_;  // one flush, or change of the superblocks, at a time
   mutable ShortMutex mutex_;
-  LogSpace log_space_;
-  Superblock root_;
-  uint64_t tried_ = 0;                     // generation of the last superblock begun
-  bool trying_b_ = false;                  // and which of the two was written last
-  uint64_t next_;                          // sequence of the open chunk
-  uint64_t durable_;                       // of the last durable chunk
-  uint64_t watermark_ = 0;                 // highest in the records so far
-  uint64_t period_ = kFirstPeriod;         // since the last checkpoint was begun
-  uint64_t counted_since_ = kFirstPeriod;  // what was counted then or later is in table_bytes_
-  uint64_t cut_since_ = kFirstPeriod;      // the same for the one that was begun
-  uint64_t table_bytes_ = 0;               // that the next one takes, at most
-  uint64_t cut_bytes_ = 0;                 // and the one that was begun
-  uint64_t reserve_ = 0;                   // chunks of the next one, at most
-  uint64_t promised_ = 0;                  // and of the one that was begun, as long as it has none
-  uint64_t tables_begun_ = 0;              // by this opening; the serial of the last one
-  bool opening_ = false;                   // the next superblock is the first of this opening
+  LogSpace log_space_ VERBENA_GUARDED_BY(mutex_);
+  Superblock root_ VERBENA_GUARDED_BY(mutex_);
+  // Generation of the last superblock begun, and which of the two was written last.
+  uint64_t tried_ VERBENA_GUARDED_BY(flushing_) = 0;
+  bool trying_b_ VERBENA_GUARDED_BY(flushing_) = false;
+  uint64_t next_ VERBENA_GUARDED_BY(mutex_);           // sequence of the open chunk
+  uint64_t durable_ VERBENA_GUARDED_BY(mutex_);        // of the last durable chunk
+  uint64_t watermark_ VERBENA_GUARDED_BY(mutex_) = 0;  // highest in the records so far
+  // Since the last checkpoint was begun.
+  uint64_t period_ VERBENA_GUARDED_BY(mutex_) = kFirstPeriod;
+  // What was counted then or later is in table_bytes_.
+  uint64_t counted_since_ VERBENA_GUARDED_BY(mutex_) = kFirstPeriod;
+  uint64_t cut_since_ VERBENA_GUARDED_BY(mutex_) =
+      kFirstPeriod;                                      // the same for the one that was begun
+  uint64_t table_bytes_ VERBENA_GUARDED_BY(mutex_) = 0;  // that the next one takes, at most
+  uint64_t cut_bytes_ VERBENA_GUARDED_BY(mutex_) = 0;    // and the one that was begun
+  uint64_t reserve_ VERBENA_GUARDED_BY(mutex_) = 0;      // chunks of the next one, at most
+  // And of the one that was begun, as long as it has none.
+  uint64_t promised_ VERBENA_GUARDED_BY(mutex_) = 0;
+  // By this opening; the serial of the last one.
+  uint64_t tables_begun_ VERBENA_GUARDED_BY(mutex_) = 0;
+  bool opening_ VERBENA_GUARDED_BY(mutex_) =
+      false;                                   // the next superblock is the first of this opening
   std::atomic<bool> wants_checkpoint_{false};  // hints; pair with nothing
   std::atomic<bool> wants_room_{false};
 };

@@ -23,7 +23,7 @@ class Log::TableStream final : public TableWriter {
               bool beside)
       : log_(log), extents_(extents), left_(most), promised_(promised), beside_(beside) {
     {
-      const std::scoped_lock lock(log.mutex_);
+      const ShortLock lock(log.mutex_);
       serial_ = ++log.tables_begun_;
       mark_ = log.root_.mark;
       store_ = log.root_.store;
@@ -43,7 +43,7 @@ class Log::TableStream final : public TableWriter {
       Extent rest = extents_.back();
       rest.first = static_cast<uint16_t>(rest.first + filled_);
       rest.count = static_cast<uint16_t>(rest.count - filled_);
-      const std::scoped_lock lock(log_.mutex_);
+      const ShortLock lock(log_.mutex_);
       log_.log_space_.release(rest);
       extents_.back().count = filled_;
     }
@@ -77,7 +77,7 @@ class Log::TableStream final : public TableWriter {
             {begin_.b.memory + size_t{i} * kChunkBytes, begin_.b.id + i}};
   }
   void take_extent() {
-    const std::scoped_lock lock(log_.mutex_);
+    const ShortLock lock(log_.mutex_);
     const bool fits = extents_.size() < extents_.capacity();
     // What was kept for it may be less than it takes, where somebody removed without room.
     if (fits && spare() == 0) static_cast<void>(log_.log_space_.grow());
@@ -100,7 +100,7 @@ class Log::TableStream final : public TableWriter {
   }
 
   // What others append meanwhile has its own room for the next table.
-  [[nodiscard]] uint64_t spare() const {
+  [[nodiscard]] uint64_t spare() const VERBENA_REQUIRES(log_.mutex_) {
     const uint64_t others = beside_ ? log_.kept_for(log_.reserve_) - log_.promised_ : 0;
     const uint64_t free = log_.log_space_.free_chunks();
     return free > others ? free - others : 0;
@@ -143,7 +143,7 @@ size_t Log::worth_merging(const Checkpoint& what) const {
 bool Log::make_room_for(const Checkpoint& what, size_t merged) {
   uint64_t most = what.newest.shape().all() + 1;
   for (size_t i = 0; i < merged; ++i) most += what.tables.stored(i).chunks();
-  const std::scoped_lock lock(mutex_);
+  const ShortLock lock(mutex_);
   // If others append meanwhile, what is kept for the next one is not for this one.
   if (what.end) most += kept_for(reserve_) - promised_;
   while (log_space_.free_chunks() < most) {
@@ -170,7 +170,7 @@ Result<void> Log::write_table(const Checkpoint& what, size_t merged, std::vector
   if (stream.failed()) return fail(Error{Code::kFull, "no space for a checkpoint", {}});
   for (const Extent& extent : extents) {
     const size_t bytes = size_t{extent.count} * kChunkBytes;
-    const std::scoped_lock lock(mutex_);
+    const ShortLock lock(mutex_);
     persist_.flush(PersistPoint::kCheckpointA, log_space_.slot_a(extent, 0).memory, bytes);
     persist_.flush(PersistPoint::kCheckpointB, log_space_.slot_b(extent, 0).memory, bytes);
   }
@@ -214,7 +214,7 @@ class Log::NewTable {
     return log_.write_table(what_, merged_, extents_, promised_);
   }
   void release() {
-    const std::scoped_lock lock(log_.mutex_);
+    const ShortLock lock(log_.mutex_);
     for (const Extent& extent : extents_) log_.log_space_.release(extent);
     extents_.clear();
     log_.promised_ += std::exchange(promised_, 0);
@@ -229,19 +229,19 @@ class Log::NewTable {
 };
 
 void Log::leave_from(uint32_t limit) {
-  const std::scoped_lock lock(mutex_);
+  const ShortLock lock(mutex_);
   log_space_.leave_from(limit);
 }
 
 uint64_t Log::blocks_below(uint32_t limit) const {
-  const std::scoped_lock lock(mutex_);
+  const ShortLock lock(mutex_);
   return 2 * log_space_.pairs_below(limit);
 }
 
 // The tables are written anew while the old ones are there.
 uint64_t Log::blocks_for(uint64_t index_bytes) const {
   const uint64_t chunks = 1 + 2 * table_chunks_for(index_bytes) + kCheckpointAfter;
-  return 2 * ((chunks + log_space_.chunks_per_pair() - 1) / log_space_.chunks_per_pair());
+  return 2 * ((chunks + chunks_per_pair_ - 1) / chunks_per_pair_);
 }
 
 // The log goes on where it is, unless it is to leave there; what it says before that is in the
@@ -273,15 +273,15 @@ void Log::cut_log(Superblock& root, const Checkpoint& what, std::vector<Extent>&
 }
 
 bool Log::goes_on_in_left() const {
-  return std::ranges::any_of(root_.log, [&](const Extent& extent) {
+  return std::ranges::any_of(root_.log, [&](const Extent& extent) VERBENA_REQUIRES(mutex_) {
     return extent.sequence + extent.count > next_ && log_space_.leaves(extent);
   });
 }
 
 // The log goes on elsewhere; chunks with a watermark alone fill the rest of where it is.
-Result<void> Log::leave_extents(std::unique_lock<ShortMutex>& lock) {
+Result<void> Log::leave_extents() {
   if (!goes_on_in_left()) return {};
-  if (const auto more = extend(lock); !more) {
+  if (const auto more = extend(); !more) {
     return more.error().code == Code::kLogFull ? Result<void>{} : more;
   }
   while (goes_on_in_left()) {
@@ -295,9 +295,9 @@ Result<void> Log::leave_extents(std::unique_lock<ShortMutex>& lock) {
 }
 
 Result<Log::Cut> Log::cut() {
-  const std::scoped_lock flushing(flushing_);
-  std::unique_lock lock(mutex_);
-  if (const auto left = leave_extents(lock); !left) return fail(left.error());
+  const MutexLock flushing(flushing_);
+  const ShortLock lock(mutex_);
+  if (const auto left = leave_extents(); !left) return fail(left.error());
   if (used() > 0) full();
   Cut cut{root_, next_};
   space_.sealed(cut.end - 1);
@@ -307,9 +307,10 @@ Result<Log::Cut> Log::cut() {
   cut_since_ = std::exchange(counted_since_, ++period_);
   if (durable_ + 1 < cut.end) {
     flush_sealed(durable_ + 1, cut.end);
-    lock.unlock();
-    const auto done = persist_.fence(PersistPoint::kLogFence);
-    lock.lock();
+    const auto done = [&]() VERBENA_REQUIRES(mutex_) {
+      const ScopedUnlock unlocked(mutex_);
+      return persist_.fence(PersistPoint::kLogFence);
+    }();
     if (!done) return fail(done.error());
     durable_ = cut.end - 1;
   }
@@ -317,7 +318,7 @@ Result<Log::Cut> Log::cut() {
 }
 
 void Log::give_up() {
-  const std::scoped_lock lock(mutex_);
+  const ShortLock lock(mutex_);
   table_bytes_ += std::exchange(cut_bytes_, 0);
   counted_since_ = cut_since_;
   // Two tables that become one take no more than they did.
@@ -333,8 +334,8 @@ Result<void> Log::checkpoint(const Checkpoint& what) {
 
 // The table is durable: the superblocks name it, and what it replaces is free.
 Result<void> Log::replace_root(NewTable& table, const Checkpoint& what) {
-  const std::scoped_lock flushing(flushing_);
-  std::unique_lock lock(mutex_);
+  const MutexLock flushing(flushing_);
+  const ShortLock lock(mutex_);
   const bool all = !what.end.has_value();
   // What can fail for want of memory comes first.
   Superblock root = root_;
@@ -356,9 +357,10 @@ Result<void> Log::replace_root(NewTable& table, const Checkpoint& what) {
   const Order order = opening_ ? Order::kBThenA : Order::kAThenB;
   // Nobody else changes the superblock. What is appended meanwhile is in extents that the old one
   // and the new one name.
-  lock.unlock();
-  const auto written = write_root(root, order);
-  lock.lock();
+  const auto written = [&]() VERBENA_REQUIRES(flushing_, mutex_) {
+    const ScopedUnlock unlocked(mutex_);
+    return write_root(root, order);
+  }();
   if (!written) return written;  // read-only from here on
   root_ = std::move(root);
   what.tables = std::move(tables);

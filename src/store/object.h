@@ -7,7 +7,7 @@
 #include <string>
 #include <utility>
 
-#include "store/rw_lock.h"
+#include "base/rw_lock.h"
 #include "store/segment_table.h"
 
 namespace verbena::store {
@@ -16,15 +16,17 @@ struct Object {
   const uint64_t number;
   const ObjectId id;
   const uint64_t created_ns;
-  std::string name;  // changed with the catalog's lock and `lock`, read with either
+  // Changed with the catalog's lock and `lock`, read with either: no annotation can say so.
+  std::string name;
 
-  mutable RwLock lock;  // guards what follows
-  uint64_t size = 0;
-  uint64_t modified_ns = 0;
-  SegmentTable table;
-  std::string content;       // all `size` bytes, where there are no chunks; empty: in chunks
-  uint32_t content_crc = 0;  // of the content
-  bool removed = false;
+  mutable RwLock lock;
+  uint64_t size VERBENA_GUARDED_BY(lock) = 0;
+  uint64_t modified_ns VERBENA_GUARDED_BY(lock) = 0;
+  SegmentTable table VERBENA_GUARDED_BY(lock);
+  // All `size` bytes, where there are no chunks; empty: in chunks.
+  std::string content VERBENA_GUARDED_BY(lock);
+  uint32_t content_crc VERBENA_GUARDED_BY(lock) = 0;  // of the content
+  bool removed VERBENA_GUARDED_BY(lock) = false;
 
   bool stored = false;                  // in a table; guarded by the store's world
   std::atomic<uint64_t> counted_in{0};  // the log's: what it takes in the next table
@@ -36,6 +38,21 @@ struct Object {
 
   Object(uint64_t its_number, ObjectId its_id, uint64_t created)
       : number(its_number), id(its_id), created_ns(created), modified_ns(created) {}
+};
+
+// Of two objects, for writing: by number, so that two operations across each other do not wait for
+// ever.
+class VERBENA_SCOPED_CAPABILITY TwoObjectsLock {
+ public:
+  TwoObjectsLock(Object& a, Object& b) VERBENA_ACQUIRE(a.lock, b.lock)
+      : first_((a.number < b.number ? a : b).lock), second_((a.number < b.number ? b : a).lock) {}
+  TwoObjectsLock(const TwoObjectsLock&) = delete;
+  TwoObjectsLock& operator=(const TwoObjectsLock&) = delete;
+  ~TwoObjectsLock() VERBENA_RELEASE() {}
+
+ private:
+  const WriteLock first_;
+  const WriteLock second_;
 };
 
 class ObjectRef {

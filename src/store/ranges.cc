@@ -65,7 +65,7 @@ Result<RangeId> RangeRegistry::add(ClientId client, ObjectId object, uint64_t of
   }
   const uint64_t last = length == 0 ? kLastByte : offset + (length - 1);
 
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   Range range{.id = next_, .client = client, .offset = offset, .last = last, .access = access};
   if (const auto there = by_object_.find(object); there != by_object_.end()) {
     if (const Range* conflict = there->second.find_conflict(range)) {
@@ -102,7 +102,7 @@ void RangeRegistry::tidy(ObjectId object) {
 }
 
 Result<void> RangeRegistry::remove(ClientId client, RangeId range) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   if (const auto own = by_client_.find(client); own != by_client_.end()) {
     if (const auto there = own->second.find(range); there != own->second.end()) {
       const ObjectId object = there->second;
@@ -117,7 +117,7 @@ Result<void> RangeRegistry::remove(ClientId client, RangeId range) {
 }
 
 void RangeRegistry::drop(ClientId client) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto own = by_client_.extract(client);
   if (own.empty()) return;
   // Each object once, however many of its ranges are this client's.
@@ -130,7 +130,7 @@ void RangeRegistry::drop(ClientId client) {
 }
 
 void RangeRegistry::drop(ObjectId object) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto there = by_object_.extract(object);
   if (there.empty()) return;
   for (const Range& range : there.mapped().all()) forget(range.client, range.id);
@@ -144,7 +144,7 @@ Result<void> RangeRegistry::check_write(ClientId client, ObjectId object, uint64
                    .offset = offset,
                    .last = length - 1 > kLastByte - offset ? kLastByte : offset + (length - 1),
                    .access = Access::kWrite};
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto there = by_object_.find(object);
   if (there == by_object_.end()) return {};
   if (const Range* conflict = there->second.find_conflict(wish)) {
@@ -154,7 +154,7 @@ Result<void> RangeRegistry::check_write(ClientId client, ObjectId object, uint64
 }
 
 size_t RangeRegistry::size() const {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   size_t size = 0;
   for (const auto& [object, ranges] : by_object_) size += ranges.all().size();
   return size;

@@ -5,10 +5,10 @@
 
 #include <cstdint>
 #include <map>
-#include <mutex>
 #include <unordered_map>
 #include <vector>
 
+#include "base/mutex.h"
 #include "store/error.h"
 
 namespace verbena::store {
@@ -66,13 +66,15 @@ class RangeRegistry {
   };
 
   [[nodiscard]] static Error refusal(ObjectId object, const Range& wish, const Range& conflict);
-  void forget(ClientId client, RangeId range);
-  void tidy(ObjectId object);
+  void forget(ClientId client, RangeId range) VERBENA_REQUIRES(mutex_);
+  void tidy(ObjectId object) VERBENA_REQUIRES(mutex_);
 
-  mutable std::mutex mutex_;
-  RangeId next_ = 1;
-  std::map<ObjectId, Ranges> by_object_;  // none of them empty
-  std::unordered_map<ClientId, std::unordered_map<RangeId, ObjectId>> by_client_;  // likewise
+  mutable Mutex mutex_;
+  RangeId next_ VERBENA_GUARDED_BY(mutex_) = 1;
+  // None of them empty.
+  std::map<ObjectId, Ranges> by_object_ VERBENA_GUARDED_BY(mutex_);
+  std::unordered_map<ClientId, std::unordered_map<RangeId, ObjectId>> by_client_
+      VERBENA_GUARDED_BY(mutex_);
 };
 
 }  // namespace verbena::store

@@ -145,8 +145,9 @@ Result<void> StoreImpl::Recovery::claim_log() {
 
 // The objects and their space become the store's.
 Result<void> StoreImpl::Recovery::take_over() {
-  const auto catalog = store_.catalog_.lock();
+  const WriteLock catalog(store_.catalog_.lock());
   for (auto& [number, object] : replay_.objects()) {
+    object->lock.assert_held();  // nobody else's yet
     if (const auto done = store_.hold_chunks(*object); !done) {
       if (!partial()) return done;
       // What an older state refers to may be in use by others.
@@ -184,6 +185,7 @@ Result<void> StoreImpl::Recovery::take_over() {
 void StoreImpl::Recovery::changed(Object& object) {
   if (object.counted_in == Log::kFirstPeriod) return;
   object.counted_in = Log::kFirstPeriod;
+  object.lock.assert_held();  // nobody else works with the store yet
   store_.mark_dirty(object);
   table_bytes_ += table_bytes(object);
 }
@@ -246,6 +248,7 @@ Result<void> StoreImpl::Recovery::start() {
     irregular_ = true;
   }
   store_.set_mark(*mark);
+  const WriteLock world(store_.world_);
   return irregular_ ? store_.write_index(bad_tables_, *mark) : store_.log_->start(*mark);
 }
 

@@ -51,6 +51,7 @@ void Replay::damage(uint64_t number, const Error& error) {
   const auto found = objects_.find(number);
   if (found == objects_.end()) return;
   const Object& object = *found->second;
+  object.lock.assert_held();
   damaged.id = object.id;
   damaged.name = object.name;
   runs_ -= object.table.runs();
@@ -68,6 +69,7 @@ Object* Replay::look_up(uint64_t number) {
     if (loaded.error().code != Code::kNotFound) load_error_ = loaded.error();
     return nullptr;
   }
+  (*loaded)->lock.assert_held();
   runs_ += (*loaded)->table.runs();
   return objects_.emplace(number, std::move(*loaded)).first->second.get();
 }
@@ -85,6 +87,7 @@ Replay::Outcome Replay::add(const ObjectRecord& record) {
   if (const auto done = on(create); !done) return done;
   changed_.pop_back();
   Object& object = *objects_.find(record.number)->second;
+  object.lock.assert_held();
   object.size = record.size;
   object.modified_ns = record.modified_ns;
   object.stored = true;
@@ -142,7 +145,9 @@ std::optional<uint64_t> Replay::holder(ObjectId id) const {
 void Replay::touched_at(uint64_t time_ns) {
   for (const uint64_t number : touched_) {
     const auto found = objects_.find(number);
-    if (found != objects_.end()) found->second->modified_ns = time_ns;
+    if (found == objects_.end()) continue;
+    found->second->lock.assert_held();
+    found->second->modified_ns = time_ns;
   }
   touched_.clear();
 }
@@ -203,6 +208,7 @@ Replay::Outcome Replay::on(const CreateRecord& record) {
 Replay::Outcome Replay::on(const MapRecord& record) {
   Object* const object = find(record.number);
   if (object == nullptr) return unknown("MAP", record.number);
+  object->lock.assert_held();
   for (const Run& run : record.runs) {
     if (!possible_(run)) {
       return fail(fmt::format("MAP record refers to chunks {} to {}, which are not in the store",
@@ -218,6 +224,7 @@ Replay::Outcome Replay::on(const MapRecord& record) {
 Replay::Outcome Replay::on(const ContentRecord& record) {
   Object* const object = find(record.number);
   if (object == nullptr) return unknown("CONTENT", record.number);
+  object->lock.assert_held();
   if (const auto done = assign(*object, 0, kMaxIndex, {}); !done) return done;
   object->size = record.content.size();
   return set_content(*object, record.crc, record.content);
@@ -226,6 +233,7 @@ Replay::Outcome Replay::on(const ContentRecord& record) {
 Replay::Outcome Replay::on(const TruncateRecord& record) {
   Object* const object = find(record.number);
   if (object == nullptr) return unknown("TRUNCATE", record.number);
+  object->lock.assert_held();
   if (record.size > kMaxSize) {
     return fail(fmt::format("TRUNCATE record has a size of {} bytes; the maximum is {}",
                             record.size, kMaxSize));
@@ -246,6 +254,8 @@ Replay::Outcome Replay::on(const CloneRecord& record) {
   if (from == nullptr) return unknown("CLONE", record.from);
   Object* const to = find(record.to);
   if (to == nullptr) return unknown("CLONE", record.to);
+  from->lock.assert_held();
+  to->lock.assert_held();
   if (!from->content.empty() || !to->content.empty()) {
     return fail(fmt::format("CLONE record for object number {}, which has no chunks",
                             from->content.empty() ? record.to : record.from));
@@ -267,6 +277,7 @@ Replay::Outcome Replay::on(const CloneRecord& record) {
 Replay::Outcome Replay::on(const DeleteRecord& record) {
   Object* const object = look_up(record.number);
   if (object == nullptr) return unknown("DELETE", record.number);
+  object->lock.assert_held();
   runs_ -= object->table.runs();
   ids_.erase(object->id);
   if (!object->name.empty()) names_.erase(object->name);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Applies the records of the log to objects. The records are not trusted: a record that contradicts
-// earlier ones is refused.
+// earlier ones is refused. Its objects are nobody else's: their locks are not taken.
 #pragma once
 
 #include <cstdint>
@@ -69,7 +69,8 @@ class Replay {
   Outcome on(const RenameRecord& record);
   Outcome on(const CommitRecord& record);
   Outcome on(const ContentRecord& record);
-  [[nodiscard]] static Outcome set_content(Object& object, uint32_t crc, std::string_view content);
+  [[nodiscard]] static Outcome set_content(Object& object, uint32_t crc, std::string_view content)
+      VERBENA_REQUIRES(object.lock);
   // What only tables have, but for OBJECT.
   template <typename Other>
   Outcome on(const Other& /*record*/) {
@@ -79,9 +80,10 @@ class Replay {
   void damage(uint64_t number, const Error& error);
   [[nodiscard]] Object* look_up(uint64_t number);
   [[nodiscard]] Object* find(uint64_t number);
-  [[nodiscard]] Outcome grow(Object& object, const char* what, uint64_t end, uint64_t size);
+  [[nodiscard]] Outcome grow(Object& object, const char* what, uint64_t end, uint64_t size)
+      VERBENA_REQUIRES(object.lock);
   [[nodiscard]] Outcome assign(Object& object, uint64_t first, uint64_t end,
-                               std::span<const Run> runs);
+                               std::span<const Run> runs) VERBENA_REQUIRES(object.lock);
 
   std::function<bool(const Run&)> possible_;
   const uint64_t max_runs_;

@@ -69,7 +69,7 @@ class StoreImpl::Scrub {
     for (uint64_t from = 0;;) {
       bool more = false;
       {
-        const std::shared_lock lock(object.lock);
+        const ReadLock lock(object.lock);
         if (const auto sound = check_content(object); !sound) note(sound.error().damage);
         object.table.for_each(from, kMaxIndex, [&](const Run& run) {
           more = pinned_.size() == kBatch;

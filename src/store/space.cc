@@ -170,7 +170,7 @@ void Space::leave(Block& block, bool left) {
 }
 
 void Space::leave_from(uint32_t limit) {
-  const std::scoped_lock lock(mutex_);
+  const ShortLock lock(mutex_);
   leave_from_locked(limit);
 }
 
@@ -218,7 +218,7 @@ Result<void> Space::make_room(uint64_t want, Purpose purpose) {
 }
 
 Result<void> Space::allocate(uint64_t want, std::vector<Piece>& pieces, Purpose purpose) {
-  const std::scoped_lock lock(mutex_);
+  const ShortLock lock(mutex_);
   if (!logged_ && want <= kFewChunks && take_warm(want, pieces)) return {};
   // A piece is at least a chunk; most are far longer.
   pieces.reserve(pieces.size() + std::min<uint64_t>(want, 64));
@@ -238,7 +238,7 @@ Result<void> Space::allocate(uint64_t want, std::vector<Piece>& pieces, Purpose 
 void Space::grow() {
   if (!low()) return;
   {
-    const std::scoped_lock lock(mutex_);
+    const ShortLock lock(mutex_);
     if (left_from_ > 0) {
       low_.store(false, std::memory_order_relaxed);
       if (!adopt_before_left()) leave_from_locked(0);
@@ -247,21 +247,16 @@ void Space::grow() {
   }
   // Files grow now, without the lock.
   auto more = backend_.allocate();
-  const std::scoped_lock lock(mutex_);
+  const ShortLock lock(mutex_);
   low_.store(false, std::memory_order_relaxed);
   if (more) static_cast<void>(adopt(std::move(more), false));
 }
 
 Result<void> Space::allocate_below(uint32_t limit, uint32_t* from, uint64_t want,
                                    std::vector<Piece>& pieces) {
-  const std::scoped_lock lock(mutex_);
+  const ShortLock lock(mutex_);
   const size_t before = pieces.size();
   pieces.reserve(before + want);  // at most
-  const auto failed = [&](Error why) {
-    for (size_t i = before; i < pieces.size(); ++i) free_again(pieces[i]);
-    pieces.resize(before);
-    return fail(std::move(why));
-  };
   for (; want > 0 && *from < limit; ++*from) {
     Block* found = held_block(*from);
     if (found == nullptr && backend_.has(*from)) {
@@ -273,8 +268,10 @@ Result<void> Space::allocate_below(uint32_t limit, uint32_t* from, uint64_t want
     while (want > 0 && found->free_count > 0) take_from(*found, want, pieces);
     if (want == 0) break;
   }
-  if (want > 0) return failed({Code::kFull, "no space before the end", {}});
-  return {};
+  if (want == 0) return {};
+  for (size_t i = before; i < pieces.size(); ++i) free_again(pieces[i]);
+  pieces.resize(before);
+  return fail(Error{Code::kFull, "no space before the end", {}});
 }
 
 // Chunks that were given back just now, if there are enough: they are in the cache still. Not where
@@ -360,7 +357,7 @@ void Space::free_again(const Piece& piece) {
 }
 
 void Space::give_back(const Piece& piece) {
-  const std::scoped_lock lock(mutex_);
+  const ShortLock lock(mutex_);
   free_again(piece);
   give_up_empty(block_of(piece.chunk));
 }
@@ -387,7 +384,7 @@ void Space::drop(uint64_t chunk, uint32_t count) {
     }
   }
   if (sum == 0) return;
-  const std::scoped_lock lock(mutex_);
+  const ShortLock lock(mutex_);
   if (!logged_) {
     put_back(block, gone.data(), word, end);
     if (count <= kFewChunks && sum == count) {
@@ -418,7 +415,7 @@ bool Space::any_shared(uint64_t chunk, uint32_t count) const {
 }
 
 Result<void> Space::claim_data(uint32_t position) {
-  const std::scoped_lock lock(mutex_);
+  const ShortLock lock(mutex_);
   if (held_block(position) != nullptr || is_lost(position)) return {};
   const auto taken = adopt(backend_.claim(position), false);
   if (!taken) return fail(taken.error());
@@ -426,7 +423,7 @@ Result<void> Space::claim_data(uint32_t position) {
 }
 
 void Space::count(uint64_t chunk, uint32_t count) {
-  const std::scoped_lock lock(mutex_);
+  const ShortLock lock(mutex_);
   Block& block = block_of(chunk);
   for (uint32_t i = inside(chunk); i < inside(chunk) + count; ++i) {
     if (block.references[i].fetch_add(1, std::memory_order_relaxed) > 0) continue;
@@ -438,7 +435,7 @@ void Space::count(uint64_t chunk, uint32_t count) {
 }
 
 Result<uint8_t*> Space::claim_log(uint32_t position) {
-  const std::scoped_lock lock(mutex_);
+  const ShortLock lock(mutex_);
   if (const Block* const there = held_block(position)) return there->taken.memory;
   if (is_lost(position)) return lost_->taken.memory;
   const auto taken = adopt(backend_.claim(position), true);
@@ -447,7 +444,7 @@ Result<uint8_t*> Space::claim_log(uint32_t position) {
 }
 
 Result<medium::Block> Space::allocate_log() {
-  const std::scoped_lock lock(mutex_);
+  const ShortLock lock(mutex_);
   auto taken = adopt(backend_.allocate(), true);
   // One of data that is empty will do.
   for (size_t i = 0; !taken && taken.error().code == Code::kFull && i < held_.size(); ++i) {
@@ -465,13 +462,13 @@ Result<medium::Block> Space::allocate_log() {
 }
 
 void Space::release_log(uint32_t position) {
-  const std::scoped_lock lock(mutex_);
+  const ShortLock lock(mutex_);
   --log_blocks_;
   unhold(*block(position));
 }
 
 Space::Numbers Space::numbers() const {
-  const std::scoped_lock lock(mutex_);
+  const ShortLock lock(mutex_);
   Numbers numbers;
   numbers.log = log_blocks_ << shift_;
   numbers.capacity =

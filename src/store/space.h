@@ -19,7 +19,6 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <vector>
 
 #include "base/short_mutex.h"
@@ -130,26 +129,28 @@ class Space {
   [[nodiscard]] uint32_t inside(uint64_t chunk) const {
     return static_cast<uint32_t>(chunk) & (per_block_ - 1);
   }
-  [[nodiscard]] Result<Block*> adopt(medium::Result<medium::Block> taken, bool log);
+  [[nodiscard]] Result<Block*> adopt(medium::Result<medium::Block> taken, bool log)
+      VERBENA_REQUIRES(mutex_);
   [[nodiscard]] Result<void> load_slowly(uint64_t chunk, uint32_t count) const;
-  [[nodiscard]] Result<void> make_room(uint64_t want, Purpose purpose);
-  [[nodiscard]] bool take_warm(uint64_t want, std::vector<Piece>& pieces);
-  void free_again(const Piece& piece);
-  void take_from(Block& block, uint64_t& want, std::vector<Piece>& pieces);
-  void put_back(Block& block, const uint64_t* bits, uint32_t word, uint32_t end);
-  void link(Block& block);
-  void unlink(Block& block);
-  void more_free(Block& block, uint32_t chunks);
-  void less_free(Block& block, uint32_t chunks);
-  void leave(Block& block, bool left);
-  void leave_from_locked(uint32_t limit);
+  [[nodiscard]] Result<void> make_room(uint64_t want, Purpose purpose) VERBENA_REQUIRES(mutex_);
+  [[nodiscard]] bool take_warm(uint64_t want, std::vector<Piece>& pieces) VERBENA_REQUIRES(mutex_);
+  void free_again(const Piece& piece) VERBENA_REQUIRES(mutex_);
+  void take_from(Block& block, uint64_t& want, std::vector<Piece>& pieces) VERBENA_REQUIRES(mutex_);
+  void put_back(Block& block, const uint64_t* bits, uint32_t word, uint32_t end)
+      VERBENA_REQUIRES(mutex_);
+  void link(Block& block) VERBENA_REQUIRES(mutex_);
+  void unlink(Block& block) VERBENA_REQUIRES(mutex_);
+  void more_free(Block& block, uint32_t chunks) VERBENA_REQUIRES(mutex_);
+  void less_free(Block& block, uint32_t chunks) VERBENA_REQUIRES(mutex_);
+  void leave(Block& block, bool left) VERBENA_REQUIRES(mutex_);
+  void leave_from_locked(uint32_t limit) VERBENA_REQUIRES(mutex_);
   // One more block before those that are left. False: there is none that is free.
-  [[nodiscard]] bool adopt_before_left();
-  void give_up_empty(Block& block);
-  void give_up(Block& block);
-  void unhold(Block& block);
+  [[nodiscard]] bool adopt_before_left() VERBENA_REQUIRES(mutex_);
+  void give_up_empty(Block& block) VERBENA_REQUIRES(mutex_);
+  void give_up(Block& block) VERBENA_REQUIRES(mutex_);
+  void unhold(Block& block) VERBENA_REQUIRES(mutex_);
   template <typename Each>
-  void settle_pending(Each each);
+  void settle_pending(Each each) VERBENA_REQUIRES(mutex_);
 
   medium::Backend& backend_;
   const uint32_t per_block_;
@@ -159,31 +160,36 @@ class Space {
   std::array<std::atomic<Page*>, kPages> pages_{};  // written under mutex_, read by anyone
 
   mutable ShortMutex mutex_;
-  std::vector<std::unique_ptr<Block>> held_;
-  std::vector<std::unique_ptr<Page>> page_memory_;
+  std::vector<std::unique_ptr<Block>> held_ VERBENA_GUARDED_BY(mutex_);
+  std::vector<std::unique_ptr<Page>> page_memory_ VERBENA_GUARDED_BY(mutex_);
   std::unique_ptr<Block> lost_;  // stands for all that the medium lacks
   std::vector<uint8_t> lost_memory_;
-  Block* open_ = nullptr;  // ring of data blocks with free chunks; allocation goes on from here
+  // Ring of data blocks with free chunks; allocation goes on from here.
+  Block* open_ VERBENA_GUARDED_BY(mutex_) = nullptr;
   // Single chunks that became free last, if they still are: a stack that forgets its bottom.
   static constexpr uint32_t kWarm = 64;
-  std::array<uint64_t, kWarm> warm_{};
-  uint32_t warm_count_ = 0;
-  Block* pending_ = nullptr;  // list of blocks with pending chunks
-  uint64_t free_ = 0;         // chunks in data blocks, but for those that are left
-  uint64_t left_free_ = 0;    // and in these
-  uint32_t left_from_ = 0;    // where they begin; 0: none is left
-  uint32_t look_from_ = 0;    // all blocks before are held, or the medium does not have them
+  std::array<uint64_t, kWarm> warm_ VERBENA_GUARDED_BY(mutex_){};
+  uint32_t warm_count_ VERBENA_GUARDED_BY(mutex_) = 0;
+  Block* pending_ VERBENA_GUARDED_BY(mutex_) = nullptr;  // list of blocks with pending chunks
+  // Chunks in data blocks, but for those that are left.
+  uint64_t free_ VERBENA_GUARDED_BY(mutex_) = 0;
+  uint64_t left_free_ VERBENA_GUARDED_BY(mutex_) = 0;  // and in these
+  uint32_t left_from_ VERBENA_GUARDED_BY(mutex_) = 0;  // where they begin; 0: none is left
+  // All blocks before are held, or the medium does not have them.
+  uint32_t look_from_ VERBENA_GUARDED_BY(mutex_) = 0;
   std::atomic<bool> low_{false};
-  uint64_t empty_blocks_ = 0;  // of data and not left, all of whose chunks are free
-  uint64_t data_blocks_ = 0;
-  uint64_t log_blocks_ = 0;
-  uint64_t young_ = 0;  // pending, by state
-  uint64_t sealed_ = 0;
-  uint64_t old_ = 0;
-  uint64_t sealed_by_ = 0;  // the log chunk up to which it says so
-  uint64_t old_by_ = 0;
-  uint64_t covered_ = 0;  // pending, and in the checkpoint that is being written
-  uint64_t covered_by_ = 0;
+  // Of data and not left, all of whose chunks are free.
+  uint64_t empty_blocks_ VERBENA_GUARDED_BY(mutex_) = 0;
+  uint64_t data_blocks_ VERBENA_GUARDED_BY(mutex_) = 0;
+  uint64_t log_blocks_ VERBENA_GUARDED_BY(mutex_) = 0;
+  uint64_t young_ VERBENA_GUARDED_BY(mutex_) = 0;  // pending, by state
+  uint64_t sealed_ VERBENA_GUARDED_BY(mutex_) = 0;
+  uint64_t old_ VERBENA_GUARDED_BY(mutex_) = 0;
+  uint64_t sealed_by_ VERBENA_GUARDED_BY(mutex_) = 0;  // the log chunk up to which it says so
+  uint64_t old_by_ VERBENA_GUARDED_BY(mutex_) = 0;
+  // Pending, and in the checkpoint that is being written.
+  uint64_t covered_ VERBENA_GUARDED_BY(mutex_) = 0;
+  uint64_t covered_by_ VERBENA_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace verbena::store

@@ -27,7 +27,7 @@ void Space::settle_pending(Each each) {
 }
 
 void Space::sealed(uint64_t sequence) {
-  const std::scoped_lock lock(mutex_);
+  const ShortLock lock(mutex_);
   for (Block* block = pending_; block != nullptr; block = block->next_pending) {
     for (uint32_t word = 0; word < kMaxWords; ++word) {
       block->sealed[word] |= std::exchange(block->young[word], 0);
@@ -38,9 +38,10 @@ void Space::sealed(uint64_t sequence) {
 }
 
 void Space::durable(uint64_t recorded) {
-  const std::scoped_lock lock(mutex_);
+  const ShortLock lock(mutex_);
   const bool free_old = recorded >= old_by_;
   settle_pending([&](Block& block) {
+    mutex_.assert_held();
     if (free_old) {
       put_back(block, block.old.data(), 0, kMaxWords);
       block.old = {};
@@ -55,8 +56,9 @@ void Space::durable(uint64_t recorded) {
 }
 
 void Space::forget() {
-  const std::scoped_lock lock(mutex_);
+  const ShortLock lock(mutex_);
   settle_pending([&](Block& block) {
+    mutex_.assert_held();
     for (Bits* bits : {&block.young, &block.sealed, &block.old, &block.covered}) {
       put_back(block, bits->data(), 0, kMaxWords);
       *bits = {};
@@ -66,7 +68,7 @@ void Space::forget() {
 }
 
 void Space::cover() {
-  const std::scoped_lock lock(mutex_);
+  const ShortLock lock(mutex_);
   for (Block* block = pending_; block != nullptr; block = block->next_pending) {
     for (uint32_t word = 0; word < kMaxWords; ++word) {
       block->covered[word] |=
@@ -78,8 +80,9 @@ void Space::cover() {
 }
 
 void Space::forget_covered() {
-  const std::scoped_lock lock(mutex_);
+  const ShortLock lock(mutex_);
   settle_pending([&](Block& block) {
+    mutex_.assert_held();
     put_back(block, block.covered.data(), 0, kMaxWords);
     block.covered = {};
   });
@@ -87,7 +90,7 @@ void Space::forget_covered() {
 }
 
 void Space::uncover() {
-  const std::scoped_lock lock(mutex_);
+  const ShortLock lock(mutex_);
   for (Block* block = pending_; block != nullptr; block = block->next_pending) {
     for (uint32_t word = 0; word < kMaxWords; ++word) {
       block->old[word] |= std::exchange(block->covered[word], 0);
@@ -98,7 +101,7 @@ void Space::uncover() {
 }
 
 bool Space::any_pending() const {
-  const std::scoped_lock lock(mutex_);
+  const ShortLock lock(mutex_);
   return young_ + sealed_ + old_ + covered_ > 0;
 }
 

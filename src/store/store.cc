@@ -157,7 +157,7 @@ Result<void> StoreImpl::checkpoint(bool all) {
       }
       std::atomic<uint64_t>& folded = all ? folded_all_ : folded_;
       const uint64_t before = folded.load();
-      const std::scoped_lock one_at_a_time(checkpointing_);
+      const MutexLock one_at_a_time(checkpointing_);
       // The second one that ended since was begun since: nobody waits for more than that.
       if (folded.load() >= before + 2) return {};
       folded_by_.store(std::this_thread::get_id(), std::memory_order_relaxed);
@@ -167,7 +167,7 @@ Result<void> StoreImpl::checkpoint(bool all) {
       if (done && all) ++folded_all_;
       return done;
     }
-    const std::unique_lock world(world_);
+    const WriteLock world(world_);
     return write_index(all, std::nullopt);
   } catch (const std::bad_alloc&) {
     return fail(Error{Code::kNoMemory, "out of memory", {}});

@@ -57,6 +57,7 @@ class ObjectSource final : public ByteSource {
   ObjectSource(const Object& from, uint64_t offset, Copy copy)
       : from_(from), offset_(offset), copy_(copy) {}
   Result<uint32_t> fetch(uint8_t* to, uint64_t at, size_t n) override {
+    from_.lock.assert_shared();  // clone_into() has it
     const Extents range{offset_ + at, n};
     uint32_t crc = crc_of_zeros(0);
     for (uint64_t index = range.first(); index < range.end(); ++index) {
@@ -112,7 +113,7 @@ Result<void> StoreImpl::copy_parts(const ClonePlan& plan, const Object& from, co
   return {};
 }
 
-// With both locks. `made`: `to` is not visible yet.
+// `made`: `to` is not visible yet.
 Result<void> StoreImpl::clone_into(const CloneRequest& request, Object& from, const ObjectRef& to,
                                    bool made, ClientId client) {
   if (request.from_offset > from.size || request.length > from.size - request.from_offset) {
@@ -168,7 +169,7 @@ Result<void> StoreImpl::clone_into(const CloneRequest& request, Object& from, co
   };
   const size_t bytes = pieces.size() * kRunBytes + 4 * kMaxSmallBytes;
   if (made) {
-    const auto catalog = catalog_.lock();
+    const WriteLock catalog(catalog_.lock());
     if (const auto added = add_object(to, bytes, growth, append); !added) return added;
   } else if (log_) {
     auto entry = log_->begin(bytes, {growth_of(*to, growth)});
@@ -207,14 +208,11 @@ Result<void> StoreImpl::clone(const CloneRequest& request, ClientId client) {
                   {}});
       }
       if (from->get() == to.get()) {
-        const std::unique_lock lock(to->lock);
+        const WriteLock lock(to->lock);
         if (to->removed) return fail(no_such(request.from));
-        return clone_into(request, **from, to, false, client);
+        return clone_into(request, *to, to, false, client);
       }
-      // By number, so that two clones across each other do not wait for ever.
-      const bool from_first = (*from)->number < to->number;
-      const std::unique_lock first(from_first ? (*from)->lock : to->lock);
-      const std::unique_lock second(from_first ? to->lock : (*from)->lock);
+      const TwoObjectsLock locks(**from, *to);
       if ((*from)->removed) return fail(no_such(request.from));
       if (to->removed && !made) continue;  // it is to be made now
       auto done = clone_into(request, **from, to, made, client);

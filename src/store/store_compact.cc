@@ -90,7 +90,7 @@ class StoreImpl::Compaction {
 
   void collect_from(const ObjectRef& object) {
     for (uint64_t next = 0; next < kMaxIndex;) {
-      const std::shared_lock lock(object->lock);
+      const ReadLock lock(object->lock);
       size_t seen = 0;
       uint64_t behind = kMaxIndex;
       object->table.for_each(next, kMaxIndex, [&](const Run& run) {
@@ -122,15 +122,14 @@ class StoreImpl::Compaction {
     return at;
   }
 
-  // With the object's lock.
-  [[nodiscard]] static bool is_still_so(const Item& item) {
-    if (item.object->removed) return false;
+  [[nodiscard]] static bool is_still_so(const Object& object, const Run& run)
+      VERBENA_REQUIRES_SHARED(object.lock) {
+    if (object.removed) return false;
     bool same = false;
-    item.object->table.for_each(item.run.index, item.run.index + item.run.count,
-                                [&](const Run& run) {
-                                  same = run == item.run;
-                                  return false;
-                                });
+    object.table.for_each(run.index, run.index + run.count, [&](const Run& there) {
+      same = there == run;
+      return false;
+    });
     return same;
   }
 
@@ -140,8 +139,8 @@ class StoreImpl::Compaction {
     std::span<Item> items;
     Pins(Space& its_space, std::span<Item> its_items) : space(its_space), items(its_items) {
       for (Item& item : items) {
-        const std::shared_lock lock(item.object->lock);
-        item.pinned = is_still_so(item);
+        const ReadLock lock(item.object->lock);
+        item.pinned = is_still_so(*item.object, item.run);
         if (item.pinned) space.add(item.run.chunk, item.run.count);
       }
     }
@@ -250,8 +249,8 @@ class StoreImpl::Compaction {
   // object has: its bytes are not modified.
   Result<void> install(Item& item) {
     Object& object = *item.object;
-    const std::unique_lock lock(object.lock);
-    if (!is_still_so(item)) return {};
+    const WriteLock lock(object.lock);
+    if (!is_still_so(object, item.run)) return {};
     std::vector<Run> runs;
     const size_t first = place_of(item.run.chunk);
     for (uint32_t i = 0; i < item.run.count; ++i) {
@@ -326,7 +325,7 @@ SpareSpace StoreImpl::spare_space(uint32_t slack) const {
 }
 
 Result<CompactReport> StoreImpl::compact(const Progress& progress, uint32_t slack) {
-  const std::scoped_lock one_at_a_time(compacting_);
+  const MutexLock one_at_a_time(compacting_);
   CompactReport report;
   report.blocks_before = report.blocks = blocks_there();
   if (!log_) return report;

@@ -38,7 +38,7 @@ Result<void> StoreImpl::check_content(const Object& object) {
                     damage});
 }
 
-// With the object's lock. The record in the log is all there is of it on the medium.
+// The record in the log is all there is of it on the medium.
 Result<void> StoreImpl::set_content(Object& object, std::string content, uint32_t crc) {
   const uint64_t time = now();
   if (log_) {
@@ -65,7 +65,7 @@ void StoreImpl::drop_content(Object& object) noexcept {
 
 Result<bool> StoreImpl::write_content(Object& object, const Extents& range, ByteSource& source,
                                       ClientId client) {
-  const std::unique_lock lock(object.lock);
+  const WriteLock lock(object.lock);
   if (object.removed) return fail(no_such(object.id));
   const uint64_t end = range.offset + range.length;
   if (!may_have_content(object, end)) return false;
@@ -89,7 +89,7 @@ Result<bool> StoreImpl::write_content(Object& object, const Extents& range, Byte
   return true;
 }
 
-// With the object's lock: its content becomes a chunk, for something that works with chunks.
+// Its content becomes a chunk, for something that works with chunks.
 Result<void> StoreImpl::spill(Object& object) {
   if (object.content.empty()) return {};
   if (const auto sound = check_content(object); !sound) return sound;
@@ -125,7 +125,7 @@ Result<void> StoreImpl::spill(Object& object) {
   return {};
 }
 
-// With the object's lock, if it has content. False: what remains to be done is for chunks.
+// If it has content. False: what remains to be done is for chunks.
 Result<bool> StoreImpl::cut_content(Object& object, uint64_t size) {
   if (object.content.empty() || size == 0) return false;
   if (size > kMaxContentBytes) {
@@ -147,9 +147,8 @@ Result<bool> StoreImpl::clone_content(const CloneRequest& request, uint64_t leng
                                       const Object& from, const ObjectRef& to, bool made) {
   const uint64_t end = request.to_offset + length;
   if (from.content.empty() || length == 0 || !may_have_content(*to, end)) return false;
-  for (const Object* const object : {&from, static_cast<const Object*>(to.get())}) {
-    if (const auto sound = check_content(*object); !sound) return fail(sound.error());
-  }
+  if (const auto sound = check_content(from); !sound) return fail(sound.error());
+  if (const auto sound = check_content(*to); !sound) return fail(sound.error());
   std::string content = to->content;
   content.resize(std::max(to->size, end));
   content.replace(request.to_offset, length, from.content, request.from_offset, length);
@@ -162,9 +161,10 @@ Result<bool> StoreImpl::clone_content(const CloneRequest& request, uint64_t leng
   to->modified_ns = to->created_ns;
   to->content = std::move(content);
   to->content_crc = crc;
-  const auto catalog = catalog_.lock();
+  const WriteLock catalog(catalog_.lock());
   const auto added =
       add_object(to, kMaxContentBytes + 3 * kMaxSmallBytes, 0, [&](Log::Entry& entry) {
+        to->lock.assert_held();
         entry->content({to->number, crc, to->content});
         entry.commit(next_txn(), to->modified_ns);
       });

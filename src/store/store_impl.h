@@ -10,9 +10,7 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <new>
-#include <shared_mutex>
 #include <span>
 #include <string_view>
 #include <thread>
@@ -38,7 +36,8 @@ inline constexpr uint64_t kRunInTable = 43;
 // What an object takes in a table, without its runs: OBJECT, NAME, ID, the beginning of a MAP, and
 // once it is removed a DELETE.
 [[nodiscard]] inline uint64_t table_bytes(std::string_view name) { return 180 + 2 * name.size(); }
-[[nodiscard]] inline uint64_t table_bytes(const Object& object) {
+[[nodiscard]] inline uint64_t table_bytes(const Object& object)
+    VERBENA_REQUIRES_SHARED(object.lock) {
   return table_bytes(object.name) + object.content.size() + object.table.runs() * kRunInTable;
 }
 
@@ -209,12 +208,13 @@ class StoreImpl {
   }
 
   // --- objects (store_objects.cc)
-  // Makes an object visible: CREATE, and what append(entry) adds, which ends the transaction. With
-  // the catalog's lock; `bytes` in the log beside CREATE.
+  // Makes an object visible: CREATE, and what append(entry) adds, which ends the transaction.
+  // `bytes` in the log beside CREATE.
   [[nodiscard]] Result<void> add_object(const ObjectRef& object, size_t bytes, uint64_t more_runs,
-                                        const std::function<void(Log::Entry&)>& append);
-  void forget(Object& object);
-  [[nodiscard]] Result<void> cut(Object& object, uint64_t size);
+                                        const std::function<void(Log::Entry&)>& append)
+      VERBENA_REQUIRES(object->lock, catalog_.lock());
+  void forget(Object& object) VERBENA_REQUIRES(object.lock, catalog_.lock());
+  [[nodiscard]] Result<void> cut(Object& object, uint64_t size) VERBENA_REQUIRES(object.lock);
   // None if it was removed meanwhile.
   [[nodiscard]] std::optional<ObjectInfo> info_of(const Object& object) const;
 
@@ -231,22 +231,23 @@ class StoreImpl {
   // Completes a chunk of which [from, to) is given, by what the object has there now.
   [[nodiscard]] Result<void> merge(const Object& object, uint64_t index, uint32_t from, uint32_t to,
                                    ByteSource& source, uint64_t at, uint8_t* chunk, uint64_t id,
-                                   uint64_t txn) const;
+                                   uint64_t txn) const VERBENA_REQUIRES_SHARED(object.lock);
 
   // --- writes (store_write.cc)
   // Chunks that are covered whole: nobody else sees them, so no lock is needed.
   [[nodiscard]] Result<void> fill_whole(const Object& object, const Extents& range,
                                         std::span<const Piece> pieces, ByteSource& source,
                                         uint64_t txn) const;
-  // The first and last, completed by what the object has there; with its lock.
+  // The first and last, completed by what the object has there.
   [[nodiscard]] Result<void> fill_edges(const Object& object, const Extents& range,
                                         std::span<const Piece> pieces, ByteSource& source,
-                                        uint64_t txn) const;
+                                        uint64_t txn) const VERBENA_REQUIRES_SHARED(object.lock);
   [[nodiscard]] Result<void> write_range(Object& object, const Extents& range, ByteSource& source,
                                          ClientId client);
-  // Log and mapping; with the object's lock. After success the pieces are the object's.
+  // Log and mapping. After success the pieces are the object's.
   [[nodiscard]] Result<void> install(Object& object, const Extents& range,
-                                     std::span<const Piece> pieces, uint64_t txn);
+                                     std::span<const Piece> pieces, uint64_t txn)
+      VERBENA_REQUIRES(object.lock);
   void persist_pieces(std::span<const Piece> pieces);
   // What an operation that does not know so before has left to be flushed.
   void note_dirty(std::span<const Piece> pieces);
@@ -255,43 +256,52 @@ class StoreImpl {
   [[nodiscard]] Result<void> room_for_runs(uint64_t more) const;
   void drop_run(const Run& run) { space_.drop(run.chunk, run.count); }
   // Makes a prepared change of an object's table true.
-  void apply(Object& object, SegmentTable::Change& change);
+  void apply(Object& object, SegmentTable::Change& change) VERBENA_REQUIRES(object.lock);
 
   // --- clones (store_clone.cc)
   struct ClonePlan;
   [[nodiscard]] Result<void> clone_into(const CloneRequest& request, Object& from,
-                                        const ObjectRef& to, bool made, ClientId client);
+                                        const ObjectRef& to, bool made, ClientId client)
+      VERBENA_REQUIRES(from.lock, to->lock);
   [[nodiscard]] Result<void> copy_parts(const ClonePlan& plan, const Object& from, const Object& to,
-                                        std::vector<Piece>& pieces, std::vector<Run>& runs);
+                                        std::vector<Piece>& pieces, std::vector<Run>& runs)
+      VERBENA_REQUIRES_SHARED(from.lock, to.lock);
 
   // --- objects of few bytes (store_content.cc)
   // Whether an object could do without chunks if it had bytes up to `end`.
-  [[nodiscard]] bool may_have_content(const Object& object, uint64_t end) const;
-  [[nodiscard]] static Result<void> check_content(const Object& object);
-  [[nodiscard]] Result<void> set_content(Object& object, std::string content, uint32_t crc);
-  void drop_content(Object& object) noexcept;
+  [[nodiscard]] bool may_have_content(const Object& object, uint64_t end) const
+      VERBENA_REQUIRES_SHARED(object.lock);
+  [[nodiscard]] static Result<void> check_content(const Object& object)
+      VERBENA_REQUIRES_SHARED(object.lock);
+  [[nodiscard]] Result<void> set_content(Object& object, std::string content, uint32_t crc)
+      VERBENA_REQUIRES(object.lock);
+  void drop_content(Object& object) noexcept VERBENA_REQUIRES(object.lock);
   // False: it is for chunks.
   [[nodiscard]] Result<bool> write_content(Object& object, const Extents& range, ByteSource& source,
                                            ClientId client);
-  [[nodiscard]] Result<bool> cut_content(Object& object, uint64_t size);
+  [[nodiscard]] Result<bool> cut_content(Object& object, uint64_t size)
+      VERBENA_REQUIRES(object.lock);
   // `made`: `to` is not visible yet, and is then.
   [[nodiscard]] Result<bool> clone_content(const CloneRequest& request, uint64_t length,
-                                           const Object& from, const ObjectRef& to, bool made);
-  [[nodiscard]] Result<void> spill(Object& object);
+                                           const Object& from, const ObjectRef& to, bool made)
+      VERBENA_REQUIRES(from.lock, to->lock);
+  [[nodiscard]] Result<void> spill(Object& object) VERBENA_REQUIRES(object.lock);
   // Its CRC; bytes that the object has.
   [[nodiscard]] Result<uint32_t> copy_content(const Object& object, const Extents& range,
-                                              uint8_t* to) const;
+                                              uint8_t* to) const
+      VERBENA_REQUIRES_SHARED(object.lock);
 
   // --- the index on the medium (store_index.cc)
-  // It is in the next table, or its DELETE. After its record is in the log; cannot fail. With the
-  // object's lock.
-  void mark_dirty(Object& object);
+  // It is in the next table, or its DELETE. After its record is in the log; cannot fail.
+  void mark_dirty(Object& object) VERBENA_REQUIRES(object.lock);
   // What the next table takes more if this object is in it, with so many more runs and bytes.
   [[nodiscard]] static Log::Growth growth_of(Object& object, uint64_t more_runs,
-                                             uint64_t more_bytes = 0) {
+                                             uint64_t more_bytes = 0)
+      VERBENA_REQUIRES_SHARED(object.lock) {
     return {object.counted_in, table_bytes(object), more_runs * kRunInTable + more_bytes};
   }
-  [[nodiscard]] static Log::Growth growth_of_cut(Object& object, uint64_t size) {
+  [[nodiscard]] static Log::Growth growth_of_cut(Object& object, uint64_t size)
+      VERBENA_REQUIRES_SHARED(object.lock) {
     if (size > 0) return growth_of(object, 1);
     return {object.counted_in, table_bytes(object.name), kRunInTable};
   }
@@ -301,12 +311,14 @@ class StoreImpl {
   // What all objects take.
   [[nodiscard]] uint64_t index_bytes() const;
   void drop_dirty() noexcept;
-  // What changed since the last table; alone in the world.
+  // What changed since the last table.
   class Changes;
-  [[nodiscard]] Result<void> write_index(bool all, std::optional<uint64_t> new_mark);
-  // The same from the log, beside whatever goes on; with checkpointing_.
-  [[nodiscard]] Result<void> fold_log(bool all);
-  [[nodiscard]] Result<void> write_cut(const Log::Cut& cut, bool all);
+  [[nodiscard]] Result<void> write_index(bool all, std::optional<uint64_t> new_mark)
+      VERBENA_REQUIRES(world_);
+  // The same from the log, beside whatever goes on.
+  [[nodiscard]] Result<void> fold_log(bool all) VERBENA_REQUIRES(checkpointing_);
+  [[nodiscard]] Result<void> write_cut(const Log::Cut& cut, bool all)
+      VERBENA_REQUIRES(checkpointing_);
   [[nodiscard]] Result<void> fold(const Log::Cut& cut, TableWriter& to) const;
 
   // --- objects that are read when they are asked for (store_on_demand.cc)
@@ -314,7 +326,8 @@ class StoreImpl {
   // As a table has it; its runs are such as may be.
   [[nodiscard]] Result<ObjectRef> load(const Tables::Found& found) const;
   // Its blocks are held and its chunks counted.
-  [[nodiscard]] Result<void> hold_chunks(const Object& object) const;
+  [[nodiscard]] Result<void> hold_chunks(const Object& object) const
+      VERBENA_REQUIRES_SHARED(object.lock);
   [[nodiscard]] Result<ObjectRef> fetch(ObjectId id) const;
   [[nodiscard]] std::vector<ObjectInfo> list_changed(const std::optional<Cursor>& after,
                                                      size_t limit) const;
@@ -325,8 +338,8 @@ class StoreImpl {
   std::unique_ptr<medium::Backend> backend_;
   Options options_;
   bool persistent_;
-  std::mutex compacting_;     // before all others
-  std::mutex checkpointing_;  // then this one, where checkpoints do not wait for the world
+  Mutex compacting_;     // before all others
+  Mutex checkpointing_;  // then this one, where checkpoints do not wait for the world
   std::atomic<std::thread::id> folded_by_{};  // who has it; pairs with nothing
   mutable RwLock world_;
   mutable Space space_;
@@ -362,7 +375,7 @@ auto StoreImpl::attempt(uint64_t dirty_bytes, Op op, int rounds) -> decltype(op(
   for (int round = 0;; ++round) {
     auto result = [&]() -> decltype(op()) {
       try {
-        const std::shared_lock world(world_);
+        const ReadLock world(world_);
         return op();
       } catch (const std::bad_alloc&) {
         return fail(Error{Code::kNoMemory, "out of memory", {}});  // short: needs no memory itself

@@ -51,6 +51,7 @@ class StoreImpl::Changes {
   void done() noexcept {
     store_.dirty_objects_.store(nullptr, std::memory_order_relaxed);
     for (Object* const object : objects_) {
+      object->lock.assert_shared();  // alone in the world
       object->stored = !object->removed;
       object->next_dirty = nullptr;
       object->dirty = false;
@@ -82,7 +83,7 @@ Result<void> StoreImpl::write_index(bool all, std::optional<uint64_t> new_mark) 
 // The log so far, read as an opening would read it: no object is looked at, and so nobody waits.
 // What is appended meanwhile is behind the cut.
 Result<void> StoreImpl::fold_log(bool all) {
-  auto done = [&]() -> Result<void> {
+  auto done = [&]() VERBENA_REQUIRES(checkpointing_) -> Result<void> {
     try {
       const auto cut = log_->cut();
       if (!cut) return fail(cut.error());

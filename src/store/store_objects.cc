@@ -67,7 +67,8 @@ Result<void> StoreImpl::create_object(ObjectId id, std::string_view name) {
     const uint64_t time = now();
     const ObjectRef object(new Object(next_number_.fetch_add(1), id, time));
     object->name = name;
-    const auto lock = catalog_.lock();
+    const WriteLock lock(object->lock);
+    const WriteLock catalog(catalog_.lock());
     return add_object(object, kMaxSmallBytes, 0,
                       [&](Log::Entry& entry) { entry.commit(next_txn(), time); });
   });
@@ -114,9 +115,9 @@ Result<void> StoreImpl::remove(ObjectId id) {
   return attempt_to_free([&]() -> Result<void> {
     const auto object = find(id);
     if (!object) return fail(object.error());
-    const std::unique_lock lock((*object)->lock);
+    const WriteLock lock((*object)->lock);
     if ((*object)->removed) return fail(no_such(id));
-    const auto catalog = catalog_.lock();
+    const WriteLock catalog(catalog_.lock());
     if (log_) {
       auto entry =
           log_->begin(2 * kMaxSmallBytes, {growth_of_removed(**object)}, Log::Room::kPreferred);
@@ -129,7 +130,7 @@ Result<void> StoreImpl::remove(ObjectId id) {
   });
 }
 
-// After its DELETE is in the log; with both locks.
+// After its DELETE is in the log.
 void StoreImpl::forget(Object& object) {
   object_bytes_.fetch_sub(table_bytes(object.name), std::memory_order_relaxed);
   drop_content(object);
@@ -149,9 +150,9 @@ Result<void> StoreImpl::rename(ObjectId id, std::string_view name) {
     const auto object = find(id);
     if (!object) return fail(object.error());
     // Both locks: who has either may read the name.
-    const std::unique_lock lock((*object)->lock);
+    const WriteLock lock((*object)->lock);
     if ((*object)->removed) return fail(no_such(id));
-    const auto catalog = catalog_.lock();
+    const WriteLock catalog(catalog_.lock());
     if ((*object)->name == name) return {};
     if (catalog_.by_name(name) != nullptr) return fail(name_taken(name));
     if (log_) {
@@ -177,13 +178,12 @@ Result<void> StoreImpl::replace(ObjectId id, ObjectId by, ClientId client) {
     if (!other) return fail(other.error());
     Object& to = **object;
     Object& from = **other;
-    std::unique_lock first(to.number < from.number ? to.lock : from.lock);
-    std::unique_lock second(to.number < from.number ? from.lock : to.lock);
+    const TwoObjectsLock locks(to, from);
     if (to.removed) return fail(no_such(id));
     if (from.removed) return fail(no_such(by));
     const uint64_t length = std::max(to.size, from.size);
     if (const auto may = may_write(id, 0, length, client); !may) return may;
-    const auto catalog = catalog_.lock();
+    const WriteLock catalog(catalog_.lock());
     const uint64_t time = now();
     if (log_) {
       const Log::Growth grown{to.counted_in, table_bytes(to.name),
@@ -215,7 +215,7 @@ Result<void> StoreImpl::truncate(ObjectId id, uint64_t size, ClientId client) {
     const auto found = find(id);
     if (!found) return fail(found.error());
     Object& object = **found;
-    const std::unique_lock lock(object.lock);
+    const WriteLock lock(object.lock);
     if (object.removed) return fail(no_such(id));
     const uint64_t low = std::min(size, object.size);
     if (const auto may = may_write(id, low, std::max(size, object.size) - low, client); !may) {
@@ -225,7 +225,6 @@ Result<void> StoreImpl::truncate(ObjectId id, uint64_t size, ClientId client) {
   });
 }
 
-// With the object's lock.
 Result<void> StoreImpl::cut(Object& object, uint64_t size) {
   if (const auto done = cut_content(object, size); !done || *done) {
     return done ? Result<void>{} : fail(done.error());
@@ -283,7 +282,7 @@ Result<void> StoreImpl::cut(Object& object, uint64_t size) {
 std::optional<ObjectInfo> StoreImpl::info_of(const Object& object) const {
   ObjectInfo info;
   info.name = catalog_.name_of(object);
-  const std::shared_lock lock(object.lock);
+  const ReadLock lock(object.lock);
   if (object.removed) return std::nullopt;
   info.id = object.id;
   info.number = object.number;
@@ -325,14 +324,15 @@ Result<std::vector<SegmentInfo>> StoreImpl::segments(ObjectId id, uint64_t offse
                                                      size_t limit) const {
   const auto object = find(id);
   if (!object) return fail(object.error());
-  const std::shared_lock lock((*object)->lock);
+  const ReadLock lock((*object)->lock);
   std::vector<SegmentInfo> segments;
-  if (offset >= (*object)->size) return segments;
-  if (!(*object)->content.empty()) segments.push_back({0, (*object)->size, 0, 0, {}, false});
+  const uint64_t object_size = (*object)->size;
+  if (offset >= object_size) return segments;
+  if (!(*object)->content.empty()) segments.push_back({0, object_size, 0, 0, {}, false});
   (*object)->table.for_each(offset / kDataBytes, kMaxIndex, [&](const Run& run) {
     if (segments.size() == limit) return false;
     const uint64_t begin = run.index * kDataBytes;
-    const uint64_t size = std::min(uint64_t{run.count} * kDataBytes, (*object)->size - begin);
+    const uint64_t size = std::min(uint64_t{run.count} * kDataBytes, object_size - begin);
     segments.push_back(
         {begin, size, run.chunk, run.count, run.birth, space_.any_shared(run.chunk, run.count)});
     return true;

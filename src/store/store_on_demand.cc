@@ -22,6 +22,7 @@ Error bad_runs(const ObjectRecord& record) {
 Result<ObjectRef> StoreImpl::load(const Tables::Found& found) const {
   const ObjectRecord& record = found.object;
   ObjectRef object(new Object(record.number, record.id, record.created_ns));
+  const WriteLock lock(object->lock);
   object->name = record.name;
   object->size = record.size;
   object->modified_ns = record.modified_ns;
@@ -85,7 +86,8 @@ Result<ObjectRef> StoreImpl::fetch(ObjectId id) const {
   if (!*found) return fail(no_such(id));
   auto object = load(**found);
   if (!object) return object;
-  const auto lock = catalog_.lock();
+  const ReadLock lock((*object)->lock);
+  const WriteLock catalog(catalog_.lock());
   // Another thread may have been quicker.
   if (Object* const there = catalog_.by_id(id)) return ObjectRef(there);
   if (const auto done = hold_chunks(**object); !done) return fail(done.error());

@@ -12,7 +12,7 @@ Result<size_t> StoreImpl::read(ObjectId id, uint64_t offset, std::span<uint8_t> 
                                uint32_t* crc) const {
   const auto object = find(id);
   if (!object) return fail(object.error());
-  const std::shared_lock lock((*object)->lock);
+  const ReadLock lock((*object)->lock);
   if ((*object)->removed) return fail(no_such(id));
   if (crc != nullptr) *crc = crc_of_zeros(0);
   if (offset >= (*object)->size || bytes.empty()) return 0;
@@ -101,7 +101,7 @@ Result<PreparedRead> StoreImpl::prepare_read(ObjectId id, uint64_t offset, uint6
     prepared.state_ = std::make_unique<PreparedRead::State>();
     auto& state = *prepared.state_;
     state.store = this;
-    const std::shared_lock lock((*object)->lock);
+    const ReadLock lock((*object)->lock);
     if ((*object)->removed) return fail(no_such(id));
     state.crc = crc_of_zeros(0);
     if (offset >= (*object)->size || length == 0) return prepared;

@@ -87,7 +87,8 @@ Result<void> StoreImpl::fill_whole(const Object& object, const Extents& range,
 Result<void> StoreImpl::fill_edges(const Object& object, const Extents& range,
                                    std::span<const Piece> pieces, ByteSource& source,
                                    uint64_t txn) const {
-  const auto complete = [&](uint64_t index, uint64_t chunk) -> Result<void> {
+  const auto complete = [&](uint64_t index, uint64_t chunk)
+                            VERBENA_REQUIRES_SHARED(object.lock) -> Result<void> {
     if (range.whole(index)) return {};
     const uint64_t at = std::max(index * kDataBytes, range.offset) - range.offset;
     return merge(object, index, range.from(index), range.to(index), source, at,
@@ -168,7 +169,7 @@ Result<void> StoreImpl::write_range(Object& object, const Extents& range, ByteSo
   if (const auto got = space_.allocate(range.end() - range.first(), pieces); !got) return got;
   const uint64_t txn = next_txn();
   if (const auto done = fill_whole(object, range, pieces, source, txn); !done) return done;
-  const std::unique_lock lock(object.lock);
+  const WriteLock lock(object.lock);
   if (object.removed) return fail(no_such(object.id));
   if (const auto may = may_write(object.id, range.offset, range.length, client); !may) return may;
   if (const auto done = spill(object); !done) return done;
@@ -327,7 +328,7 @@ Result<void> StoreImpl::commit(PreparedWrite::State& state, const PreparedWrite:
     if (const auto done = fill_whole(object, state.range, state.pieces, source, state.txn); !done) {
       return done;
     }
-    const std::unique_lock lock(object.lock);
+    const WriteLock lock(object.lock);
     if (object.removed) return fail(no_such(object.id));
     if (const auto may = may_write(object.id, state.range.offset, state.range.length, state.client);
         !may) {

@@ -6,9 +6,12 @@
 namespace verbena::store {
 namespace {
 
+// Objects that nobody changes meanwhile: alone in the world, or of a replay. So no locks are taken.
+
 ObjectId listed_id(const Object& object) { return object.name.empty() ? object.id : ObjectId{}; }
 
 void write_state(const Object& object, TableWriter& to) {
+  object.lock.assert_shared();
   if (!object.removed) {
     to.object({.number = object.number,
                .id = object.id,
@@ -26,10 +29,12 @@ void write_state(const Object& object, TableWriter& to) {
 }
 
 void write_runs(const Object& object, TableWriter& to) {
+  object.lock.assert_shared();
   if (object.removed) return;
   std::vector<Run> runs;
+  const uint64_t size = object.size;
   const auto write = [&] {
-    to.map(object.number, object.size, runs);
+    to.map(object.number, size, runs);
     runs.clear();
   };
   object.table.for_each(0, kMaxIndex, [&](const Run& run) {
@@ -48,7 +53,10 @@ void write_objects(std::vector<const Object*> objects, TableWriter& to) {
   for (const Object* const object : objects) write_state(*object, to);
   to.begin(Section::kRuns);
   for (const Object* const object : objects) write_runs(*object, to);
-  std::erase_if(objects, [](const Object* object) { return object->removed; });
+  std::erase_if(objects, [](const Object* object) {
+    object->lock.assert_shared();
+    return object->removed;
+  });
   to.begin(Section::kNames);
   std::ranges::sort(objects, {}, [](const Object* object) {
     return std::pair(std::string_view(object->name), listed_id(*object));

@@ -106,7 +106,7 @@ Result<std::unique_ptr<Sink>, std::string> Sink::open(const std::string& path,
 // --- where
 
 std::shared_ptr<UniqueFd> Sink::recent(const std::string& folders) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (auto at = recent_.begin(); at != recent_.end(); ++at) {
     if (at->first != folders) continue;
     struct stat status{};
@@ -147,7 +147,7 @@ Result<std::shared_ptr<UniqueFd>, JobResult> Sink::walk(const std::string& folde
     *here = std::move(next);
   }
   if (!here->valid()) return fail(failed("cannot open the folder", errno));
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   recent_.emplace_front(folders, here);
   if (recent_.size() > kRecentFolders) recent_.pop_back();
   return here;
@@ -155,14 +155,14 @@ Result<std::shared_ptr<UniqueFd>, JobResult> Sink::walk(const std::string& folde
 
 void Sink::remember_made(std::string folder) {
   constexpr size_t kMostBytes = 64u << 20;  // a sender decides how many there are
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (made_bytes_ > kMostBytes) return;
   const size_t cost = cost_of(folder);
   if (made_.insert(std::move(folder)).second) made_bytes_ += cost;
 }
 
 bool Sink::forget_made(const std::string& folder) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (made_.erase(folder) == 0) return false;
   made_bytes_ -= cost_of(folder);
   return true;

@@ -9,11 +9,11 @@
 #include <list>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <set>
 #include <span>
 #include <string>
 
+#include "base/mutex.h"
 #include "base/result.h"
 #include "base/unique_fd.h"
 #include "transfer/parts.h"
@@ -98,12 +98,12 @@ class Sink {
 
   const UniqueFd root_;
   const SinkOptions options_;
+  Mutex mutex_;
   // Folders that were used last, by their paths.
-  std::mutex mutex_;
-  std::list<std::pair<std::string, std::shared_ptr<UniqueFd>>> recent_;
+  std::list<std::pair<std::string, std::shared_ptr<UniqueFd>>> recent_ VERBENA_GUARDED_BY(mutex_);
   // Folders that were made here and whose mode and time were not set yet.
-  std::set<std::string> made_;
-  size_t made_bytes_ = 0;
+  std::set<std::string> made_ VERBENA_GUARDED_BY(mutex_);
+  size_t made_bytes_ VERBENA_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace verbena::transfer

@@ -98,23 +98,23 @@ Result<void, std::string> list_source(
 void Source::add(FileId id, SourceEntry entry) {
   auto file = std::make_shared<File>();
   file->entry = std::move(entry);
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   files_.emplace(id, std::move(file));
 }
 
 void Source::drop(FileId id) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   files_.erase(id);
 }
 
 std::shared_ptr<Source::File> Source::find(FileId id) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = files_.find(id);
   return found == files_.end() ? nullptr : found->second;
 }
 
 Result<int, std::string> Source::open(File& file) {
-  const std::lock_guard lock(file.mutex);
+  const MutexLock lock(file.mutex);
   if (!file.fd.valid()) {
     file.fd = UniqueFd(::open(file.entry.real.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   }

@@ -6,11 +6,11 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "base/mutex.h"
 #include "base/result.h"
 #include "base/unique_fd.h"
 #include "transfer/sending.h"
@@ -43,15 +43,15 @@ class Source {
  private:
   struct File {
     SourceEntry entry;
-    std::mutex mutex;
-    UniqueFd fd;
+    Mutex mutex;
+    UniqueFd fd VERBENA_GUARDED_BY(mutex);  // open until the file is dropped
   };
   [[nodiscard]] std::shared_ptr<File> find(FileId id);
   // nullptr, or why not.
   [[nodiscard]] Result<int, std::string> open(File& file);
 
-  std::mutex mutex_;
-  std::map<FileId, std::shared_ptr<File>> files_;
+  Mutex mutex_;
+  std::map<FileId, std::shared_ptr<File>> files_ VERBENA_GUARDED_BY(mutex_);
 };
 
 }  // namespace verbena::transfer

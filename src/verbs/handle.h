@@ -13,9 +13,10 @@
 #include <cstdint>
 #include <cstdlib>
 #include <deque>
-#include <mutex>
 #include <new>
 #include <thread>
+
+#include "base/mutex.h"
 
 namespace verbena::verbs {
 
@@ -25,7 +26,7 @@ class HandlePool {
   explicit HandlePool(size_t bytes) : bytes_(bytes) {}
 
   [[nodiscard]] void* take() {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (free_.size() > kRest) {
       void* const memory = free_.front();
       free_.pop_front();
@@ -36,11 +37,14 @@ class HandlePool {
     return memory;
   }
   // Without memory for the list it is never used again.
-  void give_back(void* memory) noexcept { (void)append(free_, memory); }
+  void give_back(void* memory) noexcept {
+    const MutexLock lock(mutex_);
+    (void)append(free_, memory);
+  }
   // A dead object whose inside is to go later: gives the one whose time has come, if any.
   [[nodiscard]] void* linger(void* dead, size_t most) noexcept {
+    const MutexLock lock(mutex_);
     if (!append(lingering_, dead)) return nullptr;
-    const std::lock_guard lock(mutex_);
     if (lingering_.size() <= most) return nullptr;
     void* const oldest = lingering_.front();
     lingering_.pop_front();
@@ -51,8 +55,8 @@ class HandlePool {
   // So many are not used again, so that a stale pointer most likely finds the dead.
   static constexpr size_t kRest = 64;
 
-  [[nodiscard]] bool append(std::deque<void*>& list, void* memory) noexcept {
-    const std::lock_guard lock(mutex_);
+  [[nodiscard]] bool append(std::deque<void*>& list, void* memory) noexcept
+      VERBENA_REQUIRES(mutex_) {
     try {
       list.push_back(memory);
     } catch (const std::bad_alloc&) {
@@ -62,9 +66,9 @@ class HandlePool {
   }
 
   const size_t bytes_;
-  std::mutex mutex_;
-  std::deque<void*> free_;
-  std::deque<void*> lingering_;
+  Mutex mutex_;
+  std::deque<void*> free_ VERBENA_GUARDED_BY(mutex_);
+  std::deque<void*> lingering_ VERBENA_GUARDED_BY(mutex_);
 };
 
 // kLinger: how many dead ones keep their inside.

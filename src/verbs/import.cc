@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/mutex.h"
 #include "verbs/device_memory.h"
 #include "verbs/operations.h"
 
@@ -28,8 +29,8 @@ using FileId = std::pair<dev_t, ino_t>;
 
 // Open sessions by their file. Leaked on purpose: programs call in from their exit handlers.
 struct Sessions {
-  std::mutex mutex;
-  std::map<FileId, std::weak_ptr<Session>> open;
+  Mutex mutex;
+  std::map<FileId, std::weak_ptr<Session>> open VERBENA_GUARDED_BY(mutex);
 };
 Sessions& sessions() {
   static auto* const instance = new Sessions;
@@ -42,7 +43,7 @@ int open_session(const std::shared_ptr<Session>& session) {
   const int fd = ::memfd_create("verbena", MFD_CLOEXEC);
   FileId id;
   if (fd < 0 || !file_of(fd, id)) return fd;
-  const std::lock_guard lock(sessions().mutex);
+  const MutexLock lock(sessions().mutex);
   std::erase_if(sessions().open, [](const auto& entry) { return entry.second.expired(); });
   sessions().open[id] = session;
   return fd;
@@ -59,7 +60,7 @@ VERBENA_EXPORT ibv_context* ibv_import_device(int cmd_fd) {
     if (!file_of(cmd_fd, id)) return none(EBADF);
     std::shared_ptr<Session> session;
     {
-      const std::lock_guard lock(sessions().mutex);
+      const MutexLock lock(sessions().mutex);
       const auto place = sessions().open.find(id);
       if (place != sessions().open.end()) session = place->second.lock();
     }

@@ -128,13 +128,16 @@ class KeyService final : public keys::Service {
   }
 
   void fail(ibv_qp_ex* qp, int error) override {
-    if (of(qp).is_alive() && of(qp).work.error == 0) of(qp).work.error = error;
+    WorkInProgress& work = of(qp).work;
+    work.assert_started();
+    if (of(qp).is_alive() && work.error == 0) work.error = error;
   }
 
   KeyConfig* begin_configure(ibv_qp_ex* qp, keys::Key* key) override {
     if (!of(qp).is_alive()) return nullptr;
     if (!is_alive(key)) fail(qp, EINVAL);
     WorkInProgress& work = of(qp).work;
+    work.assert_started();
     transport::SendRequest& request = begin_request(qp, transport::SendOp::kConfigureKey);
     if (work.error != 0 || !has_room(work)) return nullptr;
     KeyConfig& config = *work.configs[work.configs_used++];
@@ -148,6 +151,7 @@ class KeyService final : public keys::Service {
   KeyConfig* configuration(ibv_qp_ex* qp) override {
     if (!of(qp).is_alive()) return nullptr;
     WorkInProgress& work = of(qp).work;
+    work.assert_started();
     const bool open = work.error == 0 && work.configured != nullptr;
     return open ? work.configs[work.configs_used - 1].get() : nullptr;
   }
@@ -155,8 +159,10 @@ class KeyService final : public keys::Service {
   void end_configure(ibv_qp_ex* qp) override {
     KeyConfig* const config = configuration(qp);
     if (config == nullptr) return;
-    const int error = check(of(qp).work.configured, *config);
-    of(qp).work.configured = nullptr;
+    WorkInProgress& work = of(qp).work;
+    work.assert_started();
+    const int error = check(work.configured, *config);
+    work.configured = nullptr;
     if (error != 0) fail(qp, error);
   }
 
@@ -171,7 +177,7 @@ class KeyService final : public keys::Service {
     return of(of(key).context).device;
   }
   // For one more configuration.
-  [[nodiscard]] static bool has_room(WorkInProgress& work) {
+  [[nodiscard]] static bool has_room(WorkInProgress& work) VERBENA_REQUIRES(work.mutex) {
     if (work.configs_used < work.configs.size()) return true;
     try {
       work.configs.push_back(std::make_unique<KeyConfig>());

@@ -7,7 +7,6 @@
 #include <atomic>
 #include <cerrno>
 #include <memory>
-#include <mutex>
 #include <new>
 #include <unordered_map>
 #include <vector>
@@ -15,6 +14,7 @@
 #include <infiniband/verbs.h>
 
 #include "base/c_interface.h"
+#include "base/mutex.h"
 #include "device/device.h"
 #include "keys/service.h"
 #include "verbs/handle.h"
@@ -28,25 +28,25 @@ class Shared {
  public:
   // A handle that `object` can be found by until it is removed.
   [[nodiscard]] uint32_t add(const std::shared_ptr<T>& object) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     while (objects_.contains(++last_)) {}
     objects_.emplace(last_, object);
     return last_;
   }
   void remove(uint32_t handle) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     objects_.erase(handle);
   }
   [[nodiscard]] std::shared_ptr<T> find(uint32_t handle) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const auto place = objects_.find(handle);
     return place != objects_.end() ? place->second : nullptr;
   }
 
  private:
-  std::mutex mutex_;
-  uint32_t last_ = 0;
-  std::unordered_map<uint32_t, std::shared_ptr<T>> objects_;
+  Mutex mutex_;
+  uint32_t last_ VERBENA_GUARDED_BY(mutex_) = 0;
+  std::unordered_map<uint32_t, std::shared_ptr<T>> objects_ VERBENA_GUARDED_BY(mutex_);
 };
 
 // Memory that stands for a device's own.
@@ -142,23 +142,27 @@ struct SrqObject : ibv_srq, Handle<SrqObject, kLinger> {
 
 // Requests under construction, between wr_start and wr_complete. Nothing is allocated meanwhile.
 struct WorkInProgress {
+  // In each call that a program makes between these: the mutex is its thread's.
+  void assert_started() const VERBENA_ASSERT_HELD(mutex) {}
+
   struct List {
     size_t first = 0;
     size_t count = 0;
     ibv_mw* window = nullptr;  // that it binds
   };
-  std::mutex mutex;  // held from wr_start on
-  std::vector<transport::SendRequest> requests;
-  std::vector<List> lists;  // of each, in `entries`
-  std::vector<memory::Sge> entries;
-  std::vector<uint8_t> inlined;
+  Mutex mutex;  // held from wr_start on
+  std::vector<transport::SendRequest> requests VERBENA_GUARDED_BY(mutex);
+  std::vector<List> lists VERBENA_GUARDED_BY(mutex);  // of each, in `entries`
+  std::vector<memory::Sge> entries VERBENA_GUARDED_BY(mutex);
+  std::vector<uint8_t> inlined VERBENA_GUARDED_BY(mutex);
   // Those of requests to configure keys, `configs_used` of them. Kept, for the room in them; apart,
   // because requests point to them. (A deque would cost every queue pair 600 bytes.)
-  std::vector<std::unique_ptr<memory::KeyConfig>> configs;
-  size_t configs_used = 0;
-  KeyObject* configured = nullptr;  // by the last of them, which is not complete
-  transport::SendRequest scrap;     // takes what comes after an error
-  int error = 0;
+  std::vector<std::unique_ptr<memory::KeyConfig>> configs VERBENA_GUARDED_BY(mutex);
+  size_t configs_used VERBENA_GUARDED_BY(mutex) = 0;
+  // By the last of them, which is not complete.
+  KeyObject* configured VERBENA_GUARDED_BY(mutex) = nullptr;
+  transport::SendRequest scrap;  // takes what comes after an error, or without wr_start
+  int error VERBENA_GUARDED_BY(mutex) = 0;
 };
 
 // Programs see an ibv_qp, which an ibv_qp_ex begins with.

@@ -31,13 +31,15 @@ void wr_local_inv(ibv_qp_ex* qp, uint32_t rkey) {
 }
 void wr_bind_mw(ibv_qp_ex* qp, ibv_mw* mw, uint32_t rkey, const ibv_mw_bind_info* info) {
   SendRequest& request = begin(qp, SendOp::kBindWindow);
+  WorkInProgress& work = of(qp).work;
+  work.assert_started();
   if (!is_bindable(mw, *info)) {
-    of(qp).work.error = EINVAL;
+    work.error = EINVAL;
     return;
   }
   request.window = RKey(mw->rkey);
   request.bind = bind_of(*info, rkey);
-  if (of(qp).work.error == 0 && of(qp).is_alive()) of(qp).work.lists.back().window = mw;
+  if (work.error == 0 && of(qp).is_alive()) work.lists.back().window = mw;
 }
 void wr_rdma_write(ibv_qp_ex* qp, uint32_t rkey, uint64_t addr) {
   begin_remote(qp, SendOp::kWrite, rkey, addr);
@@ -66,6 +68,7 @@ void wr_atomic_write(ibv_qp_ex* qp, uint32_t rkey, uint64_t addr, const void* va
 }
 void wr_set_ud_addr(ibv_qp_ex* qp, ibv_ah* ah, uint32_t qpn, uint32_t qkey) {
   WorkInProgress& work = of(qp).work;
+  work.assert_started();
   if (!of(qp).is_alive() || work.error != 0 || work.requests.empty()) return;
   if (!is_alive(ah)) {
     work.error = EINVAL;
@@ -79,12 +82,14 @@ void wr_set_ud_addr(ibv_qp_ex* qp, ibv_ah* ah, uint32_t qpn, uint32_t qkey) {
 
 void wr_set_xrc_srqn(ibv_qp_ex* qp, uint32_t number) {
   WorkInProgress& work = of(qp).work;
+  work.assert_started();
   if (!of(qp).is_alive() || work.error != 0 || work.requests.empty()) return;
   work.requests.back().remote_srq = SrqId(number & 0xffffff);
 }
 
 void set_list(ibv_qp_ex* qp, const memory::Sge* list, size_t count) {
   WorkInProgress& work = of(qp).work;
+  work.assert_started();
   if (!of(qp).is_alive() || work.error != 0 || work.requests.empty()) return;
   if (work.entries.capacity() - work.entries.size() < count) {
     work.error = EINVAL;
@@ -106,6 +111,7 @@ void wr_set_sge_list(ibv_qp_ex* qp, size_t count, const ibv_sge* list) {
 // Copied now: the program may use its buffers again at once.
 void wr_set_inline_data_list(ibv_qp_ex* qp, size_t count, const ibv_data_buf* buffers) {
   WorkInProgress& work = of(qp).work;
+  work.assert_started();
   if (!of(qp).is_alive() || work.error != 0 || work.requests.empty()) return;
   // Each by itself first: their sum may wrap.
   size_t length = 0;
@@ -133,7 +139,7 @@ void wr_set_inline_data(ibv_qp_ex* qp, void* addr, size_t length) {
   wr_set_inline_data_list(qp, 1, &buffer);
 }
 
-void forget(WorkInProgress& work) {
+void forget(WorkInProgress& work) VERBENA_REQUIRES(work.mutex) {
   work.requests.clear();
   work.lists.clear();
   work.entries.clear();
@@ -143,14 +149,15 @@ void forget(WorkInProgress& work) {
   work.error = 0;
 }
 
-void wr_start(ibv_qp_ex* qp) {
+// Not analysed: the mutex is given back by another call, wr_complete() or wr_abort().
+void wr_start(ibv_qp_ex* qp) VERBENA_NO_THREAD_SAFETY {
   if (!of(qp).is_alive()) return;
   of(qp).work.mutex.lock();
   forget(of(qp).work);
 }
 
 // Windows that are bound have their new keys, as with ibv_bind_mw.
-void tell_keys(WorkInProgress& work) {
+void tell_keys(WorkInProgress& work) VERBENA_REQUIRES(work.mutex) {
   for (size_t i = 0; i < work.requests.size(); ++i) {
     ibv_mw* const mw = work.lists[i].window;
     if (mw != nullptr) mw->rkey = key_after(*mw, *work.requests[i].bind.tag);
@@ -161,6 +168,7 @@ int wr_complete(ibv_qp_ex* qp) {
   if (!is_alive(&qp->qp_base)) return EINVAL;
   QpObject& object = of(qp);
   WorkInProgress& work = object.work;
+  work.assert_started();
   if (work.error == 0 && work.configured != nullptr) work.error = EINVAL;
   int error = work.error;
   if (error == 0 && !work.requests.empty()) {
@@ -176,13 +184,17 @@ int wr_complete(ibv_qp_ex* qp) {
 }
 
 void wr_abort(ibv_qp_ex* qp) {
-  if (of(qp).is_alive()) of(qp).work.mutex.unlock();
+  if (!of(qp).is_alive()) return;
+  WorkInProgress& work = of(qp).work;
+  work.assert_started();
+  work.mutex.unlock();
 }
 
 }  // namespace
 
 SendRequest& begin_request(ibv_qp_ex* qp, SendOp op) {
   WorkInProgress& work = of(qp).work;
+  work.assert_started();
   if (!of(qp).is_alive()) return work.scrap;
   if (work.error == 0 && work.configured != nullptr) work.error = EINVAL;
   if (work.error == 0 && work.requests.size() == work.requests.capacity()) work.error = ENOMEM;
@@ -197,6 +209,7 @@ SendRequest& begin_request(ibv_qp_ex* qp, SendOp op) {
 
 void fill_work_calls(QpObject& qp) {
   WorkInProgress& work = qp.work;
+  const MutexLock lock(work.mutex);
   const size_t entries = size_t{qp.cap.max_send_wr} * std::max<uint32_t>(qp.cap.max_send_sge, 1);
   work.requests.reserve(qp.cap.max_send_wr);
   work.lists.reserve(qp.cap.max_send_wr);
