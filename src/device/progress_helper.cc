@@ -17,8 +17,10 @@ constexpr Duration kActiveFor = 20 * kMillisecond;
 
 }  // namespace
 
-// Takes what is there; whether something was.
+// Takes what is there; whether something was. Only who receives may silence the bell: it may have
+// been rung for a thread in wait(), which sleeps on it as well.
 bool Progress::helper_receive(Time now) {
+  work_.woke();
   const uint64_t packets_before = work_.packets_received();
   size_t got = 0;
   size_t batch = 0;
@@ -101,7 +103,6 @@ void Progress::run_helper() {
     const bool watches = helper_watching_.load(std::memory_order_relaxed);
     world_.sleep_helper(until,
                         watches ? ProgressWorld::Wakes::kPackets : ProgressWorld::Wakes::kControl);
-    if (watches) work_.woke();
   }
 }
 

@@ -57,7 +57,7 @@ class ProgressWork {
   // --- sleeping, as the link has it
   // Before a thread sleeps on packets. False: something is there already.
   [[nodiscard]] virtual bool prepare_sleep() = 0;
-  // A thread that slept on packets is awake.
+  // Before receive(), by a thread that slept on packets or would otherwise.
   virtual void woke() = 0;
   // While true, look() is called again and again, and nobody need wake us.
   virtual void set_polling(bool polling) = 0;
