@@ -2,44 +2,20 @@
 #include "device/engine.h"
 
 #include <algorithm>
-#include <cerrno>
+#include <array>
 #include <cstring>
-#include <system_error>
 
-#include <sched.h>
-#include <sys/epoll.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
-
-#include "base/check.h"
-#include "base/relax.h"
-#include "device/bounded_lock.h"
 #include "device/counter_report.h"
 #include "device/management_rules.h"
-#include "link/clock.h"
-#include "wire/icrc.h"
 
 namespace verbena::device {
 namespace {
-
-// How often the poller's look is timed; odd, so that it is mostly one of the own family.
-constexpr uint32_t kTimedLookEvery = 63;
-
-// The kernel may refuse: a user has so much memory for this, and no more.
-[[nodiscard]] bool watch(int epoll, int fd) {
-  epoll_event event{};
-  event.events = EPOLLIN;
-  event.data.fd = fd;
-  return ::epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) == 0;
-}
 
 [[nodiscard]] link::MembershipError system_error(const std::string& step, int code) {
   return {link::MembershipError::Kind::kSystem, step + ": " + std::strerror(code), code};
 }
 
 }  // namespace
-
-Time Engine::clock() { return link::monotonic_now(); }
 
 Engine::Engine(EventRouter& router) : router_(router) {}
 
@@ -64,16 +40,8 @@ Result<std::unique_ptr<Engine>, link::MembershipError> Engine::make(const Engine
   engine->connections_ = std::make_unique<Connections>(
       *engine, Connections::Parts{*engine->endpoint_, link, engine->random_}, options.node_guid,
       options.watch);
-  engine->wake_.reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  engine->epoll_all_.reset(::epoll_create1(EPOLL_CLOEXEC));
-  engine->epoll_control_.reset(::epoll_create1(EPOLL_CLOEXEC));
-  const int all = engine->epoll_all_.get();
-  const int control = engine->epoll_control_.get();
-  const int wake = engine->wake_.get();
-  if (wake < 0 || all < 0 || control < 0 || !watch(all, wake) || !watch(control, wake) ||
-      !watch(all, link.control_fd()) || !watch(control, link.control_fd()) ||
-      !std::ranges::all_of(link.receive_fds(), [all](int fd) { return watch(all, fd); })) {
-    return fail(system_error("eventfd, epoll", errno));
+  if (const int error = engine->world_.open(link); error != 0) {
+    return fail(system_error("eventfd, epoll", error));
   }
   engine->counters_file_ = options.counters_file;
   engine->notices_.set_quiet(options.quiet);
@@ -81,22 +49,17 @@ Result<std::unique_ptr<Engine>, link::MembershipError> Engine::make(const Engine
 }
 
 Result<void, link::MembershipError> Engine::start_helper() {
-  try {
-    helper_ = std::thread([this] { helper_main(); });
-  } catch (const std::system_error& refused) {
-    return fail(system_error("the device's thread", refused.code().value()));
-  }
+  const int error = helper_.start([this] { progress_.run_helper(); });
+  if (error != 0) return fail(system_error("the device's thread", error));
   return {};
 }
 
 Engine::~Engine() {
-  if (helper_.joinable()) {
-    stopping_.store(true);
-    wake_helper();
-    helper_.join();
-    show_trouble(clock());
-    report_counters();
-  }
+  if (!helper_.started()) return;
+  progress_.stop();
+  helper_.join();
+  show_trouble(clock());
+  report_counters();
 }
 
 // Once.
@@ -107,19 +70,15 @@ void Engine::report_counters() {
 }
 
 void Engine::abandon_in_child() {
-  // The thread does not exist here; its handle must not be joined, nor destroyed while joinable.
-  if (helper_.joinable()) helper_.detach();
+  helper_.abandon();
   if (link_ != nullptr) link_->abandon_in_child();
   if (connections_ != nullptr) connections_->abandon();
-  wake_.reset();
-  epoll_all_.reset();
-  epoll_control_.reset();
-  lock_wanted_.store(0);
-  mutex_.unlock();
+  world_.close();
+  lock_.unlock_in_child();
 }
 
 void Engine::set_taps(link::TransmitTap* transmit, link::ReceiveFilter* receive) {
-  const std::lock_guard lock(mutex_);
+  const Quiet quiet(*this);
   link_->set_taps(transmit, receive);
 }
 
@@ -159,32 +118,10 @@ uint32_t Engine::on_run(const wire::Run& run, std::span<const uint8_t> payload,
   return endpoint_->receive_run(run, payload, source, destination, ack_request, now);
 }
 
-void Engine::lock() {
-  const auto comes_soon = [this] {
-    constexpr int kSpins = 100;
-    for (int i = 0; i < kSpins; ++i) {
-      if (mutex_.try_lock()) return true;
-      cpu_relax();
-    }
-    return false;
-  };
-  if (lock_wanted_.load(std::memory_order_relaxed) == 0 && comes_soon()) return;
-  // One at a time: a thousand threads that spin and yield would keep the one that has the lock off
-  // its core.
-  const std::lock_guard alone(queue_);
-  // A program that does nothing but call in would keep the lock from the helper for ever.
-  constexpr int kGiveWay = 1000;
-  for (int i = 0; i < kGiveWay && lock_wanted_.load(std::memory_order_relaxed) != 0; ++i) {
-    ::sched_yield();
-  }
-  if (!comes_soon()) mutex_.lock();
-}
-
 void Engine::settle(Time now, Acks acks) {
   if (link_->next_timer() <= now) link_->on_timer(now);
   const uint64_t sent_before = link_->transmit_counters().packets;
   if (acks == Acks::kSend) {
-    batches_unacked_ = 0;
     endpoint_->finish_batch(now);
   } else {
     endpoint_->finish_but_acks(now);
@@ -201,71 +138,17 @@ void Engine::settle(Time now, Acks acks) {
 
 void Engine::publish_completions() {
   for (CompletionQueue* const cq : to_publish_) {
-    if (cq->publish()) sleeper_.store(false, std::memory_order_relaxed);
+    if (cq->publish()) progress_.event_raised();
   }
   to_publish_.clear();
 }
 
-// After a caller posted or changed something.
-void Engine::finish() {
-  const Time now = clock();
-  settle(now);
-  last_activity_ = now;
-  // The helper sleeps until something due; make sure that this is soon enough.
-  // While somebody polls, the helper need only come when that ends.
-  Time deadline = next_deadline();
-  if (!sleeper_.load(std::memory_order_relaxed)) {
-    lease_.on_post(now);
-    if (lease_.held(now)) deadline = std::max(deadline, lease_.end());
-  }
-  have_helper_by(deadline);
-}
-
-void Engine::have_helper_by(Time deadline) {
-  if (alarm_.move_up(deadline)) wake_helper();
-}
-
-void Engine::settle_received(Time now, bool held) {
-  // A program that takes one message after the other gives no answer to each: they share an ACK,
-  // as long as it takes them quickly.
-  constexpr uint32_t kBatchesPerAck = 8;
-  constexpr Duration kHeldAtMost = 30 * kMicrosecond;
-  if (!held) acks_held_since_ = now;
-  if (to_publish_.empty()) return settle(now, acks_of_batch());
-  const bool hold = ++batches_unacked_ < kBatchesPerAck && now - acks_held_since_ < kHeldAtMost;
-  settle(now, hold ? Acks::kHold : Acks::kSend);
-}
-
-Engine::Acks Engine::acks_of_batch() {
-  // So much lies in a receive buffer at once; whoever sends it may send more in the meantime.
-  constexpr uint32_t kBatchesPerAck = 4;
-  const bool more_likely = link_->expects_more() && ++batches_unacked_ < kBatchesPerAck;
-  return more_likely ? Acks::kHold : Acks::kSend;
-}
-
-void Engine::wake_helper() {
-  const uint64_t one = 1;
-  (void)!::write(wake_.get(), &one, sizeof one);
-}
-
-void Engine::armed() {
-  lease_.on_armed();
-  sleeper_.store(true, std::memory_order_relaxed);
-  // The helper must watch the sockets from now on, unless a thread in wait() does.
-  if (!helper_watching_.load(std::memory_order_relaxed) && !alarm_.waited(clock())) {
-    lease_.give_up();
-    wake_helper();
-  }
-}
-
 void Engine::shut_down(Duration bound) {
-  ++lock_wanted_;
-  const std::unique_lock lock = lock_within(mutex_, bound);
-  --lock_wanted_;
+  const auto lock = lock_.hold_first_within(bound);
   if (!lock.owns_lock()) return;
   const Time now = clock();
   connections_->leave(now);
-  settle(now);
+  progress_.settle(now);
   show_trouble(now);
   report_counters();
 }
@@ -289,10 +172,6 @@ void Engine::send_management(const wire::Gid& source, const wire::Gid& destinati
                           .copy_first = true});
 }
 
-void Engine::still_polling() {
-  if (!sleeper_.load(std::memory_order_relaxed)) lease_.extend(clock());
-}
-
 bool Engine::has_work(Time now) {
   const bool blocked = stalled_ && !link_->room_again();
   return (blocked
@@ -300,35 +179,19 @@ bool Engine::has_work(Time now) {
               : next_deadline()) <= now;
 }
 
-void Engine::poll() {
-  if (lock_wanted_.load(std::memory_order_relaxed) != 0) return;
-  const std::unique_lock lock(mutex_, std::try_to_lock);
-  if (!lock.owns_lock()) return;
-  const Time now = clock();
-  if (sleeper_.load(std::memory_order_relaxed) && lease_.on_look_while_armed(now)) {
-    sleeper_.store(false, std::memory_order_relaxed);
+ProgressWork::Looked Engine::look(Time now) {
+  Looked looked{.owed_acks = endpoint_->owes_acks()};
+  looked.pieces = link_->receive(link::Look::kLikely, now);
+  if (looked.pieces == 0) looked.has_work = has_work(now);
+  return looked;
+}
+
+void Engine::on_ready(Time now) {
+  link_->on_ready(now);
+  if (const uint32_t changes = link_->address_changes(); changes != seen_address_changes_) {
+    seen_address_changes_ = changes;
+    router_.on_addresses_changed();
   }
-  if (!sleeper_.load(std::memory_order_relaxed)) {
-    lease_.on_poll(now);
-    if (!polling_) {
-      polling_ = true;
-      link_->set_polling(true);
-    }
-  }
-  const bool held = endpoint_->owes_acks();
-  const size_t got = link_->receive(link::Look::kLikely, now);
-  if (got == 0) {
-    if (++poll_round_ % kTimedLookEvery == 0) lease_.on_empty_look(clock() - now);
-    if (held || has_work(now)) settle(now);
-    return;
-  }
-  ++counters_.poller_batches;
-  last_activity_ = now;
-  settle_received(now, held);
-  if (!sleeper_.load(std::memory_order_relaxed)) lease_.on_batch(clock());
-  // Should this program not come back: timers, and ACKs that are held.
-  const Time lease_end = std::max(lease_.end(), now);
-  have_helper_by(endpoint_->owes_acks() ? lease_end : std::max(next_deadline(), lease_end));
 }
 
 }  // namespace verbena::device

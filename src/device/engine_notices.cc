@@ -18,7 +18,7 @@ void Engine::completion_overflow(CompletionQueue& cq) {
       "a completion queue of %u entries overflowed: completions are lost, and a program that "
       "waits for them hangs. Make the queue larger, or poll it more often",
       cq.entries());
-  wake_helper();
+  world_.wake_helper();
 }
 
 void Engine::qp_event(transport::Event event, Qpn qpn) {
@@ -28,10 +28,10 @@ void Engine::qp_event(transport::Event event, Qpn qpn) {
   if (silent_error_.look_at != kNever || !notices_.wants(Notices::Kind::kSilentError)) return;
   if (endpoint_->has_posted(qpn)) return;  // completions say so
   silent_error_ = {.qpn = qpn, .access = access, .look_at = clock() + kReadsEventsWithin};
-  have_helper_by(silent_error_.look_at);
+  progress_.have_helper_by(silent_error_.look_at);
 }
 
-void Engine::note_troubles(Time now) {
+Time Engine::note_troubles(Time now) {
   if (const uint32_t dropped = link_->receive_counters().overflow;
       dropped != 0 && notices_.wants(Notices::Kind::kPacketsDropped)) {
     notices_.say(
@@ -41,7 +41,7 @@ void Engine::note_troubles(Time now) {
         "more room",
         dropped);
   }
-  if (silent_error_.look_at > now) return;
+  if (silent_error_.look_at > now) return silent_error_.look_at;
   if (router_.has_unread_event(silent_error_.qpn)) {
     notices_.say(Notices::Kind::kSilentError,
                  "queue pair 0x%06x went to the error state because a request of its peer was not "
@@ -52,13 +52,14 @@ void Engine::note_troubles(Time now) {
                                       : "valid (IBV_EVENT_QP_REQ_ERR)");
   }
   silent_error_ = {};
+  return silent_error_.look_at;
 }
 
-void Engine::write_notices() {
+void Engine::tell_troubles() {
+  if (!notices_.pending()) return;
   Notices::Lines lines;
   {
-    lock_first();
-    const std::lock_guard lock(mutex_, std::adopt_lock);
+    const auto lock = lock_.hold_first();
     lines = notices_.take();
   }
   Notices::write(lines);

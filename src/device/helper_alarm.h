@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // When the helper looks again, and who receives instead of it: a thread that sleeps on a completion
-// channel (engine_wait.cc) watches the sockets itself, and the helper, which then does not, is told
-// when it leaves. The thread leaves without the engine's lock, so that the two agree here:
+// channel (progress_wait.cc) watches the sockets itself, and the helper, which then does not, is
+// told when it leaves. The thread leaves without the engine's lock, so that the two agree here:
 //
 //   the thread   "I am gone", then reads the alarm; is it too late, it wakes the helper
 //   the helper   sets the alarm, then reads whether the thread is there; is it not, it looks soon

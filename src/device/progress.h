@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+// Who makes progress, and when: a thread that polls a completion queue receives and answers packets
+// itself; when none does, a helper thread sleeps in the kernel until there is something to do. What
+// is done is the engine's (ProgressWork), time and sleep are the kernel's (ProgressWorld).
+//
+// Who receives: a poller, while it has the lease (poll_lease.h). From the moment a completion queue
+// is armed until its event nobody takes it: its program is about to sleep.
+//
+// A thread that sleeps on a completion channel through wait() receives as well: it sleeps on the
+// sockets and on its channel together, so that a packet wakes the thread that wants it and not the
+// helper first. The helper looks after the timers and after a waiter that does not come back.
+//
+// ACKs: of bulk, a few batches that are there already share them. When a batch brought completions,
+// its ACKs wait for the program's answer and leave behind it in one system call. They go alone when
+// the program polls and there is nothing more, after a few messages, when the program calls in for
+// something else, or at the helper's next look, at most a tick later.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "base/time.h"
+#include "device/completion_channel.h"
+#include "device/engine_lock.h"
+#include "device/helper_alarm.h"
+#include "device/poll_lease.h"
+#include "device/progress_work.h"
+#include "device/progress_world.h"
+
+namespace verbena::device {
+
+struct ProgressCounters {
+  uint64_t helper_wakeups = 0;
+  uint64_t poller_batches = 0;
+  uint64_t helper_batches = 0;
+};
+
+class Progress {
+ public:
+  Progress(EngineLock& lock, ProgressWorld& world, ProgressWork& work)
+      : lock_(lock), world_(world), work_(work) {}
+
+  // --- threads of the program, without the lock
+  // Receives once on behalf of a poller whose queue is empty; never waits for the lock.
+  void poll();
+  // A poller found completions without it: it will be back.
+  void still_polling() {
+    if (!sleeper_.load(std::memory_order_relaxed)) lease_.extend(world_.clock());
+  }
+  // Waits for an event of the channel, receiving meanwhile. 0, or an errno: EAGAIN, EINTR.
+  [[nodiscard]] int wait(CompletionChannel& channel, CompletionQueue*& cq);
+  // A completion queue was armed: its program is about to sleep and needs the helper.
+  void armed();
+
+  // --- with the lock held
+  // After a caller posted or changed something.
+  void finish();
+  // ProgressWork::settle().
+  void settle(Time now, Acks acks = Acks::kSend);
+  // The helper looks by then, or somebody else does first.
+  void have_helper_by(Time deadline) {
+    if (alarm_.move_up(deadline)) world_.wake_helper();
+  }
+  // A completion was shown to a queue that was armed.
+  void event_raised() { sleeper_.store(false, std::memory_order_relaxed); }
+  [[nodiscard]] const ProgressCounters& counters() const { return counters_; }
+
+  // --- the helper's thread
+  // Returns after stop().
+  void run_helper();
+  // Any thread.
+  void stop() {
+    stopping_.store(true);
+    world_.wake_helper();
+  }
+
+ private:
+  // settle() after packets were received for a thread of the program's; `held`: while ACKs for
+  // what it had before were held.
+  void settle_received(Time now, bool held);
+  // After a batch that completed nothing.
+  [[nodiscard]] Acks acks_of_batch();
+  // A poller receives.
+  [[nodiscard]] bool leased(Time now) const {
+    return !sleeper_.load(std::memory_order_relaxed) && lease_.held(now);
+  }
+  [[nodiscard]] int receive_for(CompletionChannel& channel, CompletionQueue*& cq);
+
+  // While there is traffic the helper looks up this often, so that posting need not wake it for
+  // every timer.
+  [[nodiscard]] Duration tick() const { return 2 * lease_.full(); }
+  [[nodiscard]] Time helper_pass(Time now);
+  [[nodiscard]] bool helper_receive(Time now);
+  void helper_spin();
+
+  EngineLock& lock_;
+  ProgressWorld& world_;
+  ProgressWork& work_;
+  ProgressCounters counters_;
+  uint32_t poll_round_ = 0;
+  uint32_t batches_unacked_ = 0;  // that put their ACKs off for the next,
+  Time acks_held_since_ = 0;      // of a program that polls, since then
+
+  // Between pollers and the helper; relaxed: hints that the next pass corrects.
+  PollLease lease_;
+  std::atomic<bool> sleeper_{false};  // a queue was armed since the last completion was published
+  HelperAlarm alarm_;                 // and the thread in wait() that receives
+  std::atomic<uint32_t> bystanders_{0};  // other threads in wait()
+  std::atomic<bool> helper_watching_{false};
+  std::atomic<bool> stopping_{false};
+  Time last_activity_ = 0;
+  Duration stall_wait_ = 0;  // the helper's pause while a receiver has no room
+  bool polling_ = false;     // as the host was told
+  // Bulk comes in so quickly that sleeping between two batches costs more than it saves.
+  bool bulk_ = false;
+};
+
+}  // namespace verbena::device
