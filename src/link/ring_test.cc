@@ -211,13 +211,13 @@ TEST(RingTest, WhoAsksForRoomIsToldOnce) {
 TEST(RingTest, AnIdleRingGivesItsMemoryBack) {
   RingPair pair;
   while (pair.writer.has_room(4096)) write(pair.writer, head_of(12, 4096), 1);
-  EXPECT_GT(pair.resident_bytes(), 100 * 1024);
+  EXPECT_GT(testing::resident_bytes(pair.fd.get()), 100 * 1024);
   EXPECT_FALSE(pair.writer.give_back());
   while (pair.reader.next()) expect_record(pair.reader, head_of(12, 4096), 1);
   EXPECT_FALSE(pair.writer.give_back());  // the reader may still look at it
   (void)pair.reader.release();
   EXPECT_TRUE(pair.writer.give_back());
-  EXPECT_LE(pair.resident_bytes(), 4096);  // how far the reader is
+  EXPECT_LE(testing::resident_bytes(pair.fd.get()), 4096);  // how far the reader is
 }
 
 TEST(RingTest, ARingThatWasGivenBackGoesOn) {

@@ -50,15 +50,15 @@ class RingFile {
   size_t data_at_;
 };
 
+// How much memory is behind a file.
+[[nodiscard]] inline int64_t resident_bytes(int fd) {
+  struct stat status{};
+  VERBENA_CHECK(::fstat(fd, &status) == 0);
+  return int64_t{status.st_blocks} * 512;
+}
+
 struct RingPair {
   explicit RingPair(uint32_t bytes = Ring::kLeastBytes) : RingPair(Ring::make(bytes)) {}
-
-  // Of the file.
-  [[nodiscard]] int64_t resident_bytes() const {
-    struct stat status{};
-    VERBENA_CHECK(::fstat(fd.get(), &status) == 0);
-    return int64_t{status.st_blocks} * 512;
-  }
 
   UniqueFd fd;
   RingWriter writer;
