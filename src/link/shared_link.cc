@@ -134,10 +134,19 @@ void SharedLink::forget_the_dead() {
       bells_[i].reset();
     }
   }
-  // What a member sent before it died has been sent: it is read first.
+  has_dead_ = true;
+  // Whoever sends while it receives comes here as well.
+  if (!receiving_) drop_dead_rings();
+}
+
+// What a member sent before it died has been sent: it is read first.
+void SharedLink::drop_dead_rings() {
+  has_dead_ = false;
   std::erase_if(in_, [this](const auto& in) {
-    return in->incarnation != parts_.host.incarnation(in->slot) &&
-           (in->ring.is_broken() || in->ring.is_empty());
+    if (in->incarnation == parts_.host.incarnation(in->slot)) return false;
+    const bool done = in->ring.is_broken() || in->ring.is_empty();
+    if (!done) has_dead_ = true;
+    return done;
   });
 }
 

@@ -32,6 +32,19 @@ TEST_F(SharedLinkTest, ARingEndsWithItsSender) {
   EXPECT_EQ(mappings(), 0);
 }
 
+TEST_F(SharedLinkTest, WhatAMemberSentBeforeItDiedIsRead) {
+  Node& a = join();
+  Node& b = join();
+  introduce(a, b);
+  for (uint32_t i = 0; i < 100; ++i) a.send_and_flush(b, i);
+  leave(a);
+  EXPECT_FALSE(b.link->prepare_sleep());
+  EXPECT_EQ(b.serve(), 100);
+  EXPECT_EQ(b.psns().back(), 99);
+  EXPECT_TRUE(b.link->prepare_sleep());
+  EXPECT_EQ(mappings(), 0);
+}
+
 TEST_F(SharedLinkTest, AnOfferOfOneThatIsGoneIsNotItsSuccessors) {
   Node& b = join();
   RawMember& a = join_raw();
@@ -103,6 +116,31 @@ TEST_F(SharedLinkTest, WhoWaitsForRoomOfOneThatDiesGoesOn) {
   a.send(qpn, 0, std::vector<uint8_t>(8));
   a.link->flush();
   EXPECT_EQ(a.link->transmit_counters().to_unresponsive, 0);
+}
+
+// A device answers while it receives, and may find out only then that others are gone.
+TEST_F(SharedLinkTest, MembersDieWhileOneReceives) {
+  Node& a = join();
+  std::vector<Node*> others;
+  for (int i = 0; i < 6; ++i) others.push_back(&join());
+  for (Node* const other : others) introduce(*other, a);
+  for (int round = 0; round < 5; ++round) {
+    for (uint32_t i = 0; i < 3; ++i) {
+      for (Node* const other : others) other->send_and_flush(a, i);
+    }
+    Node* const gone = others.back();
+    others.pop_back();
+    a.arrived.clear();
+    a.on_arrival = [&] {
+      gone->link.reset();
+      a.send(*others.front(), 7);
+    };
+    (void)a.link->receive(Look::kAll, monotonic_now());
+    a.on_arrival = nullptr;
+    (void)a.serve();
+    EXPECT_EQ(a.arrived.size(), 3 * (others.size() + 1));
+    (void)others.front()->serve();
+  }
 }
 
 }  // namespace
