@@ -130,7 +130,11 @@ class SharedLink final : private RingEvents {
   uint32_t seen_generation_ = 0;
   std::array<std::unique_ptr<Out>, kSlots> out_;
   std::array<uint32_t, kSlots> no_ring_{};  // the incarnation that no ring leads to
-  std::array<UniqueFd, kSlots> bells_;      // of others
+  struct Bell {
+    UniqueFd fd;
+    uint32_t incarnation = 0;  // whose it is
+  };
+  std::array<Bell, kSlots> bells_;  // of others
   std::vector<std::unique_ptr<In>> in_;
   bool has_dead_ = false;   // of in_, some may be of members that are gone
   bool receiving_ = false;  // none of in_ goes away

@@ -103,6 +103,24 @@ TEST_F(SharedLinkTest, ASuccessorOfOneThatRefusedIsOfferedARing) {
   EXPECT_EQ(c.serve(), 2);
 }
 
+// The bell of the one that is gone is not its.
+TEST_F(SharedLinkTest, ASuccessorThatSleepsIsWoken) {
+  Node& a = join();
+  Node& b = join();
+  const uint8_t slot = b.slot();
+  b.send_and_flush(a, 0);  // a knows its bell, and has never sent to it
+  (void)a.serve();
+  leave(b);
+  Node& c = join(LinkKind::kAuto, slot);
+  ASSERT_EQ(c.slot(), slot);
+  a.send_and_flush(c, 1);
+  EXPECT_EQ(c.serve(), 2);
+  (void)rings_of(c.bell());
+  EXPECT_TRUE(c.link->prepare_sleep());
+  a.send_and_flush(c, 2);  // has not heard of c's bell yet
+  EXPECT_TRUE(is_readable(c.bell()) || is_readable(c.link->control_fd()));
+}
+
 TEST_F(SharedLinkTest, WhoWaitsForRoomOfOneThatDiesGoesOn) {
   Node& a = join();
   Node& b = join();
