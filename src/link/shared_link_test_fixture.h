@@ -211,7 +211,7 @@ class RawMember final : RingEvents, DatagramHandler {
 class SharedLinkTest : public ::testing::Test {
  protected:
   SharedLinkTest() {
-    options_.udp.port = static_cast<uint16_t>(26'000 + (::getpid() * 7 + next_++) % 4'000);
+    options_.udp.port = static_cast<uint16_t>(20'000 + (::getpid() * 7 + next_++) % 6'000);
     options_.group = "vrings" + std::to_string(::getpid()) + "-" + std::to_string(next_);
     options_.slot_rest = 0;
     path_.source = path_.destination = kLoopback;
