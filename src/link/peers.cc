@@ -193,7 +193,9 @@ bool Peers::forward(uint8_t slot, const Datagram& joined, uint32_t segment) {
 void Peers::wake(uint8_t slot) { (void)tell(slot, {PeerMessage::Kind::kRoom, self_}); }
 
 bool Peers::tell(uint8_t slot, PeerMessage message, std::span<const int> passed) {
-  const Connection* const connection = connect(slot);
+  const Connection* connection = connect(slot);
+  // Without descriptors by one that it made.
+  if (connection == nullptr) connection = find(slot, false);
   return connection != nullptr && send_message(connection->fd.get(), message, passed);
 }
 

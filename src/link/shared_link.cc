@@ -54,7 +54,7 @@ SharedLink::~SharedLink() { parts_.host.set_ring_events(nullptr); }
 void SharedLink::abandon_in_child() {
   for (auto& out : out_) out.reset();
   in_.clear();
-  for (auto& bell : bells_) bell.reset();
+  for (auto& bell : bells_) bell.fd.reset();
   bell_.reset();
   touched_.clear();
   refused_.clear();
@@ -112,7 +112,7 @@ void SharedLink::add_reader(uint8_t slot, Ring ring) {
 }
 
 void SharedLink::on_bell(uint8_t slot, UniqueFd& bell) {
-  if (is_bell(bell.get())) bells_[slot] = std::move(bell);
+  if (is_bell(bell.get())) bells_[slot] = {std::move(bell), parts_.host.incarnation(slot)};
 }
 
 void SharedLink::on_no_ring(uint8_t slot) {
@@ -129,15 +129,22 @@ void SharedLink::forget_the_dead() {
   for (size_t i = 0; i < kSlots; ++i) {
     const auto slot = static_cast<uint8_t>(i);
     const uint32_t incarnation = parts_.host.incarnation(slot);
-    if (out_[i] != nullptr && out_[i]->incarnation != incarnation) {
-      out_[i].reset();
-      bells_[i].reset();
-    }
+    if (out_[i] != nullptr && out_[i]->incarnation != incarnation) out_[i].reset();
+    if (bells_[i].incarnation != incarnation) bells_[i].fd.reset();
   }
-  // What a member sent before it died has been sent: it is read first.
+  has_dead_ = true;
+  // Whoever sends while it receives comes here as well.
+  if (!receiving_) drop_dead_rings();
+}
+
+// What a member sent before it died has been sent: it is read first.
+void SharedLink::drop_dead_rings() {
+  has_dead_ = false;
   std::erase_if(in_, [this](const auto& in) {
-    return in->incarnation != parts_.host.incarnation(in->slot) &&
-           (in->ring.is_broken() || in->ring.is_empty());
+    if (in->incarnation == parts_.host.incarnation(in->slot)) return false;
+    const bool done = in->ring.is_broken() || in->ring.is_empty();
+    if (!done) has_dead_ = true;
+    return done;
   });
 }
 
@@ -314,8 +321,8 @@ void SharedLink::flush() {
 void SharedLink::wake(uint8_t slot) {
   if (slot == self_) {
     ring(bell_.get());
-  } else if (bells_[slot].valid()) {
-    ring(bells_[slot].get());
+  } else if (bells_[slot].fd.valid()) {
+    ring(bells_[slot].fd.get());
   } else {
     parts_.host.wake(slot);
   }

@@ -101,6 +101,7 @@ class SharedLink final : private RingEvents {
     if (parts_.host.generation() != seen_generation_) forget_the_dead();
   }
   void forget_the_dead();
+  void drop_dead_rings();
   [[nodiscard]] Out* open(uint8_t slot);
   void add_reader(uint8_t slot, Ring ring);
   // False: the packet is lost.
@@ -129,9 +130,15 @@ class SharedLink final : private RingEvents {
   uint32_t seen_generation_ = 0;
   std::array<std::unique_ptr<Out>, kSlots> out_;
   std::array<uint32_t, kSlots> no_ring_{};  // the incarnation that no ring leads to
-  std::array<UniqueFd, kSlots> bells_;      // of others
+  struct Bell {
+    UniqueFd fd;
+    uint32_t incarnation = 0;  // whose it is
+  };
+  std::array<Bell, kSlots> bells_;  // of others
   std::vector<std::unique_ptr<In>> in_;
-  size_t first_in_ = 0;  // whose turn is first
+  bool has_dead_ = false;   // of in_, some may be of members that are gone
+  bool receiving_ = false;  // none of in_ goes away
+  size_t first_in_ = 0;     // whose turn is first
   bool large_ = false;
   uint32_t rings_made_ = 0;
   std::vector<uint8_t> touched_;  // since the last flush

@@ -21,13 +21,15 @@ size_t SharedLink::receive(Time now) {
   if (in_.empty()) return 0;
   look();
   size_t got = 0;
-  // What is handed on may bring rings, and take none away.
+  receiving_ = true;
   const size_t count = in_.size();
   if (++first_in_ >= count) first_in_ = 0;
   for (size_t i = 0; i < count; ++i) {
     const size_t at = first_in_ + i;
     got += read(*in_[at < count ? at : at - count], now);
   }
+  receiving_ = false;
+  if (has_dead_) drop_dead_rings();
   return got;
 }
 
