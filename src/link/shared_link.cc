@@ -157,16 +157,15 @@ bool SharedLink::refuse(Out& out) {
   if (out.ring.free_for(kAnyPacket + kReserve) != 0) return true;
   if (!out.refused) {
     out.refused = out.was_refused = true;
+    out.unresponsive = parts_.host.refused(out.slot);
     refused_.push_back(out.slot);
   }
   return false;
 }
 
 bool SharedLink::has_room(Out& out) {
-  if (out.refused) return parts_.host.refused(out.slot);
-  if (out.ring.free_for(kAnyPacket + kReserve) == 0 && !refuse(out)) {
-    return parts_.host.refused(out.slot);
-  }
+  if (out.refused) return out.unresponsive;
+  if (out.ring.free_for(kAnyPacket + kReserve) == 0 && !refuse(out)) return out.unresponsive;
   if (out.was_refused) {
     out.was_refused = false;
     parts_.host.has_room_again(out.slot);

@@ -19,11 +19,12 @@ struct SharedLink::Out {
   uint32_t incarnation;
   RingFlow flow;  // of the last record
   bool has_flow = false;
-  bool touched = false;      // since the last flush
-  bool refused = false;      // since the last flush
-  bool was_refused = false;  // and nothing went there since
-  bool clean = true;         // no memory is behind it
-  uint64_t written = 0;      // when it was last looked whether it is idle
+  bool touched = false;       // since the last flush
+  bool refused = false;       // since the last flush
+  bool was_refused = false;   // and nothing went there since
+  bool unresponsive = false;  // when it was refused: for so long that what goes there is lost
+  bool clean = true;          // no memory is behind it
+  uint64_t written = 0;       // when it was last looked whether it is idle
 };
 
 struct SharedLink::In {

@@ -333,17 +333,37 @@ uint32_t Endpoint::receive_run(const wire::Run& run, std::span<const uint8_t> pa
 // Where a receiver's room is short, replies go first: they end what others wait for, while each
 // request asks for more of them. Every few rounds the requests do, so that a peer who reads all the
 // time does not keep us from writing to it.
+//
+// After a round in which a receiver had no room, only so many queue pairs as may find some have
+// their turn: to ask a thousand of them, each time that there is room for a few, costs more than
+// what is sent. The others come first in the next round. Where none of these got through, their
+// receivers may not be the ones of the others: these are asked as well.
 void Endpoint::run(Time now) {
+  constexpr size_t kCrowdedTurns = 64;
+  const bool limited = core_.crowded;
+  for (size_t left = run_list_.size(); left != 0;) {
+    const size_t turns = limited ? std::min(left, kCrowdedTurns) : left;
+    left -= turns;
+    if (run_turns(turns, now)) break;
+  }
+}
+
+// The first of them; whether one was served.
+bool Endpoint::run_turns(size_t turns, Time now) {
   constexpr uint32_t kRequestsFirstEvery = 4;
-  run_now_.swap(run_list_);
+  const auto end = run_list_.begin() + static_cast<ptrdiff_t>(turns);
+  run_now_.assign(run_list_.begin(), end);
+  run_list_.erase(run_list_.begin(), end);
   for (QueuePair* const qp : run_now_) qp->runnable = qp->served = false;
   core_.crowded = false;
   const bool replies_first = ++rounds_ % kRequestsFirstEvery != 0;
   if (replies_first) run_replies();
   for (QueuePair* const qp : run_now_) requester::take_turn(core_, *qp, now);
   if (!replies_first) run_replies();
+  const bool served = std::ranges::any_of(run_now_, &QueuePair::served);
   run_now_.clear();
   if (core_.crowded) put_served_last();
+  return served;
 }
 
 void Endpoint::run_replies() {

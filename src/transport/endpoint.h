@@ -139,6 +139,7 @@ class Endpoint {
   void accept_run(const wire::Run& run, QueuePair& qp, uint32_t packets, bool ack_request,
                   Time now);
   void run(Time now);
+  [[nodiscard]] bool run_turns(size_t turns, Time now);
   void run_replies();
   void put_served_last();
   void flush_acks();
