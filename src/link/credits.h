@@ -104,6 +104,8 @@ class CreditLedger {
     if (returned_ > 0) give_back();
     if (now >= next_check_) check_leftovers(now);
   }
+  // Room of the dead is not free before found_empty().
+  [[nodiscard]] bool awaits_empty() const { return reaped_ > 0; }
   // Senders that were refused and may now ask again; they want to be woken. Emptied by the caller.
   [[nodiscard]] std::vector<uint8_t>& to_wake() { return to_wake_; }
 

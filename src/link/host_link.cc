@@ -165,11 +165,18 @@ size_t HostLink::receive_from_sockets(Look look, size_t from_rings) {
 void HostLink::on_ready(Time now) {
   intake_.set_time(now);
   host_->on_ready(intake_);
+  // A thread that receives may be asleep until somebody sends, who waits for this room.
+  constexpr int kMostBatches = 16;
+  for (int i = 0; i < kMostBatches && host_->awaits_empty(); ++i) {
+    if (udp_.receive(Look::kAll, intake_) == 0) host_->found_empty(now);
+  }
 }
 
 // --- sleeping
 
-bool HostLink::prepare_sleep() { return shared_ == nullptr || shared_->prepare_sleep(); }
+bool HostLink::prepare_sleep() {
+  return !host_->awaits_empty() && (shared_ == nullptr || shared_->prepare_sleep());
+}
 
 void HostLink::woke() {
   if (shared_ != nullptr) shared_->woke();

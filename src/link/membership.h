@@ -169,6 +169,9 @@ class Membership final : public Credits {
   // Both our sockets were found empty at `now` (CLOCK_MONOTONIC or any that rises): costs that
   // senders left behind (died, lost) are reclaimed in time.
   void found_empty(Time now);
+  // A member died that had something in our sockets: they must be found empty before others may
+  // have its room.
+  [[nodiscard]] bool awaits_empty();
   // While true, nobody need wake us for credits: we ask again by ourselves. After setting it to
   // false, ask once more before sleeping.
   void set_polling(bool polling);

@@ -116,6 +116,11 @@ void Membership::found_empty(Time now) {
   if (!s.ledger->to_wake().empty()) s.wake_refused();
 }
 
+bool Membership::awaits_empty() {
+  state_->look();
+  return state_->ledger->awaits_empty();
+}
+
 void Membership::set_polling(bool polling) {
   // seq_cst: pairs with CreditLedger::wake_refused(), which reads it after giving back.
   state_->table().slots[state_->self].polling.store(polling ? 1 : 0, std::memory_order_seq_cst);
