@@ -92,7 +92,8 @@ struct MembershipCounters {
 class RingEvents {
  public:
   virtual ~RingEvents() = default;
-  virtual void on_ring(uint8_t slot, UniqueFd& ring, UniqueFd& bell) = 0;
+  // `incarnation`: of the member, which may be gone by now; nobody else has its slot yet.
+  virtual void on_ring(uint8_t slot, uint32_t incarnation, UniqueFd& ring, UniqueFd& bell) = 0;
   virtual void on_bell(uint8_t slot, UniqueFd& bell) = 0;
   virtual void on_no_ring(uint8_t slot) = 0;
   virtual void on_woken() = 0;

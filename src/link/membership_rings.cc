@@ -42,11 +42,13 @@ void Membership::refuse_ring(uint8_t slot) {
 
 void Membership::wake(uint8_t slot) { state_->peers->wake(slot); }
 
-// What was said by a member that is gone is not its successor's word.
+// What was said by a member that is gone is not its successor's word. What it sent before it went
+// has been sent.
 void Membership::State::on_ring(uint8_t slot, uint32_t claimed, UniqueFd& ring, UniqueFd& bell) {
   look();
-  if (ring_events != nullptr && is_member(slot) && claimed == incarnation[slot]) {
-    ring_events->on_ring(slot, ring, bell);
+  const bool has_left = is_taken(claimed) && claimed + 1 == incarnation[slot];
+  if (ring_events != nullptr && (has_left || (is_member(slot) && claimed == incarnation[slot]))) {
+    ring_events->on_ring(slot, claimed, ring, bell);
   }
 }
 

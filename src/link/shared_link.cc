@@ -81,7 +81,7 @@ SharedLink::Out* SharedLink::open(uint8_t slot) {
   bool taken = false;
   if (made && slot == self_) {
     if (auto ring = Ring::adopt(made->fd.get())) {
-      add_reader(slot, std::move(*ring));
+      add_reader(slot, incarnation, std::move(*ring));
       taken = true;
     }
   } else if (made) {
@@ -96,19 +96,24 @@ SharedLink::Out* SharedLink::open(uint8_t slot) {
   return out_[slot].get();
 }
 
-void SharedLink::on_ring(uint8_t slot, UniqueFd& ring, UniqueFd& bell) {
-  on_bell(slot, bell);
+void SharedLink::on_ring(uint8_t slot, uint32_t incarnation, UniqueFd& ring, UniqueFd& bell) {
+  const bool is_alive = incarnation == parts_.host.incarnation(slot);
+  if (is_alive) on_bell(slot, bell);
   auto adopted = Ring::adopt(ring.get());
-  if (!adopted) return parts_.host.refuse_ring(slot);
+  if (!adopted) return is_alive ? parts_.host.refuse_ring(slot) : void();
   // One of the same member's that was there goes: it made another because it lost that one.
   std::erase_if(in_, [slot](const auto& in) { return in->slot == slot; });
-  add_reader(slot, std::move(*adopted));
-  parts_.host.offer_bell(slot, bell_.get());
+  add_reader(slot, incarnation, std::move(*adopted));
+  if (is_alive) {
+    parts_.host.offer_bell(slot, bell_.get());
+  } else {
+    has_dead_ = true;
+  }
   if (!in_.back()->ring.is_empty()) on_woken();
 }
 
-void SharedLink::add_reader(uint8_t slot, Ring ring) {
-  in_.push_back(std::make_unique<In>(std::move(ring), slot, parts_.host.incarnation(slot)));
+void SharedLink::add_reader(uint8_t slot, uint32_t incarnation, Ring ring) {
+  in_.push_back(std::make_unique<In>(std::move(ring), slot, incarnation));
 }
 
 void SharedLink::on_bell(uint8_t slot, UniqueFd& bell) {

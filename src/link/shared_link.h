@@ -91,7 +91,7 @@ class SharedLink final : private RingEvents {
   explicit SharedLink(const Parts& parts, UniqueFd bell);
 
   // RingEvents
-  void on_ring(uint8_t slot, UniqueFd& ring, UniqueFd& bell) override;
+  void on_ring(uint8_t slot, uint32_t incarnation, UniqueFd& ring, UniqueFd& bell) override;
   void on_bell(uint8_t slot, UniqueFd& bell) override;
   void on_no_ring(uint8_t slot) override;
   void on_woken() override;
@@ -103,7 +103,7 @@ class SharedLink final : private RingEvents {
   void forget_the_dead();
   void drop_dead_rings();
   [[nodiscard]] Out* open(uint8_t slot);
-  void add_reader(uint8_t slot, Ring ring);
+  void add_reader(uint8_t slot, uint32_t incarnation, Ring ring);
   // False: the packet is lost.
   [[nodiscard]] bool prepare(Out& out, const transport::Path& path, uint32_t payload_bytes,
                              bool may_use_reserve, uint32_t packets);

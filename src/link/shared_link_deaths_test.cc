@@ -45,6 +45,21 @@ TEST_F(SharedLinkTest, WhatAMemberSentBeforeItDiedIsRead) {
   EXPECT_EQ(mappings(), 0);
 }
 
+// A datagram's sender sends and ends. Its receiver was off its core all the while.
+TEST_F(SharedLinkTest, WhatAMemberSentIsReadThoughItsRingIsHeardOfAfterItsEnd) {
+  Node& a = join();
+  Node& b = join();
+  for (uint32_t i = 0; i < 100; ++i) a.send_and_flush(b, i);
+  a.link.reset();
+  b.hear();
+  EXPECT_TRUE(is_readable(b.bell()));
+  EXPECT_FALSE(b.link->prepare_sleep());
+  (void)b.serve();
+  EXPECT_EQ(b.arrived.size(), 100);
+  EXPECT_TRUE(b.link->prepare_sleep());
+  EXPECT_EQ(mappings(), 0);
+}
+
 TEST_F(SharedLinkTest, AnOfferOfOneThatIsGoneIsNotItsSuccessors) {
   Node& b = join();
   RawMember& a = join_raw();

@@ -196,7 +196,7 @@ class RawMember final : RingEvents, DatagramHandler {
   bool refuses = false;
 
  private:
-  void on_ring(uint8_t slot, UniqueFd& offered, UniqueFd& its_bell) override {
+  void on_ring(uint8_t slot, uint32_t, UniqueFd& offered, UniqueFd& its_bell) override {
     if (refuses) return host->refuse_ring(slot);
     ring = std::move(offered);
     bell = std::move(its_bell);
