@@ -10,7 +10,7 @@ namespace verbena::device {
 
 void CompletionChannel::notify(CompletionQueue& cq) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     events_.push_back(&cq);
     if (direct_) {
       ++unsignaled_;
@@ -21,7 +21,7 @@ void CompletionChannel::notify(CompletionQueue& cq) {
 }
 
 void CompletionChannel::begin_direct() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   direct_ = true;
 }
 
@@ -29,7 +29,7 @@ bool CompletionChannel::end_direct(CompletionQueue*& cq) {
   uint64_t rest = 0;
   bool given = false;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     direct_ = false;
     rest = std::exchange(unsignaled_, 0);
     if (rest > 0 && !events_.empty()) {
@@ -43,7 +43,7 @@ bool CompletionChannel::end_direct(CompletionQueue*& cq) {
 }
 
 bool CompletionChannel::take(CompletionQueue*& cq) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (events_.empty() || !count_.try_take()) return false;
   cq = pop();
   return true;
@@ -52,7 +52,7 @@ bool CompletionChannel::take(CompletionQueue*& cq) {
 int CompletionChannel::wait(CompletionQueue*& cq) {
   for (;;) {
     if (const int error = count_.take(mutex_); error != 0) return error;
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (events_.empty()) continue;  // forgotten just now
     cq = pop();
     return 0;
@@ -67,7 +67,7 @@ CompletionQueue* CompletionChannel::pop() {
 }
 
 void CompletionChannel::forget(const CompletionQueue& cq) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto kept = std::ranges::remove(events_, &cq);
   const size_t n = kept.size();
   events_.erase(kept.begin(), kept.end());

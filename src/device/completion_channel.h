@@ -5,8 +5,8 @@
 
 #include <cstdint>
 #include <deque>
-#include <mutex>
 
+#include "base/mutex.h"
 #include "device/event_count.h"
 
 namespace verbena::device {
@@ -34,20 +34,21 @@ class CompletionChannel {
   void forget(const CompletionQueue& cq);
 
   // Around fork: no other thread is at its events.
-  void before_fork() { mutex_.lock(); }
-  void after_fork() { mutex_.unlock(); }
+  void before_fork() VERBENA_ACQUIRE(mutex_) { mutex_.lock(); }
+  void after_fork() VERBENA_RELEASE(mutex_) { mutex_.unlock(); }
 
   uint32_t users = 0;  // completion queues attached
 
  private:
-  // The oldest event; there is one. Under the mutex.
-  [[nodiscard]] CompletionQueue* pop();
+  // The oldest event; there is one.
+  [[nodiscard]] CompletionQueue* pop() VERBENA_REQUIRES(mutex_);
 
   EventCount count_;  // of events, but for unsignaled_
-  std::mutex mutex_;
-  std::deque<CompletionQueue*> events_;
-  bool direct_ = false;
-  uint32_t unsignaled_ = 0;  // events that the descriptor does not count, newest
+  Mutex mutex_;
+  std::deque<CompletionQueue*> events_ VERBENA_GUARDED_BY(mutex_);
+  bool direct_ VERBENA_GUARDED_BY(mutex_) = false;
+  // Events that the descriptor does not count, newest.
+  uint32_t unsignaled_ VERBENA_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace verbena::device

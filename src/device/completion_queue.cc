@@ -71,7 +71,7 @@ bool CompletionQueue::fire() {
 }
 
 void CompletionQueue::purge(Qpn qpn) {
-  const std::lock_guard lock(consumer_);
+  const MutexLock lock(consumer_);
   for (uint64_t i = consumed_.load(std::memory_order_relaxed); i != staged_; ++i) {
     Qpn& of = ring_.completions[i & mask_].qpn;
     if (of == qpn) of = kPurged;
@@ -85,7 +85,7 @@ CompletionQueue::Ring CompletionQueue::ring_for(uint32_t entries) const {
 }
 
 int CompletionQueue::resize(Ring& ring) {
-  const std::lock_guard lock(consumer_);
+  const MutexLock lock(consumer_);
   const uint64_t consumed = consumed_.load(std::memory_order_relaxed);
   const uint64_t mask = ring.size() - 1;
   if (staged_ - consumed > mask) return EINVAL;
@@ -103,7 +103,7 @@ uint32_t CompletionQueue::poll(std::span<transport::Completion> out, Stamp* stam
   uint32_t n = 0;
   bool leaves_expected = false;
   {
-    const std::lock_guard lock(consumer_);
+    const MutexLock lock(consumer_);
     uint64_t at = consumed_.load(std::memory_order_relaxed);
     const uint64_t end = published_.load(std::memory_order_acquire);
     while (at != end && n < out.size()) {
@@ -132,7 +132,7 @@ bool CompletionQueue::arm(bool solicited_only) {
   const uint64_t newest =
       (solicited_only ? solicited_ : published_).load(std::memory_order_seq_cst);
   {
-    const std::lock_guard lock(consumer_);
+    const MutexLock lock(consumer_);
     const uint64_t consumed = consumed_.load(std::memory_order_relaxed);
     const bool polled = raised_at_.load(std::memory_order_relaxed) != consumed;
     expected_ = polled ? 0 : newest;

@@ -9,10 +9,10 @@
 
 #include <atomic>
 #include <cstdint>
-#include <mutex>
 #include <span>
 #include <vector>
 
+#include "base/mutex.h"
 #include "device/completion_channel.h"
 #include "transport/work.h"
 
@@ -88,8 +88,8 @@ class CompletionQueue final : public transport::CompletionQueue {
   [[nodiscard]] uint64_t published() const { return published_.load(std::memory_order_relaxed); }
   [[nodiscard]] uint64_t consumed() const { return consumed_.load(std::memory_order_acquire); }
   // Around fork: no other thread is polling.
-  void before_fork() { consumer_.lock(); }
-  void after_fork() { consumer_.unlock(); }
+  void before_fork() VERBENA_ACQUIRE(consumer_) { consumer_.lock(); }
+  void after_fork() VERBENA_RELEASE(consumer_) { consumer_.unlock(); }
   // How many fit: at least as many as were asked for.
   [[nodiscard]] uint32_t entries() const { return static_cast<uint32_t>(mask_); }
   [[nodiscard]] CompletionChannel* channel() const { return channel_; }
@@ -111,7 +111,8 @@ class CompletionQueue final : public transport::CompletionQueue {
   CompletionOwner& owner_;
   CompletionChannel* const channel_;
   const CompletionQueueOptions options_;
-  std::mutex consumer_;  // among pollers; held briefly
+  Mutex consumer_;  // among pollers; held briefly
+  // Changed with both the engine's lock and consumer_: who has one of them may use it.
   Ring ring_;
   uint64_t mask_;  // one less than places in the ring
   uint64_t staged_ = 0;
@@ -126,7 +127,8 @@ class CompletionQueue final : public transport::CompletionQueue {
   // event too many at most.
   static constexpr uint64_t kNoEvent = UINT64_MAX;
   std::atomic<uint64_t> raised_at_{kNoEvent};
-  uint64_t expected_ = 0;  // a poll that ends before this raises the event; under consumer_
+  // A poll that ends before this raises the event.
+  uint64_t expected_ VERBENA_GUARDED_BY(consumer_) = 0;
   std::atomic<bool> overflowed_{false};
 };
 

@@ -39,14 +39,14 @@ bool EventCount::try_take() {
   return ::poll(&ready, 1, 0) == 1 && ::read(fd_.get(), &one, sizeof one) == sizeof one;
 }
 
-int EventCount::take(std::mutex& owners) {
+int EventCount::take(Mutex& owners) {
   if (nowait_) {
     uint64_t one = 0;
     return ::read(fd_.get(), &one, sizeof one) == sizeof one ? 0 : errno;
   }
   for (;;) {
     {
-      const std::lock_guard lock(owners);
+      const MutexLock lock(owners);
       if (try_take()) return 0;
     }
     if (!blocking()) return EAGAIN;

@@ -4,8 +4,8 @@
 #pragma once
 
 #include <cstdint>
-#include <mutex>
 
+#include "base/mutex.h"
 #include "base/unique_fd.h"
 
 namespace verbena::device {
@@ -24,7 +24,7 @@ class EventCount {
   [[nodiscard]] bool try_take();
   // Takes one, and waits for it unless the descriptor is non-blocking. 0, or an errno: EAGAIN,
   // EINTR. Not with the owner's mutex held.
-  [[nodiscard]] int take(std::mutex& owners);
+  [[nodiscard]] int take(Mutex& owners) VERBENA_EXCLUDES(owners);
 
  private:
   UniqueFd fd_;

@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/mutex.h"
 #include "device/completion_channel.h"
 #include "device/event_queue.h"
 #include "support/forbid.h"
@@ -21,7 +22,7 @@ namespace {
 // The number of the step that went wrong, or 0.
 [[nodiscard]] int counts_and_waits() {
   EventCount count;
-  std::mutex mutex;
+  Mutex mutex;
   if (!count.valid() || !count.blocking()) return 1;
   if (count.try_take()) return 2;  // and does not wait
   count.add(2);
@@ -31,7 +32,7 @@ namespace {
   ::usleep(2000);
   if (taken != -1) return 4;
   {
-    const std::lock_guard lock(mutex);
+    const MutexLock lock(mutex);
     count.add(1);
   }
   waiter.join();

@@ -7,7 +7,7 @@ namespace verbena::device {
 
 void EventQueue::raise(const AsyncEvent& event) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const bool full = events_.size() >= kMaxEvents;
     if (full) events_.pop_front();
     events_.push_back(event);
@@ -19,7 +19,7 @@ void EventQueue::raise(const AsyncEvent& event) {
 int EventQueue::wait(AsyncEvent& event) {
   for (;;) {
     if (const int error = count_.take(mutex_); error != 0) return error;
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (events_.empty()) continue;
     event = events_.front();
     events_.pop_front();
@@ -29,14 +29,14 @@ int EventQueue::wait(AsyncEvent& event) {
 }
 
 bool EventQueue::has(const void* element) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return std::ranges::any_of(events_,
                              [element](const AsyncEvent& e) { return e.element == element; });
 }
 
 uint32_t EventQueue::forget(const void* element) {
   if (element == nullptr) return 0;  // those are the port's
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const size_t dropped = std::erase_if(
       events_, [element](const AsyncEvent& event) { return event.element == element; });
   // Uncounted as well, or the descriptor would stay readable without an event. A waiter may have

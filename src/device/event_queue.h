@@ -5,9 +5,9 @@
 
 #include <cstdint>
 #include <deque>
-#include <mutex>
 #include <unordered_map>
 
+#include "base/mutex.h"
 #include "device/event_count.h"
 #include "transport/types.h"
 
@@ -48,16 +48,16 @@ class EventQueue {
   [[nodiscard]] uint32_t forget(const void* element);
 
   // Around fork: no other thread is at its events.
-  void before_fork() { mutex_.lock(); }
-  void after_fork() { mutex_.unlock(); }
+  void before_fork() VERBENA_ACQUIRE(mutex_) { mutex_.lock(); }
+  void after_fork() VERBENA_RELEASE(mutex_) { mutex_.unlock(); }
 
   static constexpr size_t kMaxEvents = 4096;
 
  private:
   EventCount count_;
-  std::mutex mutex_;
-  std::deque<AsyncEvent> events_;
-  std::unordered_map<const void*, uint32_t> given_;  // by element
+  Mutex mutex_;
+  std::deque<AsyncEvent> events_ VERBENA_GUARDED_BY(mutex_);
+  std::unordered_map<const void*, uint32_t> given_ VERBENA_GUARDED_BY(mutex_);  // by element
 };
 
 }  // namespace verbena::device

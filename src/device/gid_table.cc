@@ -82,7 +82,7 @@ Mtu path_mtu_for(uint32_t interface_mtu_bytes) {
 
 bool GidTable::refresh() {
   const std::vector<GidEntry> found = read_interfaces(options_.offered);
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   bool changed = false;
   for (GidEntry& entry : entries_) {
     if (entry.gid.is_zero()) continue;
@@ -98,7 +98,7 @@ bool GidTable::refresh() {
 }
 
 bool GidTable::place(const GidEntry& entry) {
-  const auto free = [this](size_t i) { return entries_[i].gid.is_zero(); };
+  const auto free = [this](size_t i) VERBENA_REQUIRES(mutex_) { return entries_[i].gid.is_zero(); };
   const size_t most = kMaxEntries / times_shown();
   size_t index = 0;
   while (index < entries_.size() && !(free(index) && last_[index] == entry.gid)) ++index;
@@ -123,14 +123,14 @@ GidEntry GidTable::shown(uint32_t index) const {
 }
 
 std::vector<GidEntry> GidTable::entries() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::vector<GidEntry> all;
   for (uint32_t i = 0; i < entries_.size() * times_shown(); ++i) all.push_back(shown(i));
   return all;
 }
 
 std::optional<GidEntry> GidTable::at(uint32_t index) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (index / times_shown() >= entries_.size()) return std::nullopt;
   GidEntry entry = shown(index);
   if (entry.gid.is_zero()) return std::nullopt;
@@ -139,7 +139,7 @@ std::optional<GidEntry> GidTable::at(uint32_t index) const {
 
 std::optional<uint32_t> GidTable::find(const wire::Gid& gid) const {
   if (gid.is_zero()) return std::nullopt;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = std::ranges::find(entries_, gid, &GidEntry::gid);
   if (found == entries_.end()) return std::nullopt;
   const auto index = static_cast<uint32_t>(found - entries_.begin());
@@ -147,7 +147,7 @@ std::optional<uint32_t> GidTable::find(const wire::Gid& gid) const {
 }
 
 Mtu GidTable::active_mtu() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   Mtu least = options_.mtu_at_most;
   for (const GidEntry& entry : entries_) {
     if (!entry.gid.is_zero()) least = std::min(least, path_mtu_for(entry.mtu_bytes));

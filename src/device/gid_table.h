@@ -5,11 +5,11 @@
 #pragma once
 
 #include <cstdint>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "base/mutex.h"
 #include "device/address_choice.h"
 #include "transport/types.h"
 #include "wire/gid.h"
@@ -52,21 +52,21 @@ class GidTable {
   // The largest path MTU that fits every interface in the table and is not above the option's.
   [[nodiscard]] transport::Mtu active_mtu() const;
   // Around fork: no other thread is reading it.
-  void before_fork() { mutex_.lock(); }
-  void after_fork() { mutex_.unlock(); }
+  void before_fork() VERBENA_ACQUIRE(mutex_) { mutex_.lock(); }
+  void after_fork() VERBENA_RELEASE(mutex_) { mutex_.unlock(); }
 
  private:
   // Where it was, else at the end, else in a gap; false when all places are taken.
-  bool place(const GidEntry& entry);
+  bool place(const GidEntry& entry) VERBENA_REQUIRES(mutex_);
 
   // How often each address is shown.
   [[nodiscard]] uint32_t times_shown() const { return options_.with_v1 ? 2 : 1; }
-  [[nodiscard]] GidEntry shown(uint32_t index) const;
+  [[nodiscard]] GidEntry shown(uint32_t index) const VERBENA_REQUIRES(mutex_);
 
-  GidOptions options_;
-  mutable std::mutex mutex_;
-  std::vector<GidEntry> entries_;  // each address once
-  std::vector<wire::Gid> last_;    // by index: what was there last
+  GidOptions options_;  // not changed after the first refresh
+  mutable Mutex mutex_;
+  std::vector<GidEntry> entries_ VERBENA_GUARDED_BY(mutex_);  // each address once
+  std::vector<wire::Gid> last_ VERBENA_GUARDED_BY(mutex_);    // by index: what was there last
 };
 
 // The largest path MTU whose packets fit an interface of so many bytes.

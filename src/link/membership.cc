@@ -275,10 +275,15 @@ void Membership::pass_on_rest() {
 }
 
 void Membership::before_fork() { state_->ports_mutex.lock(); }
-void Membership::after_fork_in_parent() { state_->ports_mutex.unlock(); }
+
+void Membership::after_fork_in_parent() {
+  state_->ports_mutex.assert_held();  // by before_fork()
+  state_->ports_mutex.unlock();
+}
 
 void Membership::abandon_in_child() {
   State& s = *state_;
+  s.ports_mutex.assert_held();  // by before_fork()
   s.abandoned = true;
   s.peers->abandon();
   s.addresses.abandon();
@@ -290,7 +295,7 @@ void Membership::abandon_in_child() {
     sockets.send.reset();
   }
   s.mapping.abandon();
-  s.ports_mutex.unlock();  // as before_fork() left it
+  s.ports_mutex.unlock();
 }
 
 int Membership::add_port(const Port& port, Ports::Kind kind) {
@@ -298,7 +303,7 @@ int Membership::add_port(const Port& port, Ports::Kind kind) {
   LockPatience patience(kPortLockBound, s.names.lock());
   for (;;) {
     {
-      const std::lock_guard guard(s.ports_mutex);
+      const MutexLock guard(s.ports_mutex);
       if (s.abandoned) return ENODEV;
       const auto lock = GroupLock::try_take(s.names);
       if (lock) return Ports(s.table(), s.self).add(port, kind);
@@ -314,7 +319,7 @@ int Membership::add_port(const Port& port, Ports::Kind kind) {
 // this moment sees it or does not.
 void Membership::remove_port(const Port& port, Ports::Kind kind) {
   State& s = *state_;
-  const std::lock_guard guard(s.ports_mutex);
+  const MutexLock guard(s.ports_mutex);
   Ports(s.table(), s.self).remove(port, kind);
 }
 

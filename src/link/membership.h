@@ -24,6 +24,7 @@
 #include <span>
 #include <string>
 
+#include "base/mutex.h"
 #include "base/random.h"
 #include "base/result.h"
 #include "base/time.h"
@@ -213,7 +214,8 @@ class Membership final : public Credits {
   [[nodiscard]] MemberCounters& shown_counters();
 
   // Around fork: no other thread is at the ports. Its child would keep the group's lock for ever.
-  void before_fork();
+  // Taken here, given back by one of the others.
+  void before_fork() VERBENA_NO_THREAD_SAFETY;
   void after_fork_in_parent();
   // In a forked child: closes every descriptor, touches nothing shared. From then on it is alone:
   // nothing is received, and what is sent goes nowhere.

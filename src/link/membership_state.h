@@ -16,10 +16,10 @@
 
 #include <array>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
+#include "base/mutex.h"
 #include "link/credits.h"
 #include "link/local_addresses.h"
 #include "link/membership.h"
@@ -97,11 +97,11 @@ struct Membership::State final : PeerEvents {
   MembershipCounters counters;
   // Held while ports of ours are added or removed, by any thread, and while this process forks.
   // Never while waiting.
-  std::mutex ports_mutex;
+  Mutex ports_mutex;
   DatagramHandler* handler = nullptr;  // during on_ready()
   RingEvents* ring_events = nullptr;
   bool taking_over = false;  // what another member forwarded is ours, whatever it is
-  bool abandoned = false;
+  bool abandoned VERBENA_GUARDED_BY(ports_mutex) = false;
   std::string this_host_only;  // why
 
   // Our view of the table as of seen_generation.
