@@ -64,6 +64,8 @@ Time Engine::helper_pass(Time now) {
   }
   size_t got = 0;
   if (!served) {
+    // Only who receives afterwards: a thread that sleeps on the same bell would sleep on.
+    link_->woke();
     const uint64_t packets_before = link_->receive_counters().packets;
     size_t batch = 0;
     // Bounded: others want the lock too.
@@ -128,7 +130,6 @@ void Engine::helper_sleep(Time until, bool watch_sockets) {
     uint64_t count = 0;
     (void)!::read(wake_.get(), &count, sizeof count);
   }
-  if (watch_sockets) link_->woke();
 }
 
 void Engine::helper_main() {
