@@ -144,8 +144,8 @@ function(_verbena_test_executable name)
     RUNTIME_OUTPUT_DIRECTORY ${VERBENA_TEST_OUTPUT_DIRECTORY})
 endfunction()
 
-# verbena_add_test(<name> [THREADS] [LEAKS] [WAITS] [SECONDS n] COMMAND ...): a ctest entry run from the
-# repository's root.
+# verbena_add_test(<name> [THREADS] [LEAKS] [WAITS] [BOTH_LINKS] [SECONDS n] [LINK_KIND kind] COMMAND ...): a
+# ctest entry run from the repository's root.
 #
 #   LEAKS    AddressSanitizer looks for them. On arm64 that takes GCC's four seconds for each process, whatever
 #            it did: all unit tests have it, and of the programs that run whole pieces one of each kind
@@ -154,10 +154,21 @@ endfunction()
 #            units for each core, and other tests take two. With sanitizers all are busy
 #   SECONDS  about how long it takes, of a long one; the longest start first, so that no core is idle at
 #            the end
+#   LINK_KIND   the link that devices of the test use, if it asks tests/support/test_link.h
+#   BOTH_LINKS  such a test runs once more, as <name>_udp, through sockets alone; else processes of a host
+#               use rings in shared memory
 function(verbena_add_test name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "THREADS;LEAKS;WAITS" "SECONDS" "COMMAND")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "THREADS;LEAKS;WAITS;BOTH_LINKS" "SECONDS;LINK_KIND" "COMMAND")
+  if(arg_BOTH_LINKS)
+    _verbena_test_options(options)
+    list(REMOVE_ITEM options BOTH_LINKS LEAKS)  # over the other link they were looked for
+    verbena_add_test(${name}_udp ${options} LINK_KIND udp COMMAND ${arg_COMMAND})
+  endif()
   add_test(NAME ${name} COMMAND ${arg_COMMAND} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
   set(environment "UBSAN_OPTIONS=print_stacktrace=1" "TSAN_OPTIONS=halt_on_error=1")
+  if(arg_LINK_KIND)
+    list(APPEND environment "VERBENA_TEST_LINK=${arg_LINK_KIND}")
+  endif()
   if(NOT arg_LEAKS)
     list(APPEND environment "ASAN_OPTIONS=detect_leaks=0")
   endif()
@@ -182,10 +193,10 @@ endfunction()
 # What the ThreadSanitizer step of `./dev test --sanitizers` builds.
 add_custom_target(verbena_threads_tests)
 
-# verbena_test(<name> SOURCES file... [LINK target...] [THREADS] [LEAKS] [WAITS] [SECONDS n]): a GoogleTest program
-# and its ctest entry; one entry per program keeps start-up cost away from the sum of many small tests.
+# verbena_test(<name> SOURCES file... [LINK target...] [THREADS] [LEAKS] [WAITS] [BOTH_LINKS] [SECONDS n]): a
+# GoogleTest program and its ctest entry; one entry per program keeps start-up cost away from the sum of many small tests.
 function(verbena_test name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "THREADS;LEAKS;WAITS" "SECONDS" "SOURCES;LINK")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "THREADS;LEAKS;WAITS;BOTH_LINKS" "SECONDS" "SOURCES;LINK")
   verbena_gtest_program(${name} SOURCES ${arg_SOURCES} LINK ${arg_LINK})
   _verbena_test_options(options)
   _verbena_gtest_filter(filter "")
@@ -199,11 +210,11 @@ function(verbena_gtest_program name)
   verbena_compile_test(${name})
 endfunction()
 
-# verbena_test_file(<name> PROGRAM program SOURCE file [THREADS] [LEAKS] [WAITS] [SECONDS n]): a ctest entry for the
-# tests of one file of a GoogleTest program. Files that include the same are compiled as one program, in half the
+# verbena_test_file(<name> PROGRAM program SOURCE file [THREADS] [LEAKS] [WAITS] [BOTH_LINKS] [SECONDS n]): a ctest
+# entry for the tests of one file of a GoogleTest program. Files that include the same are compiled as one program, in half the
 # time, and still run in a process each.
 function(verbena_test_file name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "THREADS;LEAKS;WAITS" "PROGRAM;SOURCE;SECONDS" "")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "THREADS;LEAKS;WAITS;BOTH_LINKS" "PROGRAM;SOURCE;SECONDS" "")
   _verbena_test_options(options)
   _verbena_suites(suites ${arg_PROGRAM} ${arg_SOURCE})
   _verbena_gtest_filter(filter "${suites}")
@@ -259,7 +270,7 @@ endfunction()
 # What the caller was given of verbena_add_test()'s options, to be passed on.
 macro(_verbena_test_options result)
   set(${result})
-  foreach(option IN ITEMS THREADS LEAKS WAITS)
+  foreach(option IN ITEMS THREADS LEAKS WAITS BOTH_LINKS)
     if(arg_${option})
       list(APPEND ${result} ${option})
     endif()

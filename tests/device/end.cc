@@ -13,6 +13,7 @@
 
 #include "budget.h"
 #include "pattern.h"
+#include "support/test_link.h"
 
 namespace verbena::device::testing {
 namespace {
@@ -53,6 +54,7 @@ const EngineOptions& engine_options() {
     options.host.udp.port = free_port();
     options.host.group = "vdevice" + std::to_string(::getpid());
     options.host.slot_rest = 0;
+    options.link = verbena::testing::test_link();
     return options;
   }();
   return kOptions;

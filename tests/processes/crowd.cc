@@ -13,6 +13,7 @@
 
 #include "link/clock.h"
 #include "link/shared_table.h"
+#include "support/test_link.h"
 
 namespace verbena::processes {
 
@@ -25,6 +26,7 @@ device::EngineOptions engine_options(uint16_t port, const std::string& group) {
   device::EngineOptions options;
   options.host.udp.port = port;
   options.host.group = group;
+  options.link = testing::test_link();
   return options;
 }
 

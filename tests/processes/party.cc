@@ -40,7 +40,8 @@ void must(int error, const char* what) {
 Party::Party(const PartyOptions& options)
     : options_(options), context_(open(options)), memory_(options.bytes) {
   pd_ = *context_.alloc_pd();
-  cq_ = *context_.create_cq(4096, nullptr);
+  cq_ = *context_.create_cq(4096, options.sleeps ? &channel_ : nullptr);
+  cq_->cookie = cq_.get();
   mr_ = *context_.reg_mr(*pd_, memory_.data(), memory_.size(),
                          reinterpret_cast<uint64_t>(memory_.data()),
                          memory::kLocalWrite | memory::kRemoteWrite | memory::kRemoteRead);
@@ -155,8 +156,19 @@ void Party::detach(const wire::Gid& group) {
 
 std::optional<transport::Completion> Party::next() { return next(kPatience); }
 
+void Party::sleep() {
+  device::CompletionQueue* woken = nullptr;
+  must(context_.get_cq_event(channel_, woken), "get_cq_event");
+}
+
 std::optional<transport::Completion> Party::next(Duration patience) {
   std::array<transport::Completion, 1> completion;
+  while (options_.sleeps && context_.poll_cq(*cq_, completion) == 0) {
+    context_.req_notify_cq(*cq_, false);
+    if (context_.poll_cq(*cq_, completion) == 1) return completion[0];
+    sleep();
+  }
+  if (options_.sleeps) return completion[0];
   if (!wait_until([&] { return context_.poll_cq(*cq_, completion) == 1; }, patience)) {
     return std::nullopt;
   }

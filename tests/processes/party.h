@@ -32,6 +32,7 @@ struct PartyOptions {
   uint32_t bytes = 1 << 20;
   uint8_t timeout = 14;
   uint8_t retries = 7;
+  bool sleeps = false;  // next() waits on a channel, for ever
 };
 
 class Party {
@@ -64,11 +65,13 @@ class Party {
 
  private:
   void to_init(device::Qp& qp);
+  void sleep();
 
   PartyOptions options_;
   device::Context context_;
   std::vector<uint8_t> memory_;
   std::unique_ptr<device::Pd> pd_;
+  device::CompletionChannel channel_;
   std::unique_ptr<device::CompletionQueue> cq_;
   std::unique_ptr<device::Mr> mr_;
   std::vector<std::unique_ptr<device::Qp>> qps_;

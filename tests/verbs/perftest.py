@@ -33,6 +33,11 @@ OPTIONS = {
 ALL_SIZES = ["ib_write_bw -c RC -a", "ib_read_bw -c RC -a", "ib_send_bw -c RC -a", "ib_send_bw -c UD -a"]
 
 
+# Also through sockets alone: both ends of the others run on this host, and exchange what they send in memory.
+OVER_UDP = ["ib_write_bw -c RC -q 16", "ib_write_lat -c RC", "ib_read_bw -c RC -b", "ib_send_bw -c RC -e -b",
+            "ib_send_lat -c RC -e", "ib_send_bw -c UC", "ib_send_lat -c UD", "ib_atomic_lat -c RC"]
+
+
 def impossible(connection, option):
     # perftest refuses an SRQ below UC. Datagrams to 16 queue pairs overrun an SRQ, which perftest makes
     # as deep as for one, and are dropped as by any device; then its server waits for ever.
@@ -57,7 +62,12 @@ def main():
     arguments = pairs.arguments(__doc__)
     env = pairs.environment(arguments.libraries)
     gid = pairs.loopback_gid(env)
-    cases = [(name, lambda name=name: pairs.run_pair(command(name, gid), env, "#bytes")) for name in names(arguments.all)]
+
+    def case(name, its_env, suffix=""):
+        return name + suffix, lambda: pairs.run_pair(command(name, gid), its_env, "#bytes")
+
+    cases = [case(name, env) for name in names(arguments.all)]
+    cases += [case(name, {**env, "VERBENA_LINK": "udp"}, " over UDP") for name in OVER_UDP]
     cases.sort(key=lambda case: "-a" not in case[0].split())  # the long ones first, for the others to run beside
     return pairs.run_cases(cases, arguments, AT_ONCE)
 
