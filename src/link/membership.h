@@ -111,6 +111,8 @@ class Membership final : public Credits {
   // Why only members of this host can be reached; empty: all can.
   [[nodiscard]] const std::string& this_host_only() const;
   [[nodiscard]] bool is_local(const wire::Gid& address);
+  // The same of an address that another member uses: it may have heard of it before us.
+  [[nodiscard]] bool is_local_by_now(const wire::Gid& address);
   // nullptr where the family is not there.
   [[nodiscard]] const UdpSockets* ipv4() const;
   [[nodiscard]] const UdpSockets* ipv6() const;

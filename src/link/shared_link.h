@@ -128,6 +128,7 @@ class SharedLink final : private RingEvents {
   const uint8_t self_;
   UniqueFd bell_;
   uint32_t seen_generation_ = 0;
+  [[nodiscard]] bool has_good_flow(In& in);
   std::array<std::unique_ptr<Out>, kSlots> out_;
   std::array<uint32_t, kSlots> no_ring_{};  // the incarnation that no ring leads to
   struct Bell {

@@ -33,7 +33,8 @@ struct SharedLink::In {
   RingReader ring;
   uint8_t slot;
   uint32_t incarnation;
-  // Of the records that follow; none is believed before there is one.
+  // Of the records that follow; none is believed before there is one, and while its addresses are
+  // not the host's.
   bool has_flow = false;
   wire::Gid source;
   wire::Gid destination;
@@ -43,3 +44,4 @@ struct SharedLink::In {
 };
 
 }  // namespace verbena::link
+  bool is_local = false;
