@@ -189,7 +189,7 @@ class Membership final : public Credits {
   bool offer_ring(uint8_t slot, int ring, int bell);
   void offer_bell(uint8_t slot, int bell);
   void refuse_ring(uint8_t slot);
-  void wake(uint8_t slot);
+  bool wake(uint8_t slot);
   [[nodiscard]] SharedTable& table();
   // The member has no room for us; whether that was so for long (is_unresponsive). And has some.
   [[nodiscard]] bool refused(uint8_t slot) { return unresponsive_now(slot); }

@@ -117,11 +117,8 @@ void SharedLink::hand_on(const In& in, std::span<const uint8_t> headers,
 
 void SharedLink::take_run(In& in, const RingReader::Record& record, Time now) {
   const uint32_t packets = record.head.packets;
-  const uint32_t each = packets == 0 ? 0 : record.head.payload_bytes / packets;
-  if (record.headers.size() != wire::Bth::kBytes || packets < 2 || each == 0 || each % 4 != 0 ||
-      each > wire::kMaxMtu || each * packets != record.head.payload_bytes) {
-    return parts_.intake.count_bad_record();
-  }
+  const uint32_t each = payload_of_each(record.head);
+  if (each == 0) return parts_.intake.count_bad_record();
   std::array<uint8_t, wire::Bth::kBytes> headers;
   std::memcpy(headers.data(), record.headers.data(), headers.size());
   parts_.received.packets += packets;
