@@ -149,6 +149,7 @@ void Engine::shut_down(Duration bound) {
   const Time now = clock();
   connections_->leave(now);
   progress_.settle(now);
+  link_->finish();
   show_trouble(now);
   report_counters();
 }

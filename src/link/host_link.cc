@@ -46,7 +46,8 @@ HostLink::HostLink(std::unique_ptr<Membership> host, LinkKind kind, Arrivals& ar
   shared_ = SharedLink::make({.host = *host_,
                               .intake = intake_,
                               .sent = udp_.out().counters(),
-                              .received = udp_.receive_counters()});
+                              .received = udp_.receive_counters(),
+                              .otherwise = kind_ == LinkKind::kShared ? nullptr : this});
   if (shared_ != nullptr) receive_fds_[receive_fd_count_++] = shared_->fd();
 }
 
@@ -127,6 +128,11 @@ void HostLink::flush() {
   udp_.out().flush();
   host_->settle();
   if (shared_ != nullptr) shared_->flush();
+}
+
+void HostLink::finish() {
+  if (shared_ != nullptr) shared_->withdraw_all();
+  flush();
 }
 
 bool HostLink::room_again() {

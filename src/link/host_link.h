@@ -45,6 +45,7 @@ class HostLink final : public Link {
   // Link
   void flush() override;
   [[nodiscard]] bool room_again() override;
+  void finish() override;
   void send_management(const transport::OutPacket& packet) override;
   [[nodiscard]] size_t receive(Look look, Time now) override;
   [[nodiscard]] bool expects_more() const override { return expects_more_; }

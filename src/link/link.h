@@ -69,6 +69,8 @@ class Link : public transport::PacketSink {
   virtual void flush() = 0;
   // Whether somebody who had no room before the last flush() may have some now; cheap.
   [[nodiscard]] virtual bool room_again() = 0;
+  // The process ends: nothing is left to wait for anybody.
+  virtual void finish() = 0;
   // To QP1 there; the link finds the process that it is for.
   virtual void send_management(const transport::OutPacket& packet) = 0;
 

@@ -10,6 +10,7 @@
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <sys/socket.h>
 
 namespace verbena::link {
@@ -68,6 +69,15 @@ bool LocalAddresses::look_up(const wire::Gid& address) {
   last_ = address;
   last_is_local_ = is_loopback(address) || std::ranges::binary_search(addresses_, address);
   return last_is_local_;
+}
+
+// The notice is left to on_ready().
+bool LocalAddresses::contains_by_now(const wire::Gid& address) {
+  if (contains(address)) return true;
+  pollfd notice{notices_.get(), POLLIN, 0};
+  if (::poll(&notice, 1, 0) != 1) return false;
+  refresh();
+  return contains(address);
 }
 
 void LocalAddresses::on_ready() {

@@ -20,6 +20,8 @@ class LocalAddresses {
     if (address == last_) return last_is_local_;
     return look_up(address);
   }
+  // The same, of what somebody else knows already, before on_ready() was called.
+  [[nodiscard]] bool contains_by_now(const wire::Gid& address);
   // Readable when addresses may have changed; -1 where the kernel gives no notices.
   [[nodiscard]] int fd() const { return notices_.get(); }
   void on_ready();

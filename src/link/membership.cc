@@ -352,6 +352,9 @@ const UdpSockets* Membership::ipv6() const { return state_->sockets(Family::kIpv
 uint16_t Membership::port() const { return state_->options.udp.port; }
 const std::string& Membership::this_host_only() const { return state_->this_host_only; }
 bool Membership::is_local(const wire::Gid& address) { return state_->addresses.contains(address); }
+bool Membership::is_local_by_now(const wire::Gid& address) {
+  return state_->addresses.contains_by_now(address);
+}
 int Membership::fd() const { return state_->epoll.get(); }
 
 uint32_t Membership::members() const {

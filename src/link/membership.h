@@ -112,6 +112,8 @@ class Membership final : public Credits {
   // Why only members of this host can be reached; empty: all can.
   [[nodiscard]] const std::string& this_host_only() const;
   [[nodiscard]] bool is_local(const wire::Gid& address);
+  // The same of an address that another member uses: it may have heard of it before us.
+  [[nodiscard]] bool is_local_by_now(const wire::Gid& address);
   // nullptr where the family is not there.
   [[nodiscard]] const UdpSockets* ipv4() const;
   [[nodiscard]] const UdpSockets* ipv6() const;
@@ -191,7 +193,7 @@ class Membership final : public Credits {
   bool offer_ring(uint8_t slot, int ring, int bell);
   void offer_bell(uint8_t slot, int bell);
   void refuse_ring(uint8_t slot);
-  void wake(uint8_t slot);
+  bool wake(uint8_t slot);
   [[nodiscard]] SharedTable& table();
   // The member has no room for us; whether that was so for long (is_unresponsive). And has some.
   [[nodiscard]] bool refused(uint8_t slot) { return unresponsive_now(slot); }

@@ -129,7 +129,7 @@ void Membership::set_polling(bool polling) {
 void Membership::State::wake_refused() {
   for (const uint8_t waiting : ledger->to_wake()) {
     if (!is_member(waiting)) continue;
-    peers->wake(waiting);
+    (void)peers->wake(waiting);
     ++counters.woken;
   }
   ledger->to_wake().clear();

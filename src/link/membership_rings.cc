@@ -33,14 +33,15 @@ bool Membership::offer_ring(uint8_t slot, int ring, int bell) {
 
 void Membership::offer_bell(uint8_t slot, int bell) {
   State& s = *state_;
-  (void)s.peers->tell(slot, {PeerMessage::Kind::kBell, s.self, s.incarnation[s.self]}, {&bell, 1});
+  (void)s.peers->answer(slot, {PeerMessage::Kind::kBell, s.self, s.incarnation[s.self]},
+                        {&bell, 1});
 }
 
 void Membership::refuse_ring(uint8_t slot) {
-  (void)state_->peers->tell(slot, {PeerMessage::Kind::kNoRing, state_->self});
+  (void)state_->peers->answer(slot, {PeerMessage::Kind::kNoRing, state_->self});
 }
 
-void Membership::wake(uint8_t slot) { state_->peers->wake(slot); }
+bool Membership::wake(uint8_t slot) { return state_->peers->wake(slot); }
 
 // What was said by a member that is gone is not its successor's word. What it sent before it went
 // has been sent.

@@ -190,13 +190,20 @@ bool Peers::forward(uint8_t slot, const Datagram& joined, uint32_t segment) {
   return send_pieces(connection->fd.get(), pieces);
 }
 
-void Peers::wake(uint8_t slot) { (void)tell(slot, {PeerMessage::Kind::kRoom, self_}); }
+bool Peers::wake(uint8_t slot) { return tell(slot, {PeerMessage::Kind::kRoom, self_}); }
 
 bool Peers::tell(uint8_t slot, PeerMessage message, std::span<const int> passed) {
   const Connection* connection = connect(slot);
   // Without descriptors by one that it made.
   if (connection == nullptr) connection = find(slot, false);
   return connection != nullptr && send_message(connection->fd.get(), message, passed);
+}
+
+bool Peers::answer(uint8_t slot, PeerMessage message, std::span<const int> passed) {
+  const auto theirs = std::ranges::find_if(
+      connections_, [slot](const Connection& c) { return c.slot == slot && !c.outgoing; });
+  if (theirs == connections_.end()) return tell(slot, message, passed);
+  return send_message(theirs->fd.get(), message, passed);
 }
 
 void Peers::close(int fd) {

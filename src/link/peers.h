@@ -86,9 +86,11 @@ class Peers {
   bool watch(uint8_t slot);
   // One packet, or several of `segment` bytes for the same member. False: dropped.
   bool forward(uint8_t slot, const Datagram& joined, uint32_t segment);
-  void wake(uint8_t slot);
   // False: it cannot be reached.
+  bool wake(uint8_t slot);
   bool tell(uint8_t slot, PeerMessage message, std::span<const int> passed = {});
+  // The same, on the connection by which it spoke: it may be unable to take another.
+  bool answer(uint8_t slot, PeerMessage message, std::span<const int> passed = {});
 
   void abandon();
 

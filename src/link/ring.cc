@@ -44,7 +44,14 @@ std::optional<Ring> Ring::adopt(int fd) {
       !std::has_single_bit(*size - kPage)) {
     return std::nullopt;
   }
-  return map(fd, static_cast<uint32_t>(*size - kPage));
+  auto ring = map(fd, static_cast<uint32_t>(*size - kPage));
+  uint32_t was = kOffered;
+  if (!ring ||
+      ring->shared_->state.compare_exchange_strong(was, kTaken, std::memory_order_acq_rel) ||
+      was != kWithdrawn) {
+    return ring;
+  }
+  return std::nullopt;
 }
 
 bool RingWriter::give_back() {

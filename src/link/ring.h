@@ -3,6 +3,7 @@
 // neither waits for the other.
 //
 //   page 0   tail: how far the reader is           wants_room: the writer was refused
+//            state: who is to have what is in it
 //   data     | record | record | record | 0 ...    mapped twice, one after the other, so that no
 //                                                   record has a seam
 //
@@ -77,7 +78,7 @@ class Ring {
   // `bytes`: a power of two within the limits. The descriptor is to be handed on. None: errno.
   struct Made;
   [[nodiscard]] static std::optional<Made> make(uint32_t bytes);
-  // What another process handed out.
+  // What another process handed out, unless it has withdrawn it.
   [[nodiscard]] static std::optional<Ring> adopt(int fd);
 
   [[nodiscard]] bool valid() const { return shared_ != nullptr; }
@@ -87,7 +88,12 @@ class Ring {
   struct Shared {
     alignas(kLine) std::atomic<uint64_t> tail;
     alignas(kLine) std::atomic<uint32_t> wants_room;
+    // Changes once: the reader takes the ring, or the writer withdraws it.
+    alignas(kLine) std::atomic<uint32_t> state;
   };
+  static constexpr uint32_t kOffered = 0;
+  static constexpr uint32_t kTaken = 1;
+  static constexpr uint32_t kWithdrawn = 2;
   static constexpr size_t kPage = 65'536;  // a multiple of any
 
   [[nodiscard]] static std::optional<Ring> map(int fd, uint32_t bytes);
@@ -133,6 +139,14 @@ class RingWriter : public Ring {
   }
   // The reader is to say when there is room. Ask again afterwards.
   void ask_for_room() { shared_->wants_room.store(1, std::memory_order_seq_cst); }
+  [[nodiscard]] bool is_taken() const {
+    return shared_->state.load(std::memory_order_relaxed) != kOffered;
+  }
+  // True: nobody has read anything, and nobody will.
+  [[nodiscard]] bool withdraw() {
+    uint32_t was = kOffered;
+    return shared_->state.compare_exchange_strong(was, kWithdrawn, std::memory_order_acq_rel);
+  }
   [[nodiscard]] bool is_read() {
     return head_ == tail_ || shared_->tail.load(std::memory_order_acquire) == head_;
   }

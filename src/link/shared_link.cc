@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// SharedLink: its rings come and go, and what is sent. What is received: shared_link_in.cc.
+// SharedLink: what is sent, and who is woken. How rings come: shared_link_offers.cc. What is
+// received: shared_link_in.cc.
 #include "link/shared_link.h"
 
 #include <algorithm>
@@ -16,9 +17,6 @@
 namespace verbena::link {
 namespace {
 
-// A process with many peers talks to few of them at a time.
-constexpr uint32_t kLargeRings = 16;
-constexpr uint32_t kLargeBytes = 256 * 1024;
 // What data leaves of a ring to acknowledgements.
 constexpr uint32_t kReserve = 8 * 1024;
 // A packet of any size, and the flow before it.
@@ -26,7 +24,8 @@ constexpr uint32_t kAnyPacket = 2 * Ring::kLine + wire::kMaxMtu + Ring::kLine;
 constexpr Duration kIdleAfter = 2 * kSecond;
 
 [[nodiscard]] RingFlow flow_of(const transport::Path& path) {
-  return {path.source.bytes, path.destination.bytes, path.traffic_class, path.hops()};
+  return {path.source.bytes, path.destination.bytes, path.traffic_class, path.hops(),
+          path.interface_index};
 }
 
 }  // namespace
@@ -59,72 +58,13 @@ void SharedLink::abandon_in_child() {
   touched_.clear();
   refused_.clear();
   before_.clear();
-  idle_check_ = kNever;
+  idle_check_ = take_check_ = kNever;
   // Nothing is sent any more, least of all through a new ring.
   no_ring_.fill(~uint32_t{0});
   abandoned_ = true;
 }
 
 // --- rings
-
-SharedLink::Out* SharedLink::way_to(uint8_t slot) {
-  look();
-  Out* const out = out_[slot].get();
-  if (out != nullptr) return out;
-  if (abandoned_ || no_ring_[slot] == parts_.host.incarnation(slot)) return nullptr;
-  return open(slot);
-}
-
-SharedLink::Out* SharedLink::open(uint8_t slot) {
-  const uint32_t incarnation = parts_.host.incarnation(slot);
-  auto made = Ring::make(rings_made_ < kLargeRings ? kLargeBytes : Ring::kLeastBytes);
-  bool taken = false;
-  if (made && slot == self_) {
-    if (auto ring = Ring::adopt(made->fd.get())) {
-      add_reader(slot, incarnation, std::move(*ring));
-      taken = true;
-    }
-  } else if (made) {
-    taken = parts_.host.offer_ring(slot, made->fd.get(), bell_.get());
-  }
-  if (!taken) {
-    no_ring_[slot] = incarnation;
-    return nullptr;
-  }
-  ++rings_made_;
-  out_[slot] = std::make_unique<Out>(std::move(made->ring), slot, incarnation);
-  return out_[slot].get();
-}
-
-void SharedLink::on_ring(uint8_t slot, uint32_t incarnation, UniqueFd& ring, UniqueFd& bell) {
-  const bool is_alive = incarnation == parts_.host.incarnation(slot);
-  if (is_alive) on_bell(slot, bell);
-  auto adopted = Ring::adopt(ring.get());
-  if (!adopted) return is_alive ? parts_.host.refuse_ring(slot) : void();
-  // One of the same member's that was there goes: it made another because it lost that one.
-  std::erase_if(in_, [slot](const auto& in) { return in->slot == slot; });
-  add_reader(slot, incarnation, std::move(*adopted));
-  if (is_alive) {
-    parts_.host.offer_bell(slot, bell_.get());
-  } else {
-    has_dead_ = true;
-  }
-  if (!in_.back()->ring.is_empty()) on_woken();
-}
-
-void SharedLink::add_reader(uint8_t slot, uint32_t incarnation, Ring ring) {
-  in_.push_back(std::make_unique<In>(std::move(ring), slot, incarnation));
-}
-
-void SharedLink::on_bell(uint8_t slot, UniqueFd& bell) {
-  if (is_bell(bell.get())) bells_[slot] = {std::move(bell), parts_.host.incarnation(slot)};
-}
-
-void SharedLink::on_no_ring(uint8_t slot) {
-  if (out_[slot] == nullptr) return;
-  no_ring_[slot] = out_[slot]->incarnation;
-  out_[slot].reset();
-}
 
 // By word of mouth, which the helper heard: it may be another thread that sleeps.
 void SharedLink::on_woken() { ring(bell_.get()); }
@@ -309,7 +249,8 @@ void SharedLink::flush() {
       std::atomic<uint32_t>& asleep = table_.doorbells[slot].asleep;
       if (asleep.load(std::memory_order_relaxed) != 0 &&
           asleep.exchange(0, std::memory_order_relaxed) != 0) {
-        wake(slot);
+        // It sleeps on: the next that is sent tries again.
+        if (!wake(slot)) asleep.store(1, std::memory_order_relaxed);
       }
     }
     touched_.clear();
@@ -322,14 +263,11 @@ void SharedLink::flush() {
   refused_.clear();
 }
 
-void SharedLink::wake(uint8_t slot) {
-  if (slot == self_) {
-    ring(bell_.get());
-  } else if (bells_[slot].fd.valid()) {
-    ring(bells_[slot].fd.get());
-  } else {
-    parts_.host.wake(slot);
-  }
+bool SharedLink::wake(uint8_t slot) {
+  const int bell = slot == self_ ? bell_.get() : bells_[slot].fd.get();
+  if (bell < 0) return parts_.host.wake(slot);
+  ring(bell);
+  return true;
 }
 
 bool SharedLink::prepare_sleep() {
@@ -343,7 +281,11 @@ bool SharedLink::prepare_sleep() {
 void SharedLink::woke() { silence(bell_.get()); }
 
 void SharedLink::on_timer(Time now) {
-  if (now < idle_check_) return;
+  if (now >= idle_check_) give_back_idle(now);
+  if (now >= take_check_) withdraw_late(now);
+}
+
+void SharedLink::give_back_idle(Time now) {
   idle_check_ = kNever;
   for (const auto& out : out_) {
     if (out == nullptr || out->clean) continue;

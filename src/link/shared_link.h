@@ -4,8 +4,9 @@
 //
 // A ring is made when a process is first sent something, and is used from then on for all that goes
 // there, so that nothing overtakes; it ends with either process. The sender may write before the
-// receiver has heard of it. Where a ring cannot be had the sockets are used, for as long as the
-// receiver lives.
+// receiver has heard of it. One that cannot take it (no descriptors, another user by now) may not
+// even be able to say so: a ring that is not taken in time is withdrawn, and what is in it leaves
+// by the sockets. Where a ring cannot be had these are used for as long as the receiver lives.
 //
 //   room       what lies in a ring; a sender that finds none asks to be told (RingWriter)
 //   sleeping   Doorbell in the shared table: a receiver that sleeps is woken once
@@ -15,6 +16,7 @@
 // Owned by the engine's lock holder.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <memory>
@@ -35,6 +37,7 @@ struct RingFlow {
   std::array<uint8_t, 16> destination{};
   uint8_t traffic_class = 0;
   uint8_t hop_limit = 0;
+  uint32_t interface_index = 0;  // the sender's own note
 
   friend bool operator==(const RingFlow&, const RingFlow&) = default;
 };
@@ -47,6 +50,8 @@ class SharedLink final : private RingEvents {
     Intake& intake;
     TransmitCounters& sent;
     ReceiveCounters& received;
+    // Sends what was in a ring that nobody takes; nullptr: it stays there.
+    Link* otherwise = nullptr;
   };
   // Nothing where the system has no such memory: errno says why.
   [[nodiscard]] static std::unique_ptr<SharedLink> make(const Parts& parts);
@@ -69,6 +74,8 @@ class SharedLink final : private RingEvents {
   void flush();
   // Whether somebody who had no room before the last flush() has some now, or is gone.
   [[nodiscard]] bool room_again();
+  // What nobody has taken so far leaves by the sockets.
+  void withdraw_all() { withdraw_late(kNever); }
   void set_tap(TransmitTap* tap) { tap_ = tap; }
 
   // --- receiving
@@ -81,7 +88,7 @@ class SharedLink final : private RingEvents {
   [[nodiscard]] int fd() const { return bell_.get(); }
   [[nodiscard]] bool prepare_sleep();
   void woke();
-  [[nodiscard]] Time next_timer() const { return idle_check_; }
+  [[nodiscard]] Time next_timer() const { return std::min(idle_check_, take_check_); }
   void on_timer(Time now);
 
   void abandon_in_child();
@@ -103,13 +110,19 @@ class SharedLink final : private RingEvents {
   void forget_the_dead();
   void drop_dead_rings();
   [[nodiscard]] Out* open(uint8_t slot);
+  void give_back_idle(Time now);
+  void withdraw_late(Time now);
+  // From here on the sockets are used.
+  void give_up(uint8_t slot);
+  void send_otherwise(RingReader& ring);
   void add_reader(uint8_t slot, uint32_t incarnation, Ring ring);
   // False: the packet is lost.
   [[nodiscard]] bool prepare(Out& out, const transport::Path& path, uint32_t payload_bytes,
                              bool may_use_reserve, uint32_t packets);
   void touch(Out& out);
   [[nodiscard]] bool refuse(Out& out);
-  void wake(uint8_t slot);
+  // False: it cannot be reached.
+  bool wake(uint8_t slot);
   // To the tap.
   void show(const transport::Path& path, std::span<const uint8_t> headers,
             std::span<const uint8_t> payload);
@@ -117,6 +130,7 @@ class SharedLink final : private RingEvents {
 
   size_t read(In& in, Time now);
   void take(In& in, const RingReader::Record& record, Time now);
+  [[nodiscard]] bool has_good_flow(In& in);
   void take_flow(In& in, const RingReader::Record& record);
   void take_packet(In& in, const RingReader::Record& record, Time now);
   void take_run(In& in, const RingReader::Record& record, Time now);
@@ -145,6 +159,7 @@ class SharedLink final : private RingEvents {
   std::vector<uint8_t> refused_;  // since the last flush
   std::vector<uint8_t> before_;   // between the last two
   Time idle_check_ = kNever;
+  Time take_check_ = kNever;
   bool abandoned_ = false;
   TransmitTap* tap_ = nullptr;
   std::vector<uint8_t> whole_;  // a packet as others see it

@@ -151,6 +151,19 @@ TEST_F(SharedLinkTest, WhoWaitsForRoomOfOneThatDiesGoesOn) {
   EXPECT_EQ(a.link->transmit_counters().to_unresponsive, 0);
 }
 
+// How much it may hold was asked while there was a ring; a datagram holds less.
+TEST_F(SharedLinkTest, ARunThatWasMadeForARingThatIsGoneLeavesInPieces) {
+  Node& a = join();
+  Node& b = join();
+  introduce(a, b);
+  constexpr uint32_t kPacketBytes = 1040;
+  const uint32_t packets = a.link->room_for(path_, b.qpn(), kPacketBytes, 100);
+  const Qpn qpn = b.qpn();
+  leave(b);
+  a.send_run(qpn, 0, packets, 1024);
+  EXPECT_EQ(a.link->transmit_counters().packets, packets + 1);
+}
+
 // A device answers while it receives, and may find out only then that others are gone.
 TEST_F(SharedLinkTest, MembersDieWhileOneReceives) {
   Node& a = join();

@@ -63,27 +63,36 @@ void SharedLink::take(In& in, const RingReader::Record& record, Time now) {
   switch (record.head.kind) {
     case RecordKind::kFlow: return take_flow(in, record);
     case RecordKind::kPacket:
-      if (in.has_flow) return take_packet(in, record, now);
+      if (has_good_flow(in)) return take_packet(in, record, now);
       break;
     case RecordKind::kRun:
-      if (in.has_flow) return take_run(in, record, now);
+      if (has_good_flow(in)) return take_run(in, record, now);
       break;
   }
   parts_.intake.count_bad_record();
 }
 
-// A member of this host has addresses of this host.
+// A member of this host has addresses of this host. Those that are new it may know before us, and
+// says them once: who is not believed today may be tomorrow.
+bool SharedLink::has_good_flow(In& in) {
+  if (in.has_flow && !in.is_local) {
+    in.is_local =
+        parts_.host.is_local_by_now(in.destination) && parts_.host.is_local_by_now(in.source);
+  }
+  return in.has_flow && in.is_local;
+}
+
 void SharedLink::take_flow(In& in, const RingReader::Record& record) {
   RingFlow flow;
-  in.has_flow = false;
+  in.has_flow = in.is_local = false;
   if (record.headers.size() != sizeof flow) return parts_.intake.count_bad_record();
   std::memcpy(&flow, record.headers.data(), sizeof flow);
   in.source = {flow.source};
   in.destination = {flow.destination};
   in.traffic_class = flow.traffic_class;
   in.hop_limit = flow.hop_limit;
-  in.has_flow = parts_.host.is_local(in.destination) && parts_.host.is_local(in.source);
-  if (!in.has_flow) parts_.intake.count_bad_record();
+  in.has_flow = true;
+  if (!has_good_flow(in)) parts_.intake.count_bad_record();
 }
 
 void SharedLink::take_packet(In& in, const RingReader::Record& record, Time now) {
@@ -108,11 +117,8 @@ void SharedLink::hand_on(const In& in, std::span<const uint8_t> headers,
 
 void SharedLink::take_run(In& in, const RingReader::Record& record, Time now) {
   const uint32_t packets = record.head.packets;
-  const uint32_t each = packets == 0 ? 0 : record.head.payload_bytes / packets;
-  if (record.headers.size() != wire::Bth::kBytes || packets < 2 || each == 0 || each % 4 != 0 ||
-      each > wire::kMaxMtu || each * packets != record.head.payload_bytes) {
-    return parts_.intake.count_bad_record();
-  }
+  const uint32_t each = payload_of_each(record.head);
+  if (each == 0) return parts_.intake.count_bad_record();
   std::array<uint8_t, wire::Bth::kBytes> headers;
   std::memcpy(headers.data(), record.headers.data(), headers.size());
   parts_.received.packets += packets;

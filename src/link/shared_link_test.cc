@@ -351,6 +351,7 @@ TEST_F(SharedLinkTest, AnIdleRingGivesItsMemoryBack) {
   a.link->flush();
   b.hear();
   ASSERT_TRUE(b.ring.valid());
+  RingReader reader(Ring::adopt(b.ring.get()).value());
   EXPECT_GT(resident_bytes(b.ring.get()), 30 * 4096);
 
   Time now = a.link->next_timer();
@@ -362,7 +363,6 @@ TEST_F(SharedLinkTest, AnIdleRingGivesItsMemoryBack) {
     now = a.link->next_timer();
   }
   EXPECT_GT(resident_bytes(b.ring.get()), 30 * 4096);
-  RingReader reader(Ring::adopt(b.ring.get()).value());
   while (const auto record = reader.next()) reader.advance(*record);
   (void)reader.release();
   a.link->on_timer(now);

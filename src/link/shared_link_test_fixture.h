@@ -133,6 +133,9 @@ class Node final : public Arrivals {
     send(to.qpn(), psn, std::vector<uint8_t>(bytes, static_cast<uint8_t>(psn)));
   }
   void send_run(const Node& to, uint32_t psn, uint32_t packets, uint32_t bytes, bool ask = false) {
+    send_run(to.qpn(), psn, packets, bytes, ask);
+  }
+  void send_run(Qpn to, uint32_t psn, uint32_t packets, uint32_t bytes, bool ask = false) {
     std::vector<uint8_t> all(size_t{packets} * bytes);
     for (uint32_t i = 0; i < packets; ++i) {
       std::fill_n(all.begin() + static_cast<ptrdiff_t>(i * bytes), bytes,
@@ -141,7 +144,7 @@ class Node final : public Arrivals {
     const std::span<const uint8_t> payload(all);
     link->send_run({.path = &path_,
                     .first = {.opcode = kWriteMiddle,
-                              .dest_qp = to.qpn(),
+                              .dest_qp = to,
                               .ack_request = ask,
                               .psn = wire::Psn(psn)},
                     .payload = {&payload, 1},

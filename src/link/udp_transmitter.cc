@@ -211,6 +211,15 @@ void UdpTransmitter::send(const transport::OutPacket& packet) {
   account(message, packet_bytes, 1);
 }
 
+// One that was made for a ring, which has gone since, may be more than room_for() gives.
+bool UdpTransmitter::takes_at_once(const transport::OutRun& run, uint32_t packet_bytes) const {
+  if (!gso_[run.path->destination.is_ipv4() ? 1 : 0]) return false;
+  const bool joining = joins(*run.path, packet_bytes, run.first.dest_qp, run.packets);
+  return run.packets <= (joining
+                             ? fits(messages_.back().segments, messages_.back().bytes, packet_bytes)
+                             : fits(0, 0, packet_bytes));
+}
+
 void UdpTransmitter::send_run(const transport::OutRun& run) {
   constexpr uint32_t kAround = wire::Bth::kBytes + wire::kIcrcBytes;
   const uint32_t payload_bytes = run.packet_payload;
@@ -218,6 +227,7 @@ void UdpTransmitter::send_run(const transport::OutRun& run) {
   const UdpSockets* const sockets = sockets_for(run.path->destination.is_ipv4());
   if (sockets == nullptr) return no_such_family();
   if (goes_to_unresponsive(*run.path, run.first.dest_qp, run.packets)) return;
+  if (!takes_at_once(run, packet_bytes)) return PacketSink::send_run(run);
   // Pieces cost the kernel more than copying them costs us.
   const bool copy =
       run.copy_first || payload_bytes <= kCopyBelow || tap_ != nullptr || run.payload.size() > 1;

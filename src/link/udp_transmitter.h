@@ -124,6 +124,7 @@ class UdpTransmitter final : public transport::PacketSink {
   [[nodiscard]] bool joins(const transport::Path& path, uint32_t packet_bytes, Qpn qpn,
                            uint32_t packets) const;
   // So many more packets of this length fit in a datagram with this much in it.
+  [[nodiscard]] bool takes_at_once(const transport::OutRun& run, uint32_t packet_bytes) const;
   [[nodiscard]] static uint32_t fits(uint32_t segments, uint32_t bytes, uint32_t packet_bytes) {
     return std::min(kMaxSegments - segments, (kMaxGsoBytes - bytes) / packet_bytes);
   }
