@@ -88,7 +88,6 @@ int Context::close_xrcd(std::shared_ptr<Xrcd>& xrcd) {
 }
 
 Outcome<std::unique_ptr<Qp>> Context::create_qp(Pd* pd, const QpRequest& request) {
-  Engine& engine = device_->engine();
   if ((pd == nullptr) != (request.type == transport::QpType::kXrcRecv)) return fail(EINVAL);
   const transport::QpInit init{.type = request.type,
                                .pd = pd != nullptr ? pd->id : PdId(),
@@ -102,9 +101,9 @@ Outcome<std::unique_ptr<Qp>> Context::create_qp(Pd* pd, const QpRequest& request
                                .signal_all = request.signal_all,
                                .signature_pipelining = request.signature_pipelining,
                                .block_own_multicast = request.block_own_multicast};
-  auto queues = engine.make_queues(init);
+  auto queues = device_->engine().make_queues(init);
   if (!queues) return fail(errno_of(queues.error()));
-  const Engine::Quiet locked(engine);
+  const Engine::Quiet locked(device_->engine());
   const auto qpn = locked.endpoint().create_qp(init, device_->draw_qpn(), *queues);
   if (!qpn) return fail(errno_of(qpn.error()));
   auto qp = std::make_unique<Qp>(Qp{this, pd, *qpn, request});
@@ -118,11 +117,11 @@ Outcome<std::unique_ptr<Qp>> Context::create_qp(Pd* pd, const QpRequest& request
 // The number's low bits are random: a taken one is drawn again. A third of the numbers are free at
 // the least.
 Qpn Device::draw_qpn() {
-  const auto is_taken = [this](Qpn qpn) {
+  const auto is_taken = [this](Qpn qpn) VERBENA_REQUIRES(engine().lock()) {
     return qps_.contains(qpn.value) || reserved_qpns_.contains(qpn.value);
   };
-  Qpn qpn = engine_->draw_qpn();
-  for (int i = 0; i < 64 && is_taken(qpn); ++i) qpn = engine_->draw_qpn();
+  Qpn qpn = engine().draw_qpn();
+  for (int i = 0; i < 64 && is_taken(qpn); ++i) qpn = engine().draw_qpn();
   return qpn;
 }
 
