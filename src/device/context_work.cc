@@ -24,6 +24,19 @@ template <typename T>
   return result ? 0 : errno_of(result.error());
 }
 
+// Posts one after the other, and gives how many; `error` is why the next was not.
+template <typename Request, typename Post>
+[[nodiscard]] size_t post_each(std::span<const Request> requests, int& error, Post&& post) {
+  size_t posted = 0;
+  error = 0;
+  for (const Request& request : requests) {
+    error = errno_of(post(request));
+    if (error != 0) break;
+    ++posted;
+  }
+  return posted;
+}
+
 }  // namespace
 
 Outcome<std::unique_ptr<Srq>> Context::create_srq(Pd& pd, const SrqRequest& request) {
@@ -59,6 +72,14 @@ int Context::destroy_srq(Srq& srq) {
 int Context::post_srq_recv(Srq& srq, const transport::RecvRequest& request) {
   const Engine::Quiet locked(device_->engine());
   return errno_of(locked.endpoint().post_srq_recv(srq.queue->id, request));
+}
+
+size_t Context::post_srq_recv(Srq& srq, std::span<const transport::RecvRequest> requests,
+                              int& error) {
+  const Engine::Quiet locked(device_->engine());
+  return post_each(requests, error, [&](const transport::RecvRequest& request) {
+    return locked.endpoint().post_srq_recv(srq.queue->id, request);
+  });
 }
 
 Outcome<std::shared_ptr<Xrcd>> Context::open_xrcd(const std::optional<FileId>& file, bool create,
@@ -254,14 +275,9 @@ int Context::post_send(Qp& qp, const transport::SendRequest& request) {
 size_t Context::post_send(Qp& qp, std::span<const transport::SendRequest> requests, int& error) {
   const Engine::Locked locked(device_->engine());
   const Time now = locked.now();
-  size_t posted = 0;
-  error = 0;
-  for (const transport::SendRequest& request : requests) {
-    error = errno_of(locked.endpoint().post_send(qp.qpn, request, now));
-    if (error != 0) break;
-    ++posted;
-  }
-  return posted;
+  return post_each(requests, error, [&](const transport::SendRequest& request) {
+    return locked.endpoint().post_send(qp.qpn, request, now);
+  });
 }
 
 int Context::post_send_all(Qp& qp, std::span<const transport::SendRequest> requests) {
@@ -285,6 +301,13 @@ Outcome<uint32_t> Context::cancel_sends(Qp& qp, uint64_t wr_id) {
 int Context::post_recv(Qp& qp, const transport::RecvRequest& request) {
   const Engine::Quiet locked(device_->engine());
   return errno_of(locked.endpoint().post_recv(qp.qpn, request));
+}
+
+size_t Context::post_recv(Qp& qp, std::span<const transport::RecvRequest> requests, int& error) {
+  const Engine::Quiet locked(device_->engine());
+  return post_each(requests, error, [&](const transport::RecvRequest& request) {
+    return locked.endpoint().post_recv(qp.qpn, request);
+  });
 }
 
 }  // namespace verbena::device

@@ -247,6 +247,9 @@ class Context {
   [[nodiscard]] int arm_srq(Srq& srq, uint32_t limit);
   [[nodiscard]] int destroy_srq(Srq& srq);
   [[nodiscard]] int post_srq_recv(Srq& srq, const transport::RecvRequest& request);
+  // A chain, as with post_send().
+  [[nodiscard]] size_t post_srq_recv(Srq& srq, std::span<const transport::RecvRequest> requests,
+                                     int& error);
 
   // XRC domains. `exclusive`: EEXIST if it is there; without `create`: ENOENT if it is not.
   [[nodiscard]] Outcome<std::shared_ptr<Xrcd>> open_xrcd(const std::optional<FileId>& file,
@@ -277,13 +280,15 @@ class Context {
   [[nodiscard]] int retire_counter(transport::OperationCounter& counter);
   // EINVAL, among others, for a datagram that the interface of its path cannot carry whole.
   [[nodiscard]] int post_send(Qp& qp, const transport::SendRequest& request);
-  // A chain under one lock, sent together. Gives how many were posted; `error` is why the next was
-  // not.
+  // A chain with the lock taken once, sent together: others wait meanwhile. Gives how many were
+  // posted; `error` is why the next was not.
   [[nodiscard]] size_t post_send(Qp& qp, std::span<const transport::SendRequest> requests,
                                  int& error);
   // The same, all of them or, with an error, none.
   [[nodiscard]] int post_send_all(Qp& qp, std::span<const transport::SendRequest> requests);
   [[nodiscard]] int post_recv(Qp& qp, const transport::RecvRequest& request);
+  [[nodiscard]] size_t post_recv(Qp& qp, std::span<const transport::RecvRequest> requests,
+                                 int& error);
   // Sends with this wr_id that wait in a queue in SQD do nothing, and complete. Gives their number.
   [[nodiscard]] Outcome<uint32_t> cancel_sends(Qp& qp, uint64_t wr_id);
 
