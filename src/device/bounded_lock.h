@@ -4,25 +4,25 @@
 // while it held the mutex itself.
 #pragma once
 
-#include <mutex>
-
 #include <time.h>
 
+#include "base/mutex.h"
 #include "base/time.h"
 
 namespace verbena::device {
 
-// Check owns_lock().
-[[nodiscard]] inline std::unique_lock<std::mutex> lock_within(std::mutex& mutex, Duration bound) {
+// True: it is taken.
+[[nodiscard]] inline bool lock_within(Mutex& mutex, Duration bound)
+    VERBENA_TRY_ACQUIRE(true, mutex) {
   constexpr Duration kPause = 100 * kMicrosecond;
   constexpr timespec kWait{0, kPause};
-  std::unique_lock lock(mutex, std::try_to_lock);
+  bool taken = mutex.try_lock();
   // A pause takes longer than it says: the bound is reached late rather than early.
-  for (Duration waited = 0; !lock.owns_lock() && waited < bound; waited += kPause) {
+  for (Duration waited = 0; !taken && waited < bound; waited += kPause) {
     (void)::nanosleep(&kWait, nullptr);
-    (void)lock.try_lock();
+    taken = mutex.try_lock();
   }
-  return lock;
+  return taken;
 }
 
 }  // namespace verbena::device

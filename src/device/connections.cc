@@ -37,6 +37,7 @@ Connections::Connections(Engine& engine, const Parts& parts, uint64_t node_guid,
 
 void Connections::receive(const wire::Gid& our, const wire::Gid& peer, const wire::PacketView& view,
                           Time now) {
+  engine_.lock().assert_held();
   const bool datagram = view.info->service == wire::Service::kUd && view.info->has(wire::kDeth) &&
                         !view.info->has(wire::kImmDt);
   if (!datagram || our.is_multicast() || view.deth().qkey != kGsiQkey) {
@@ -47,10 +48,12 @@ void Connections::receive(const wire::Gid& our, const wire::Gid& peer, const wir
 }
 
 Time Connections::next_timer() const {
+  engine_.lock().assert_held();
   return std::min({manager_.next_timer(), watch_.next_tick(), held_disconnects_.next_look()});
 }
 
 void Connections::on_timer(Time now) {
+  engine_.lock().assert_held();
   if (held_disconnects_.next_look() <= now) tell(held_disconnects_.take_due(now));
   if (manager_.next_timer() <= now) manager_.on_timer(now);
   if (watch_.next_tick() > now) return;
@@ -62,10 +65,12 @@ void Connections::on_timer(Time now) {
 
 void Connections::send_mad(const wire::Gid& source, const wire::Gid& destination,
                            cm::MadBytes mad) {
+  engine_.lock().assert_held();
   engine_.send_management(source, destination, kGsiQkey, mad);
 }
 
 void Connections::on_event(const cm::Event& event) {
+  engine_.lock().assert_held();
   // What arrived before it is seen before it: a program that hears of the end may look no more.
   engine_.publish_completions();
   tell(held_disconnects_.take(event.id));

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The connection manager on the wire: the messages of QP1 between the engine and cm::Manager, the
 // ports among the processes of the host, the watch over idle peers, and ends that wait to be told.
-// As cm::Service it takes the engine's lock, but not where it waits for other processes (ports);
-// the engine calls the rest with the lock held.
+// The engine's lock guards it. As cm::Service it takes that itself, but not where it waits for
+// other processes (ports); the rest is called with the lock held, by the engine and by the manager.
 #pragma once
 
 #include <cstdint>
@@ -12,14 +12,13 @@
 
 #include "cm/manager.h"
 #include "cm/service.h"
+#include "device/engine.h"
 #include "device/held_disconnects.h"
 #include "device/peer_watch.h"
 #include "link/ports.h"
 #include "wire/packet.h"
 
 namespace verbena::device {
-
-class Engine;
 
 struct ConnectionCounters {
   uint64_t not_for_gsi = 0;  // packets for QP1 that are no management datagrams
@@ -42,11 +41,23 @@ class Connections final : public cm::Service, private cm::MadSink, private cm::E
   [[nodiscard]] Time next_timer() const;
   void on_timer(Time now);
   // The process ends: peers are told.
-  void leave(Time now) { manager_.leave(now); }
+  void leave(Time now) {
+    engine_.lock().assert_held();
+    manager_.leave(now);
+  }
   // In a forked child there is nobody to tell.
-  void abandon() { sink_ = nullptr; }
-  [[nodiscard]] const ConnectionCounters& counters() const { return counters_; }
-  [[nodiscard]] const cm::Counters& manager_counters() const { return manager_.counters(); }
+  void abandon() {
+    engine_.lock().assert_held();
+    sink_ = nullptr;
+  }
+  [[nodiscard]] ConnectionCounters counters() const {
+    engine_.lock().assert_held();
+    return counters_;
+  }
+  [[nodiscard]] const cm::Counters& manager_counters() const {
+    engine_.lock().assert_held();
+    return manager_.counters();
+  }
 
   // --- cm::Service
   void set_sink(cm::EventSink* sink) override;
@@ -76,16 +87,17 @@ class Connections final : public cm::Service, private cm::MadSink, private cm::E
  private:
   void send_mad(const wire::Gid& source, const wire::Gid& destination, cm::MadBytes mad) override;
   void on_event(const cm::Event& event) override;
-  void tell(const std::vector<cm::Event>& events);
+  void tell(const std::vector<cm::Event>& events) VERBENA_REQUIRES(engine_.lock());
 
   Engine& engine_;
-  link::Link& link_;
-  cm::EventSink* sink_ = nullptr;
-  PeerWatch watch_;
-  HeldDisconnects held_disconnects_;
-  std::unordered_map<uint64_t, link::Port> listening_;  // by listener
-  ConnectionCounters counters_;
-  cm::Manager manager_;
+  link::Link& link_;  // for ports, which need no lock
+  cm::EventSink* sink_ VERBENA_GUARDED_BY(engine_.lock()) = nullptr;
+  PeerWatch watch_ VERBENA_GUARDED_BY(engine_.lock());
+  HeldDisconnects held_disconnects_ VERBENA_GUARDED_BY(engine_.lock());
+  // By listener.
+  std::unordered_map<uint64_t, link::Port> listening_ VERBENA_GUARDED_BY(engine_.lock());
+  ConnectionCounters counters_ VERBENA_GUARDED_BY(engine_.lock());
+  cm::Manager manager_ VERBENA_GUARDED_BY(engine_.lock());
 };
 
 }  // namespace verbena::device

@@ -33,7 +33,9 @@ int Context::dealloc_pd(Pd& pd) {
   if (pd.users != 0 || pd.address_handles != 0) return EBUSY;
   const auto done = locked.memory().deallocate_pd(pd.id);
   if (!done) return errno_of(done.error());
-  pd.context->pds_.erase(&pd);  // not always ours: another context may have imported it
+  // Not always ours: another context, of the same device, may have imported it.
+  pd.context->device_->engine().lock().assert_held();
+  pd.context->pds_.erase(&pd);
   return 0;
 }
 

@@ -24,6 +24,19 @@ template <typename T>
   return result ? 0 : errno_of(result.error());
 }
 
+// Posts one after the other, and gives how many; `error` is why the next was not.
+template <typename Request, typename Post>
+[[nodiscard]] size_t post_each(std::span<const Request> requests, int& error, Post&& post) {
+  size_t posted = 0;
+  error = 0;
+  for (const Request& request : requests) {
+    error = errno_of(post(request));
+    if (error != 0) break;
+    ++posted;
+  }
+  return posted;
+}
+
 }  // namespace
 
 Outcome<std::unique_ptr<Srq>> Context::create_srq(Pd& pd, const SrqRequest& request) {
@@ -61,6 +74,14 @@ int Context::post_srq_recv(Srq& srq, const transport::RecvRequest& request) {
   return errno_of(locked.endpoint().post_srq_recv(srq.queue->id, request));
 }
 
+size_t Context::post_srq_recv(Srq& srq, std::span<const transport::RecvRequest> requests,
+                              int& error) {
+  const Engine::Quiet locked(device_->engine());
+  return post_each(requests, error, [&](const transport::RecvRequest& request) {
+    return locked.endpoint().post_srq_recv(srq.queue->id, request);
+  });
+}
+
 Outcome<std::shared_ptr<Xrcd>> Context::open_xrcd(const std::optional<FileId>& file, bool create,
                                                   bool exclusive) {
   const Engine::Quiet locked(device_->engine());
@@ -88,7 +109,6 @@ int Context::close_xrcd(std::shared_ptr<Xrcd>& xrcd) {
 }
 
 Outcome<std::unique_ptr<Qp>> Context::create_qp(Pd* pd, const QpRequest& request) {
-  Engine& engine = device_->engine();
   if ((pd == nullptr) != (request.type == transport::QpType::kXrcRecv)) return fail(EINVAL);
   const transport::QpInit init{.type = request.type,
                                .pd = pd != nullptr ? pd->id : PdId(),
@@ -102,9 +122,9 @@ Outcome<std::unique_ptr<Qp>> Context::create_qp(Pd* pd, const QpRequest& request
                                .signal_all = request.signal_all,
                                .signature_pipelining = request.signature_pipelining,
                                .block_own_multicast = request.block_own_multicast};
-  auto queues = engine.make_queues(init);
+  auto queues = device_->engine().make_queues(init);
   if (!queues) return fail(errno_of(queues.error()));
-  const Engine::Quiet locked(engine);
+  const Engine::Quiet locked(device_->engine());
   const auto qpn = locked.endpoint().create_qp(init, device_->draw_qpn(), *queues);
   if (!qpn) return fail(errno_of(qpn.error()));
   auto qp = std::make_unique<Qp>(Qp{this, pd, *qpn, request});
@@ -118,11 +138,11 @@ Outcome<std::unique_ptr<Qp>> Context::create_qp(Pd* pd, const QpRequest& request
 // The number's low bits are random: a taken one is drawn again. A third of the numbers are free at
 // the least.
 Qpn Device::draw_qpn() {
-  const auto is_taken = [this](Qpn qpn) {
+  const auto is_taken = [this](Qpn qpn) VERBENA_REQUIRES(engine().lock()) {
     return qps_.contains(qpn.value) || reserved_qpns_.contains(qpn.value);
   };
-  Qpn qpn = engine_->draw_qpn();
-  for (int i = 0; i < 64 && is_taken(qpn); ++i) qpn = engine_->draw_qpn();
+  Qpn qpn = engine().draw_qpn();
+  for (int i = 0; i < 64 && is_taken(qpn); ++i) qpn = engine().draw_qpn();
   return qpn;
 }
 
@@ -255,14 +275,9 @@ int Context::post_send(Qp& qp, const transport::SendRequest& request) {
 size_t Context::post_send(Qp& qp, std::span<const transport::SendRequest> requests, int& error) {
   const Engine::Locked locked(device_->engine());
   const Time now = locked.now();
-  size_t posted = 0;
-  error = 0;
-  for (const transport::SendRequest& request : requests) {
-    error = errno_of(locked.endpoint().post_send(qp.qpn, request, now));
-    if (error != 0) break;
-    ++posted;
-  }
-  return posted;
+  return post_each(requests, error, [&](const transport::SendRequest& request) {
+    return locked.endpoint().post_send(qp.qpn, request, now);
+  });
 }
 
 int Context::post_send_all(Qp& qp, std::span<const transport::SendRequest> requests) {
@@ -286,6 +301,13 @@ Outcome<uint32_t> Context::cancel_sends(Qp& qp, uint64_t wr_id) {
 int Context::post_recv(Qp& qp, const transport::RecvRequest& request) {
   const Engine::Quiet locked(device_->engine());
   return errno_of(locked.endpoint().post_recv(qp.qpn, request));
+}
+
+size_t Context::post_recv(Qp& qp, std::span<const transport::RecvRequest> requests, int& error) {
+  const Engine::Quiet locked(device_->engine());
+  return post_each(requests, error, [&](const transport::RecvRequest& request) {
+    return locked.endpoint().post_recv(qp.qpn, request);
+  });
 }
 
 }  // namespace verbena::device

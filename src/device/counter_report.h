@@ -5,12 +5,11 @@
 
 #include <string>
 
+#include "device/engine.h"
+
 namespace verbena::device {
 
-class Engine;
-
-// Under the engine's lock.
-[[nodiscard]] std::string counter_line(const Engine& engine);
+[[nodiscard]] std::string counter_line(const Engine& engine) VERBENA_REQUIRES(engine.lock());
 // At once, so that the lines of several processes do not mix. What cannot be written is left out.
 void append_line(const std::string& path, const std::string& line);
 

@@ -9,6 +9,7 @@
 #include <pthread.h>
 #include <sched.h>
 
+#include "base/mutex.h"
 #include "device/bounded_lock.h"
 #include "device/group_address.h"
 
@@ -18,18 +19,18 @@ namespace {
 // The process's device. A weak reference: it stops when the last context is closed. Leaked on
 // purpose: programs call in from their own exit handlers.
 struct Shared {
-  std::mutex mutex;  // held while the process forks, too
-  std::weak_ptr<Device> device;
-  std::vector<Device*> all;  // with those that nobody refers to any more and are about to go
+  Mutex mutex;  // held while the process forks, too
+  std::weak_ptr<Device> device VERBENA_GUARDED_BY(mutex);
+  // With those that nobody refers to any more and are about to go.
+  std::vector<Device*> all VERBENA_GUARDED_BY(mutex);
   std::atomic<uint32_t> forking = 0;  // threads that want the mutex in order to fork
 
   // The mutex is not fair: who opens and closes all the time gives way to who wants to fork.
-  [[nodiscard]] std::unique_lock<std::mutex> lock() {
+  void give_way() const {
     constexpr int kGiveWay = 1000;
     for (int i = 0; i < kGiveWay && forking.load(std::memory_order_relaxed) != 0; ++i) {
       ::sched_yield();
     }
-    return std::unique_lock(mutex);
   }
 };
 Shared& shared() {
@@ -39,7 +40,7 @@ Shared& shared() {
 
 // fork: the child has none of our descriptors and no helper; what it inherited is unusable, and
 // harmless.
-void prepare_fork() {
+void prepare_fork() VERBENA_NO_THREAD_SAFETY {
   Shared& process = shared();
   ++process.forking;
   process.mutex.lock();
@@ -48,11 +49,13 @@ void prepare_fork() {
 }
 void resume_parent() {
   Shared& process = shared();
+  process.mutex.assert_held();  // by prepare_fork()
   for (Device* const device : process.all) device->after_fork_in_parent();
   process.mutex.unlock();
 }
 void start_child() {
   Shared& process = shared();
+  process.mutex.assert_held();  // by prepare_fork()
   for (Device* const device : process.all) device->after_fork_in_child();
   process.all.clear();
   process.device.reset();
@@ -64,7 +67,8 @@ void start_child() {
 struct TakeDown {
   void operator()(Device* device) const {
     Shared& process = shared();
-    const auto lock = process.lock();
+    process.give_way();
+    const MutexLock lock(process.mutex);
     std::erase(process.all, device);
     delete device;
   }
@@ -89,8 +93,9 @@ void flush_at_exit() {
   Shared& process = shared();
   std::shared_ptr<Device> device;
   {
-    const std::unique_lock lock = lock_within(process.mutex, kBound);
-    if (lock.owns_lock()) device = process.device.lock();
+    if (!lock_within(process.mutex, kBound)) return;
+    const MutexLock lock(process.mutex, std::adopt_lock);
+    device = process.device.lock();
   }
   if (device != nullptr) device->engine().shut_down(kBound);
 }
@@ -99,7 +104,8 @@ void flush_at_exit() {
 
 Result<std::shared_ptr<Device>, StartError> Device::acquire(const EngineOptions& options) {
   Shared& process = shared();
-  const auto lock = process.lock();
+  process.give_way();
+  const MutexLock lock(process.mutex);
   if (auto device = process.device.lock()) return device;
   static const int kRegistered =
       ::pthread_atfork(prepare_fork, resume_parent, start_child) | std::atexit(flush_at_exit);
@@ -195,6 +201,7 @@ Outcome<transport::Path> Device::resolve(const AddressVector& vector) const {
 }
 
 void Device::on_qp_event(transport::Event event, Qpn qpn) {
+  engine().lock().assert_held();
   const auto place = qps_.find(qpn.value);
   if (place == qps_.end()) return;
   place->second->context->events().raise(
@@ -202,12 +209,14 @@ void Device::on_qp_event(transport::Event event, Qpn qpn) {
 }
 
 void Device::on_srq_event(transport::Event event, SrqId srq) {
+  engine().lock().assert_held();
   const auto place = srqs_.find(srq.value);
   if (place == srqs_.end()) return;
   place->second->context->events().raise({static_cast<EventType>(event), place->second->cookie});
 }
 
 void Device::on_addresses_changed() {
+  engine().lock().assert_held();
   if (!gids_.refresh()) return;
   for (Context* const context : contexts_) {
     context->events().raise({EventType::kGidChange, nullptr});
@@ -215,6 +224,7 @@ void Device::on_addresses_changed() {
 }
 
 CompletionMarks Device::completions_of(Qpn qpn) {
+  engine().lock().assert_held();
   const auto place = qps_.find(qpn.value);
   if (place == qps_.end()) return {};
   const auto published = [](const CompletionQueue* cq) {
@@ -225,6 +235,7 @@ CompletionMarks Device::completions_of(Qpn qpn) {
 }
 
 bool Device::were_polled(Qpn qpn, const CompletionMarks& marks) {
+  engine().lock().assert_held();
   const auto place = qps_.find(qpn.value);
   if (place == qps_.end()) return true;
   const auto polled = [](const CompletionQueue* cq, uint64_t mark) {
@@ -235,6 +246,7 @@ bool Device::were_polled(Qpn qpn, const CompletionMarks& marks) {
 }
 
 bool Device::has_unread_event(Qpn qpn) {
+  engine().lock().assert_held();
   const auto place = qps_.find(qpn.value);
   return place != qps_.end() && place->second->context->events().has(place->second->request.cookie);
 }
@@ -249,6 +261,7 @@ transport::Path Device::path_between(const wire::Gid& source, const wire::Gid& d
 }
 
 void Device::on_cq_overflow(CompletionQueue& cq) {
+  engine().lock().assert_held();
   const auto place = cqs_.find(&cq);
   if (place != cqs_.end()) place->second->events().raise({EventType::kCqError, cq.cookie});
 }

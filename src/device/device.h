@@ -9,7 +9,6 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -155,14 +154,15 @@ class Device final : public EventRouter {
       const EngineOptions& options);
   ~Device() override;
 
-  [[nodiscard]] Engine& engine() { return *engine_; }
+  [[nodiscard]] Engine& engine() const { return *engine_; }
   [[nodiscard]] GidTable& gids() { return gids_; }
   [[nodiscard]] const DeviceLimits& limits() const { return limits_; }
   // Around fork, so that the child finds nothing half done. In the child the device is abandoned:
-  // it has none of the parent's descriptors, and what is called does nothing.
-  void before_fork();
-  void after_fork_in_parent();
-  void after_fork_in_child();
+  // it has none of the parent's descriptors, and what is called does nothing. All locks are held
+  // from the first to one of the others.
+  void before_fork() VERBENA_NO_THREAD_SAFETY;
+  void after_fork_in_parent() VERBENA_NO_THREAD_SAFETY;
+  void after_fork_in_child() VERBENA_NO_THREAD_SAFETY;
 
   // Why only this host can be reached (the port is another's), for a person; empty: all can.
   [[nodiscard]] const std::string& notice() const { return engine_->host().this_host_only(); }
@@ -173,9 +173,10 @@ class Device final : public EventRouter {
  private:
   friend class Context;
   Device() = default;
-  void after_fork();
-  // One that is nobody's; the engine's lock is held.
-  [[nodiscard]] Qpn draw_qpn();
+  void after_fork() VERBENA_NO_THREAD_SAFETY;
+  // One that is nobody's.
+  [[nodiscard]] Qpn draw_qpn() VERBENA_REQUIRES(engine().lock());
+  // EventRouter; the engine calls it with its lock held.
   void on_qp_event(transport::Event event, Qpn qpn) override;
   void on_srq_event(transport::Event event, SrqId srq) override;
   void on_cq_overflow(CompletionQueue& cq) override;
@@ -190,16 +191,18 @@ class Device final : public EventRouter {
   GidTable gids_;
   OnDemandAccessor on_demand_;
   NullAccessor nothing_;
-  // By number, for events; touched under the engine's lock.
-  std::unordered_map<uint32_t, Qp*> qps_;
-  std::unordered_map<uint32_t, Srq*> srqs_;
-  std::unordered_map<uint32_t, Context*> reserved_qpns_;
-  std::unordered_map<CompletionQueue*, Context*> cqs_;
-  uint32_t xrcds_made_ = 0;
-  std::vector<std::weak_ptr<Xrcd>> xrcds_;  // those with a file
-  std::vector<Context*> contexts_;
-  std::vector<CompletionChannel*> forking_;  // during a fork: all channels
-  std::unique_ptr<Engine> engine_;           // last: its thread uses the rest
+  // By number, for events.
+  std::unordered_map<uint32_t, Qp*> qps_ VERBENA_GUARDED_BY(engine().lock());
+  std::unordered_map<uint32_t, Srq*> srqs_ VERBENA_GUARDED_BY(engine().lock());
+  std::unordered_map<uint32_t, Context*> reserved_qpns_ VERBENA_GUARDED_BY(engine().lock());
+  std::unordered_map<CompletionQueue*, Context*> cqs_ VERBENA_GUARDED_BY(engine().lock());
+  uint32_t xrcds_made_ VERBENA_GUARDED_BY(engine().lock()) = 0;
+  // Those with a file.
+  std::vector<std::weak_ptr<Xrcd>> xrcds_ VERBENA_GUARDED_BY(engine().lock());
+  std::vector<Context*> contexts_ VERBENA_GUARDED_BY(engine().lock());
+  // During a fork: all channels.
+  std::vector<CompletionChannel*> forking_ VERBENA_GUARDED_BY(engine().lock());
+  std::unique_ptr<Engine> engine_;  // last: its thread uses the rest
 };
 
 class Context {
@@ -244,6 +247,9 @@ class Context {
   [[nodiscard]] int arm_srq(Srq& srq, uint32_t limit);
   [[nodiscard]] int destroy_srq(Srq& srq);
   [[nodiscard]] int post_srq_recv(Srq& srq, const transport::RecvRequest& request);
+  // A chain, as with post_send().
+  [[nodiscard]] size_t post_srq_recv(Srq& srq, std::span<const transport::RecvRequest> requests,
+                                     int& error);
 
   // XRC domains. `exclusive`: EEXIST if it is there; without `create`: ENOENT if it is not.
   [[nodiscard]] Outcome<std::shared_ptr<Xrcd>> open_xrcd(const std::optional<FileId>& file,
@@ -274,13 +280,15 @@ class Context {
   [[nodiscard]] int retire_counter(transport::OperationCounter& counter);
   // EINVAL, among others, for a datagram that the interface of its path cannot carry whole.
   [[nodiscard]] int post_send(Qp& qp, const transport::SendRequest& request);
-  // A chain under one lock, sent together. Gives how many were posted; `error` is why the next was
-  // not.
+  // A chain with the lock taken once, sent together: others wait meanwhile. Gives how many were
+  // posted; `error` is why the next was not.
   [[nodiscard]] size_t post_send(Qp& qp, std::span<const transport::SendRequest> requests,
                                  int& error);
   // The same, all of them or, with an error, none.
   [[nodiscard]] int post_send_all(Qp& qp, std::span<const transport::SendRequest> requests);
   [[nodiscard]] int post_recv(Qp& qp, const transport::RecvRequest& request);
+  [[nodiscard]] size_t post_recv(Qp& qp, std::span<const transport::RecvRequest> requests,
+                                 int& error);
   // Sends with this wr_id that wait in a queue in SQD do nothing, and complete. Gives their number.
   [[nodiscard]] Outcome<uint32_t> cancel_sends(Qp& qp, uint64_t wr_id);
 
@@ -296,15 +304,16 @@ class Context {
   [[nodiscard]] Outcome<std::optional<memory::SignatureError>> take_signature_error(LKey key);
 
  private:
-  [[nodiscard]] int attach_address(transport::Endpoint& endpoint, Qpn qpn,
-                                   const wire::Gid& address);
-  void leave_groups(transport::Endpoint& endpoint, Qpn qpn);
-  // Gives back what it held of other objects; the engine's lock is held.
-  void release(Qp& qp);
-  void release(Srq& srq);
-  void release(CompletionQueue& cq);
+  [[nodiscard]] int attach_address(transport::Endpoint& endpoint, Qpn qpn, const wire::Gid& address)
+      VERBENA_REQUIRES(device_->engine().lock());
+  void leave_groups(transport::Endpoint& endpoint, Qpn qpn)
+      VERBENA_REQUIRES(device_->engine().lock());
+  // Gives back what it held of other objects.
+  void release(Qp& qp) VERBENA_REQUIRES(device_->engine().lock());
+  void release(Srq& srq) VERBENA_REQUIRES(device_->engine().lock());
+  void release(CompletionQueue& cq) VERBENA_REQUIRES(device_->engine().lock());
 
-  std::unordered_set<Pd*> pds_;  // under the engine's lock
+  std::unordered_set<Pd*> pds_ VERBENA_GUARDED_BY(device_->engine().lock());
   std::shared_ptr<Device> device_;
   EventQueue events_;
 };

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstring>
 
+#include "device/connections.h"
 #include "device/counter_report.h"
 #include "device/management_rules.h"
 
@@ -22,6 +23,7 @@ Engine::Engine(EventRouter& router) : router_(router) {}
 Result<std::unique_ptr<Engine>, link::MembershipError> Engine::make(const EngineOptions& options,
                                                                     EventRouter& router) {
   std::unique_ptr<Engine> engine(new Engine(router));
+  engine->lock_.assert_held();  // nobody else has it yet
   if (const int error = engine->random_.seed(); error != 0) {
     return fail(system_error("getrandom and /dev/urandom", error));
   }
@@ -77,6 +79,10 @@ void Engine::abandon_in_child() {
   lock_.unlock_in_child();
 }
 
+cm::Service& Engine::connections() { return *connections_; }
+
+const cm::Counters& Engine::manager_counters() const { return connections_->manager_counters(); }
+
 void Engine::set_taps(link::TransmitTap* transmit, link::ReceiveFilter* receive) {
   const Quiet quiet(*this);
   link_->set_taps(transmit, receive);
@@ -100,6 +106,7 @@ wire::Psn Engine::draw_psn() {
 }
 
 void Engine::on_packet(const transport::InPacket& packet, Time now) {
+  lock_.assert_held();
   if (packet.view.bth.dest_qp == kGsiQpn) {
     return connections_->receive(packet.destination, packet.source, packet.view, now);
   }
@@ -107,6 +114,7 @@ void Engine::on_packet(const transport::InPacket& packet, Time now) {
 }
 
 uint32_t Engine::on_joined(const link::Joined& joined, link::PacketCheck& check, Time now) {
+  lock_.assert_held();
   return endpoint_->receive_run(
       joined.bytes, joined.segment, joined.source, joined.destination, now,
       [&check](uint32_t i, std::span<const uint8_t> packet) { return check.is_right(i, packet); });
@@ -115,10 +123,12 @@ uint32_t Engine::on_joined(const link::Joined& joined, link::PacketCheck& check,
 uint32_t Engine::on_run(const wire::Run& run, std::span<const uint8_t> payload,
                         const wire::Gid& source, const wire::Gid& destination, bool ack_request,
                         Time now) {
+  lock_.assert_held();
   return endpoint_->receive_run(run, payload, source, destination, ack_request, now);
 }
 
 void Engine::settle(Time now, Acks acks) {
+  lock_.assert_held();
   if (link_->next_timer() <= now) link_->on_timer(now);
   const uint64_t sent_before = link_->transmit_counters().packets;
   if (acks == Acks::kSend) {
@@ -144,8 +154,8 @@ void Engine::publish_completions() {
 }
 
 void Engine::shut_down(Duration bound) {
-  const auto lock = lock_.hold_first_within(bound);
-  if (!lock.owns_lock()) return;
+  if (!lock_.try_first_within(bound)) return;
+  const EngineHeld held(lock_, std::adopt_lock);
   const Time now = clock();
   connections_->leave(now);
   progress_.settle(now);
@@ -173,7 +183,13 @@ void Engine::send_management(const wire::Gid& source, const wire::Gid& destinati
                           .copy_first = true});
 }
 
+Time Engine::next_deadline() const {
+  lock_.assert_held();
+  return std::min({endpoint_->next_deadline(), connections_->next_timer(), link_->next_timer()});
+}
+
 bool Engine::has_work(Time now) {
+  lock_.assert_held();
   const bool blocked = stalled_ && !link_->room_again();
   return (blocked
               ? std::min({endpoint_->next_timer(), connections_->next_timer(), link_->next_timer()})
@@ -181,6 +197,7 @@ bool Engine::has_work(Time now) {
 }
 
 ProgressWork::Looked Engine::look(Time now) {
+  lock_.assert_held();
   Looked looked{.owed_acks = endpoint_->owes_acks()};
   looked.pieces = link_->receive(link::Look::kLikely, now);
   if (looked.pieces == 0) looked.has_work = has_work(now);
@@ -188,6 +205,7 @@ ProgressWork::Looked Engine::look(Time now) {
 }
 
 void Engine::on_ready(Time now) {
+  lock_.assert_held();
   link_->on_ready(now);
   if (const uint32_t changes = link_->address_changes(); changes != seen_address_changes_) {
     seen_address_changes_ = changes;

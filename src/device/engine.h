@@ -3,9 +3,10 @@
 // connections, numbers, taps and notices. Who makes progress with them, and when, is Progress's to
 // say (progress.h).
 //
-// Everything below `lock()` belongs to whoever holds the lock. A caller that posts or changes
-// something works inside `Locked`, whose end sends what was produced, publishes completions and
-// sees to the helper's alarm.
+// One lock guards nearly all of it. A caller that posts or changes something works inside `Locked`,
+// whose end sends what was produced, publishes completions and sees to the helper's alarm. What the
+// engine is called for by those below it (EventSink, Arrivals, CompletionOwner, ProgressWork) is
+// called with the lock held; they know of none, so that each such function says so itself.
 #pragma once
 
 #include <algorithm>
@@ -16,11 +17,13 @@
 #include <vector>
 
 #include "base/kernel_random.h"
+#include "base/mutex.h"
 #include "base/result.h"
 #include "base/time.h"
+#include "cm/counters.h"
+#include "cm/service.h"
 #include "device/completion_channel.h"
 #include "device/completion_queue.h"
-#include "device/connections.h"
 #include "device/engine_lock.h"
 #include "device/event_queue.h"
 #include "device/gid_table.h"
@@ -29,6 +32,7 @@
 #include "device/kernel_world.h"
 #include "device/notices.h"
 #include "device/on_demand.h"
+#include "device/peer_watch.h"
 #include "device/progress.h"
 #include "link/host_link.h"
 #include "link/port_counters.h"
@@ -36,6 +40,8 @@
 #include "transport/endpoint.h"
 
 namespace verbena::device {
+
+class Connections;
 
 struct EngineOptions {
   link::MembershipOptions host;
@@ -83,34 +89,45 @@ class Engine final : public transport::EventSink,
 
   // The right to touch what follows, for changes that give nothing to send and as a rule complete
   // nothing (a receive posted to a queue pair in error does).
-  class Quiet {
+  class VERBENA_SCOPED_CAPABILITY Quiet {
    public:
-    explicit Quiet(Engine& engine) : engine_(engine) { engine.lock_.lock(); }
-    ~Quiet() {
+    explicit Quiet(Engine& engine) VERBENA_ACQUIRE(engine.lock_) : engine_(engine) {
+      engine.lock_.lock();
+    }
+    ~Quiet() VERBENA_RELEASE() {
       if (!engine_.to_publish_.empty()) engine_.progress_.finish();
       engine_.lock_.unlock();
     }
     Quiet(const Quiet&) = delete;
     Quiet& operator=(const Quiet&) = delete;
-    [[nodiscard]] transport::Endpoint& endpoint() const { return *engine_.endpoint_; }
-    [[nodiscard]] memory::Domain& memory() const { return *engine_.memory_; }
+    [[nodiscard]] transport::Endpoint& endpoint() const {
+      engine_.lock_.assert_held();
+      return *engine_.endpoint_;
+    }
+    [[nodiscard]] memory::Domain& memory() const {
+      engine_.lock_.assert_held();
+      return *engine_.memory_;
+    }
 
    protected:
     Engine& engine_;
   };
   // The same for any change: its end sends and publishes what came of it.
-  class Locked : public Quiet {
+  class VERBENA_SCOPED_CAPABILITY Locked : public Quiet {
    public:
-    explicit Locked(Engine& engine) : Quiet(engine) {}
-    ~Locked() { engine_.progress_.finish(); }
+    explicit Locked(Engine& engine) VERBENA_ACQUIRE(engine.lock_) : Quiet(engine) {}
+    ~Locked() VERBENA_RELEASE() { engine_.progress_.finish(); }
     Locked(const Locked&) = delete;
     Locked& operator=(const Locked&) = delete;
     [[nodiscard]] Time now() const { return Engine::clock(); }
   };
 
-  // The slow part of making a queue pair; without the lock.
+  // For annotations; taken by Quiet and Locked.
+  [[nodiscard]] const EngineLock& lock() const VERBENA_RETURN_CAPABILITY(lock_) { return lock_; }
+
+  // The slow part of making a queue pair; without the lock, for it touches nothing that changes.
   [[nodiscard]] Result<transport::QpQueues, transport::Error> make_queues(
-      const transport::QpInit& init) const {
+      const transport::QpInit& init) const VERBENA_NO_THREAD_SAFETY {
     return endpoint_->make_queues(init);
   }
 
@@ -124,121 +141,152 @@ class Engine final : public transport::EventSink,
   // The process exits: sends owed ACKs, and DREQs for all connections; writes the counters. Waits
   // for the lock no longer than `bound`.
   void shut_down(Duration bound);
-  // A completion queue is destroyed. Under the lock.
-  void forget(CompletionQueue& cq) { std::erase(to_publish_, &cq); }
+  // A completion queue is destroyed.
+  void forget(CompletionQueue& cq) VERBENA_REQUIRES(lock_) { std::erase(to_publish_, &cq); }
 
   [[nodiscard]] EventRouter& router() { return router_; }
-  // The connection manager.
-  [[nodiscard]] Connections& connections() { return *connections_; }
-  // A datagram between the QP1s of two addresses. Under the lock; leaves at its end.
+  // The connection manager; takes the lock itself.
+  [[nodiscard]] cm::Service& connections();
+  // A datagram between the QP1s of two addresses; leaves at the end of the lock.
   void send_management(const wire::Gid& source, const wire::Gid& destination, uint32_t qkey,
-                       std::span<const uint8_t> payload);
+                       std::span<const uint8_t> payload) VERBENA_REQUIRES(lock_);
 
-  // Shows what was completed so far, ahead of the end of the batch. Under the lock.
-  void publish_completions();
+  // Shows what was completed so far, ahead of the end of the batch.
+  void publish_completions() VERBENA_REQUIRES(lock_);
 
   // A queue pair number that belongs to this process: its slot and 16 random bits.
-  [[nodiscard]] Qpn draw_qpn();
+  [[nodiscard]] Qpn draw_qpn() VERBENA_REQUIRES(lock_);
   // A first packet sequence number that nobody can guess. Takes the lock.
   [[nodiscard]] wire::Psn draw_psn();
-  [[nodiscard]] uint8_t slot() const { return link_->slot(); }
-  // Multicast: once more for each join. Under the lock; 0 or errno.
-  [[nodiscard]] int join_group(const wire::Gid& group) { return link_->join_group(group); }
-  void leave_group(const wire::Gid& group) { link_->leave_group(group); }
-  void note_family(bool ipv4) { link_->note_family(ipv4); }
+  // Without the lock: it never changes.
+  [[nodiscard]] uint8_t slot() const VERBENA_NO_THREAD_SAFETY { return link_->slot(); }
+  // Multicast: once more for each join. 0 or errno.
+  [[nodiscard]] int join_group(const wire::Gid& group) VERBENA_REQUIRES(lock_) {
+    return link_->join_group(group);
+  }
+  void leave_group(const wire::Gid& group) VERBENA_REQUIRES(lock_) { link_->leave_group(group); }
+  void note_family(bool ipv4) VERBENA_REQUIRES(lock_) { link_->note_family(ipv4); }
 
-  [[nodiscard]] const ProgressCounters& counters() const { return progress_.counters(); }
-  [[nodiscard]] const link::Link& link() const { return *link_; }
-  [[nodiscard]] const transport::Counters& transport_counters() const {
+  [[nodiscard]] ProgressCounters counters() const VERBENA_REQUIRES(lock_) {
+    return progress_.counters();
+  }
+  [[nodiscard]] const link::Link& link() const VERBENA_REQUIRES(lock_) { return *link_; }
+  [[nodiscard]] const transport::Counters& transport_counters() const VERBENA_REQUIRES(lock_) {
     return endpoint_->counters();
   }
-  [[nodiscard]] const cm::Counters& manager_counters() const {
-    return connections_->manager_counters();
+  [[nodiscard]] const cm::Counters& manager_counters() const VERBENA_REQUIRES(lock_);
+  // Its port and its notice never change; the rest of it with the lock.
+  [[nodiscard]] const link::Membership& host() const VERBENA_NO_THREAD_SAFETY {
+    return link_->host();
   }
-  [[nodiscard]] const link::Membership& host() const { return link_->host(); }
   // Captures and faults; nullptr: none. They outlive the engine, or are taken out first.
   void set_taps(link::TransmitTap* transmit, link::ReceiveFilter* receive);
 
   // Around fork. In the child the parent's sockets and thread are not ours.
-  void before_fork() {
+  void before_fork() VERBENA_ACQUIRE(lock_) {
     lock_.lock_first();
     link_->before_fork();
   }
-  void after_fork_in_parent() {
+  void after_fork_in_parent() VERBENA_RELEASE(lock_) {
     link_->after_fork_in_parent();
     lock_.unlock();
   }
-  void abandon_in_child();
+  void abandon_in_child() VERBENA_RELEASE(lock_);
 
   [[nodiscard]] static Time clock() { return link::monotonic_now(); }
 
  private:
   explicit Engine(EventRouter& router);
 
-  // transport::EventSink, under the lock
+  // transport::EventSink
   void qp_event(transport::Event event, Qpn qpn) override;
   void srq_event(transport::Event event, SrqId srq) override { router_.on_srq_event(event, srq); }
-  // link::Arrivals, under the lock
+  // link::Arrivals
   void on_packet(const transport::InPacket& packet, Time now) override;
   [[nodiscard]] uint32_t on_joined(const link::Joined& joined, link::PacketCheck& check,
                                    Time now) override;
   [[nodiscard]] uint32_t on_run(const wire::Run& run, std::span<const uint8_t> payload,
                                 const wire::Gid& source, const wire::Gid& destination,
                                 bool ack_request, Time now) override;
-  // CompletionOwner, under the lock
-  void completion_staged(CompletionQueue& cq) override { to_publish_.push_back(&cq); }
+  // CompletionOwner
+  void completion_staged(CompletionQueue& cq) override {
+    lock_.assert_held();
+    to_publish_.push_back(&cq);
+  }
   void completion_overflow(CompletionQueue& cq) override;
   void completion_failed(Qpn qpn) override {
+    lock_.assert_held();
     if (qpn == silent_error_.qpn) silent_error_ = {};  // its program is told
   }
 
   // ProgressWork
   [[nodiscard]] size_t receive(link::Look look, Time now) override {
+    lock_.assert_held();
     return link_->receive(look, now);
   }
   [[nodiscard]] Looked look(Time now) override;
   [[nodiscard]] uint64_t packets_received() const override {
+    lock_.assert_held();
     return link_->receive_counters().packets;
   }
-  [[nodiscard]] bool expects_more() const override { return link_->expects_more(); }
-  void settle(Time now, Acks acks) override;
-  [[nodiscard]] bool owes_acks() const override { return endpoint_->owes_acks(); }
-  [[nodiscard]] bool has_completions() const override { return !to_publish_.empty(); }
-  [[nodiscard]] bool is_stalled() const override { return stalled_; }
-  [[nodiscard]] bool has_work(Time now) override;
-  [[nodiscard]] Time next_deadline() const override {
-    return std::min({endpoint_->next_deadline(), connections_->next_timer(), link_->next_timer()});
+  [[nodiscard]] bool expects_more() const override {
+    lock_.assert_held();
+    return link_->expects_more();
   }
+  void settle(Time now, Acks acks) override;
+  [[nodiscard]] bool owes_acks() const override {
+    lock_.assert_held();
+    return endpoint_->owes_acks();
+  }
+  [[nodiscard]] bool has_completions() const override {
+    lock_.assert_held();
+    return !to_publish_.empty();
+  }
+  [[nodiscard]] bool is_stalled() const override {
+    lock_.assert_held();
+    return stalled_;
+  }
+  [[nodiscard]] bool has_work(Time now) override;
+  [[nodiscard]] Time next_deadline() const override;
   void on_ready(Time now) override;
   [[nodiscard]] Time note_troubles(Time now) override;
   void tell_troubles() override;
-  [[nodiscard]] bool prepare_sleep() override { return link_->prepare_sleep(); }
-  void woke() override { link_->woke(); }
-  void set_polling(bool polling) override { link_->set_polling(polling); }
+  [[nodiscard]] bool prepare_sleep() override {
+    lock_.assert_held();
+    return link_->prepare_sleep();
+  }
+  void woke() override {
+    lock_.assert_held();
+    link_->woke();
+  }
+  void set_polling(bool polling) override {
+    lock_.assert_held();
+    link_->set_polling(polling);
+  }
 
-  void report_counters();
+  void report_counters() VERBENA_REQUIRES(lock_);
   // To the table that all members of the host share.
-  void show_traffic();
-  void show_trouble(Time now);
+  void show_traffic() VERBENA_REQUIRES(lock_);
+  void show_trouble(Time now) VERBENA_REQUIRES(lock_);
 
   EventRouter& router_;
-  KernelRandom random_;
   EngineLock lock_;
   KernelWorld world_;
   Progress progress_{lock_, world_, *this};
-  std::unique_ptr<link::HostLink> link_;
-  std::optional<link::OwnPortCounters> port_counters_;
-  Time trouble_due_ = 0;  // when it is shown again
+  KernelRandom random_ VERBENA_GUARDED_BY(lock_);
+  std::unique_ptr<link::HostLink> link_ VERBENA_PT_GUARDED_BY(lock_);
+  std::optional<link::OwnPortCounters> port_counters_ VERBENA_GUARDED_BY(lock_);
+  Time trouble_due_ VERBENA_GUARDED_BY(lock_) = 0;  // when it is shown again
   RepeatAccessor repeats_;
-  std::unique_ptr<memory::Domain> memory_;
-  std::unique_ptr<transport::Endpoint> endpoint_;
+  std::unique_ptr<memory::Domain> memory_ VERBENA_PT_GUARDED_BY(lock_);
+  std::unique_ptr<transport::Endpoint> endpoint_ VERBENA_PT_GUARDED_BY(lock_);
   std::unique_ptr<Connections> connections_;
-  std::vector<CompletionQueue*> to_publish_;
-  uint32_t last_qpn_ = 0;
-  uint32_t qpn_step_ = 0;  // 0: not drawn yet
-  wire::Psn management_psn_;
-  std::string counters_file_;
-  Notices notices_;
+  std::vector<CompletionQueue*> to_publish_ VERBENA_GUARDED_BY(lock_);
+  uint32_t last_qpn_ VERBENA_GUARDED_BY(lock_) = 0;
+  uint32_t qpn_step_ VERBENA_GUARDED_BY(lock_) = 0;  // 0: not drawn yet
+  wire::Psn management_psn_ VERBENA_GUARDED_BY(lock_);
+  std::string counters_file_ VERBENA_GUARDED_BY(lock_);
+  Notices notices_;  // says itself what it needs the lock for
   // A queue pair that went to the error state with nothing posted, so that no completion says so.
   // One is watched at a time.
   struct SilentError {
@@ -246,9 +294,10 @@ class Engine final : public transport::EventSink,
     bool access = false;  // the peer's request was not allowed; or else it made no sense
     Time look_at = kNever;
   };
-  SilentError silent_error_;
-  bool stalled_ = false;  // the last settle() had something to send, and no receiver had room
-  uint32_t seen_address_changes_ = 0;
+  SilentError silent_error_ VERBENA_GUARDED_BY(lock_);
+  // The last settle() had something to send, and no receiver had room.
+  bool stalled_ VERBENA_GUARDED_BY(lock_) = false;
+  uint32_t seen_address_changes_ VERBENA_GUARDED_BY(lock_) = 0;
   HelperThread helper_;
 };
 

@@ -25,9 +25,8 @@ void Engine::show_trouble(Time now) {
   const link::TransmitCounters& out = link_->transmit_counters();
   const link::IntakeCounters& taken = link_->intake_counters();
   const transport::Counters& events = endpoint_->counters();
-  const auto show = [&](PortCounter counter, uint64_t value) {
-    port_counters_->set(counter, value);
-  };
+  const auto show = [&](PortCounter counter, uint64_t value)
+                        VERBENA_REQUIRES(lock_) { port_counters_->set(counter, value); };
   show(PortCounter::kNotSent, out.errors + out.to_unresponsive);
   show(PortCounter::kMalformed,
        std::accumulate(std::begin(taken.parse_errors), std::end(taken.parse_errors),

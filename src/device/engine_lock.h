@@ -6,59 +6,70 @@
 
 #include <atomic>
 #include <cstdint>
-#include <mutex>
 
+#include "base/mutex.h"
 #include "base/time.h"
 #include "device/bounded_lock.h"
 
 namespace verbena::device {
 
-class EngineLock {
+class VERBENA_CAPABILITY("mutex") EngineLock : private Mutex {
  public:
   // For those who call in.
-  void lock();
+  void lock() VERBENA_ACQUIRE();
   // For whoever comes again soon: does not wait.
-  [[nodiscard]] std::unique_lock<std::mutex> try_in_passing() {
-    if (wanted_.load(std::memory_order_relaxed) != 0) return {};
-    return std::unique_lock(mutex_, std::try_to_lock);
+  [[nodiscard]] bool try_in_passing() VERBENA_TRY_ACQUIRE(true) {
+    return wanted_.load(std::memory_order_relaxed) == 0 && try_lock();
   }
   // For the helper, which spins: others call in all the time.
-  [[nodiscard]] std::unique_lock<std::mutex> try_now() {
-    return std::unique_lock(mutex_, std::try_to_lock);
-  }
-  void unlock() { mutex_.unlock(); }
-
+  [[nodiscard]] bool try_now() VERBENA_TRY_ACQUIRE(true) { return try_lock(); }
   // For whoever goes first.
-  void lock_first() {
+  void lock_first() VERBENA_ACQUIRE() {
     ++wanted_;
-    mutex_.lock();
+    Mutex::lock();
     --wanted_;
   }
-  // The same, until the end of what it gives.
-  [[nodiscard]] std::unique_lock<std::mutex> hold_first() {
-    lock_first();
-    return std::unique_lock(mutex_, std::adopt_lock);
-  }
-  // The same, but it does not wait for ever. Check owns_lock().
-  [[nodiscard]] std::unique_lock<std::mutex> hold_first_within(Duration bound) {
+  // The same, but it does not wait for ever.
+  [[nodiscard]] bool try_first_within(Duration bound) VERBENA_TRY_ACQUIRE(true) {
     ++wanted_;
-    std::unique_lock held = lock_within(mutex_, bound);
+    const bool taken = lock_within(*this, bound);
     --wanted_;
-    return held;
+    return taken;
   }
 
+  using Mutex::assert_held;
+  using Mutex::unlock;
   // In a forked child, whose one thread has the lock: nobody else wants it.
-  void unlock_in_child() {
+  void unlock_in_child() VERBENA_RELEASE() {
     wanted_.store(0);
-    mutex_.unlock();
+    unlock();
   }
 
  private:
-  std::mutex mutex_;
+  // Spins.
+  [[nodiscard]] bool comes_soon() VERBENA_TRY_ACQUIRE(true);
+
   // Held by the one of those who call in that waits for the lock; the others wait for this. (A
   // forked child has one thread, which never waits.)
-  std::mutex queue_;
+  Mutex queue_;
   std::atomic<uint32_t> wanted_{0};  // by those who go first
+};
+
+// Holds it until its end; with std::adopt_lock, one that was tried for.
+using EngineHeld = ScopedLock<EngineLock>;
+
+// The same for whoever goes first.
+class VERBENA_SCOPED_CAPABILITY EngineHeldFirst {
+ public:
+  explicit EngineHeldFirst(EngineLock& lock) VERBENA_ACQUIRE(lock) : lock_(lock) {
+    lock_.lock_first();
+  }
+  EngineHeldFirst(const EngineHeldFirst&) = delete;
+  EngineHeldFirst& operator=(const EngineHeldFirst&) = delete;
+  ~EngineHeldFirst() VERBENA_RELEASE() { lock_.unlock(); }
+
+ private:
+  EngineLock& lock_;
 };
 
 }  // namespace verbena::device

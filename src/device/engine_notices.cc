@@ -11,6 +11,7 @@ constexpr Duration kReadsEventsWithin = kSecond;
 }  // namespace
 
 void Engine::completion_overflow(CompletionQueue& cq) {
+  lock_.assert_held();
   router_.on_cq_overflow(cq);
   if (!notices_.wants(Notices::Kind::kCompletionsLost)) return;
   notices_.say(
@@ -22,6 +23,7 @@ void Engine::completion_overflow(CompletionQueue& cq) {
 }
 
 void Engine::qp_event(transport::Event event, Qpn qpn) {
+  lock_.assert_held();
   router_.on_qp_event(event, qpn);
   const bool access = event == transport::Event::kQpAccessError;
   if (!access && event != transport::Event::kQpRequestError) return;
@@ -32,6 +34,7 @@ void Engine::qp_event(transport::Event event, Qpn qpn) {
 }
 
 Time Engine::note_troubles(Time now) {
+  lock_.assert_held();
   if (const uint32_t dropped = link_->receive_counters().overflow;
       dropped != 0 && notices_.wants(Notices::Kind::kPacketsDropped)) {
     notices_.say(
@@ -59,7 +62,7 @@ void Engine::tell_troubles() {
   if (!notices_.pending()) return;
   Notices::Lines lines;
   {
-    const auto lock = lock_.hold_first();
+    const EngineHeldFirst held(lock_);
     lines = notices_.take();
   }
   Notices::write(lines);

@@ -13,8 +13,8 @@ constexpr uint32_t kTimedLookEvery = 63;
 }  // namespace
 
 void Progress::poll() {
-  const auto lock = lock_.try_in_passing();
-  if (!lock.owns_lock()) return;
+  if (!lock_.try_in_passing()) return;
+  const EngineHeld held(lock_, std::adopt_lock);
   const Time now = world_.clock();
   if (sleeper_.load(std::memory_order_relaxed) && lease_.on_look_while_armed(now)) {
     sleeper_.store(false, std::memory_order_relaxed);
@@ -52,6 +52,7 @@ void Progress::armed() {
 }
 
 void Progress::finish() {
+  lock_.assert_held();
   const Time now = world_.clock();
   settle(now);
   last_activity_ = now;
@@ -66,6 +67,7 @@ void Progress::finish() {
 }
 
 void Progress::settle(Time now, Acks acks) {
+  lock_.assert_held();
   if (acks == Acks::kSend) batches_unacked_ = 0;
   work_.settle(now, acks);
 }

@@ -52,18 +52,25 @@ class Progress {
   // A completion queue was armed: its program is about to sleep and needs the helper.
   void armed();
 
-  // --- with the lock held
+  // --- with the lock held: the caller's, which is ours by another name
   // After a caller posted or changed something.
   void finish();
   // ProgressWork::settle().
   void settle(Time now, Acks acks = Acks::kSend);
   // The helper looks by then, or somebody else does first.
   void have_helper_by(Time deadline) {
+    lock_.assert_held();
     if (alarm_.move_up(deadline)) world_.wake_helper();
   }
   // A completion was shown to a queue that was armed.
-  void event_raised() { sleeper_.store(false, std::memory_order_relaxed); }
-  [[nodiscard]] const ProgressCounters& counters() const { return counters_; }
+  void event_raised() {
+    lock_.assert_held();
+    sleeper_.store(false, std::memory_order_relaxed);
+  }
+  [[nodiscard]] ProgressCounters counters() const {
+    lock_.assert_held();
+    return counters_;
+  }
 
   // --- the helper's thread
   // Returns after stop().
@@ -77,9 +84,9 @@ class Progress {
  private:
   // settle() after packets were received for a thread of the program's; `held`: while ACKs for
   // what it had before were held.
-  void settle_received(Time now, bool held);
+  void settle_received(Time now, bool held) VERBENA_REQUIRES(lock_);
   // After a batch that completed nothing.
-  [[nodiscard]] Acks acks_of_batch();
+  [[nodiscard]] Acks acks_of_batch() VERBENA_REQUIRES(lock_);
   // A poller receives.
   [[nodiscard]] bool leased(Time now) const {
     return !sleeper_.load(std::memory_order_relaxed) && lease_.held(now);
@@ -90,16 +97,19 @@ class Progress {
   // every timer.
   [[nodiscard]] Duration tick() const { return 2 * lease_.full(); }
   [[nodiscard]] Time helper_pass(Time now);
-  [[nodiscard]] bool helper_receive(Time now);
+  [[nodiscard]] bool helper_receive(Time now) VERBENA_REQUIRES(lock_);
   void helper_spin();
+  // Takes the lock itself.
+  void tell_troubles() VERBENA_NO_THREAD_SAFETY { work_.tell_troubles(); }
 
   EngineLock& lock_;
   ProgressWorld& world_;
-  ProgressWork& work_;
-  ProgressCounters counters_;
-  uint32_t poll_round_ = 0;
-  uint32_t batches_unacked_ = 0;  // that put their ACKs off for the next,
-  Time acks_held_since_ = 0;      // of a program that polls, since then
+  ProgressWork& work_ VERBENA_GUARDED_BY(lock_);
+  ProgressCounters counters_ VERBENA_GUARDED_BY(lock_);
+  uint32_t poll_round_ VERBENA_GUARDED_BY(lock_) = 0;
+  // Batches that put their ACKs off for the next; of a program that polls, since then.
+  uint32_t batches_unacked_ VERBENA_GUARDED_BY(lock_) = 0;
+  Time acks_held_since_ VERBENA_GUARDED_BY(lock_) = 0;
 
   // Between pollers and the helper; relaxed: hints that the next pass corrects.
   PollLease lease_;
@@ -108,10 +118,11 @@ class Progress {
   std::atomic<uint32_t> bystanders_{0};  // other threads in wait()
   std::atomic<bool> helper_watching_{false};
   std::atomic<bool> stopping_{false};
-  Time last_activity_ = 0;
+  Time last_activity_ VERBENA_GUARDED_BY(lock_) = 0;
   Duration stall_wait_ = 0;  // the helper's pause while a receiver has no room
-  bool polling_ = false;     // as the host was told
-  // Bulk comes in so quickly that sleeping between two batches costs more than it saves.
+  bool polling_ VERBENA_GUARDED_BY(lock_) = false;  // as the host was told
+  // Bulk comes in so quickly that sleeping between two batches costs more than it saves. The
+  // helper's.
   bool bulk_ = false;
 };
 

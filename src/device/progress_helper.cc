@@ -39,7 +39,7 @@ bool Progress::helper_receive(Time now) {
 
 // One look at everything; gives the moment by which another is needed.
 Time Progress::helper_pass(Time now) {
-  const auto lock = lock_.hold_first();
+  const EngineHeldFirst held(lock_);
   ++counters_.helper_wakeups;
   const bool by_poller = leased(now);
   const bool by_waiter = alarm_.waited(now);
@@ -77,11 +77,11 @@ void Progress::helper_spin() {
   const Time begin = world_.clock();
   for (Time now = begin, last = begin; now - last < kSpin && now - begin < tick();
        now = world_.clock()) {
-    const auto lock = lock_.try_now();
-    if (!lock.owns_lock()) {
+    if (!lock_.try_now()) {
       cpu_relax();
       continue;
     }
+    const EngineHeld held(lock_, std::adopt_lock);
     if (leased(now) || alarm_.waited(now) || stopping_.load(std::memory_order_relaxed)) return;
     if (work_.receive(link::Look::kLikely, now) > 0) {
       settle(now, acks_of_batch());
@@ -95,7 +95,7 @@ void Progress::helper_spin() {
 void Progress::run_helper() {
   while (!stopping_.load(std::memory_order_relaxed)) {
     const Time until = helper_pass(world_.clock());
-    work_.tell_troubles();
+    tell_troubles();
     if (bulk_) {
       helper_spin();
       continue;

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Threads that sleep on a completion channel and receive meanwhile.
-#include <mutex>
-
 #include "device/progress.h"
 
 namespace verbena::device {
@@ -9,7 +7,7 @@ namespace verbena::device {
 int Progress::wait(CompletionChannel& channel, CompletionQueue*& cq) {
   if (channel.take(cq)) return 0;
   {
-    const std::lock_guard lock(lock_);
+    const EngineHeld held(lock_);
     if (work_.owes_acks()) settle(world_.clock());
   }
   if (!channel.blocking()) return channel.wait(cq);
@@ -34,14 +32,14 @@ int Progress::wait(CompletionChannel& channel, CompletionQueue*& cq) {
 int Progress::receive_for(CompletionChannel& channel, CompletionQueue*& cq) {
   bool may_sleep = false;
   {
-    const std::lock_guard lock(lock_);
+    const EngineHeld held(lock_);
     may_sleep = work_.prepare_sleep();
   }
   for (;;) {
     const ProgressWorld::Woken woken = world_.sleep_receiving(channel, may_sleep);
     if (woken.error != 0) return woken.error;
     if (woken.by_channel && channel.take(cq)) return 0;
-    const std::lock_guard lock(lock_);
+    const EngineHeld held(lock_);
     channel.begin_direct();
     const Time now = world_.clock();
     work_.woke();

@@ -2,6 +2,7 @@
 // Work requests, classic: lists of ibv_send_wr and ibv_recv_wr.
 #include <array>
 #include <cstring>
+#include <span>
 
 #include "verbs/objects.h"
 #include "verbs/operations.h"
@@ -9,6 +10,7 @@
 namespace verbena::verbs {
 namespace {
 
+using transport::RecvRequest;
 using transport::SendOp;
 using transport::SendRequest;
 
@@ -88,40 +90,30 @@ void note_posted(const ibv_send_wr& wr) {
   return 0;
 }
 
-template <typename Post>
-int post_receives(ibv_recv_wr* wr, ibv_recv_wr** bad, Post&& post) {
-  for (; wr != nullptr; wr = wr->next) {
-    const int error = is_list(wr->sg_list, wr->num_sge)
-                          ? post({wr->wr_id, list_of(wr->sg_list, wr->num_sge)})
-                          : EINVAL;
-    if (error == 0) continue;
-    *bad = wr;
-    return error;
-  }
+[[nodiscard]] int translate(const ibv_recv_wr& wr, RecvRequest& to) {
+  if (!is_list(wr.sg_list, wr.num_sge)) return EINVAL;
+  to = {wr.wr_id, list_of(wr.sg_list, wr.num_sge)};
   return 0;
 }
 
-}  // namespace
+void note_posted(const ibv_recv_wr& /*wr*/) {}
 
-namespace {
-
-// Up to so many are posted together; longer lists go in parts.
-[[nodiscard]] int post_chain(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad) {
-  constexpr size_t kPostedTogether = 16;
-  std::array<SendRequest, kPostedTogether> requests;
+// Posts kTogether at a time, for which the device's lock is taken once: of a longer list others get
+// at it in between. `post` gives how many it posted, and why not the next.
+template <size_t kTogether, typename Request, typename Wr, typename Translate, typename Post>
+[[nodiscard]] int post_parts(Wr* wr, Wr** bad, Translate& translate_one, Post& post) {
+  std::array<Request, kTogether> requests;
   while (wr != nullptr) {
     size_t count = 0;
     int error = 0;
-    for (ibv_send_wr* next = wr; next != nullptr && count < kPostedTogether; next = next->next) {
-      error = translate(*qp, *next, requests[count]);
+    for (Wr* next = wr; next != nullptr && count < kTogether; next = next->next) {
+      error = translate_one(*next, requests[count]);
       if (error != 0) break;
       ++count;
     }
     int refused = 0;
     const size_t posted =
-        count == 0 ? 0
-                   : of(qp->context)
-                         .device.post_send(*of(qp).qp, std::span(requests).first(count), refused);
+        count == 0 ? 0 : post(std::span<const Request>(requests).first(count), refused);
     for (size_t i = 0; i < posted; ++i, wr = wr->next) note_posted(*wr);
     if (posted < count) error = refused;
     if (error != 0) {
@@ -132,6 +124,23 @@ namespace {
   return 0;
 }
 
+// One is what most programs post, and not worth clearing room for more.
+template <size_t kTogether, typename Request, typename Wr, typename Translate, typename Post>
+[[nodiscard]] int post_list(Wr* wr, Wr** bad, Translate&& translate_one, Post&& post) {
+  if (wr != nullptr && wr->next != nullptr) {
+    return post_parts<kTogether, Request>(wr, bad, translate_one, post);
+  }
+  return post_parts<1, Request>(wr, bad, translate_one, post);
+}
+
+constexpr size_t kReceivesTogether = 64;
+constexpr size_t kSendsTogether = 16;  // each of which may be a packet
+
+[[nodiscard]] int post_receives(ibv_recv_wr* wr, ibv_recv_wr** bad, auto&& post) {
+  return post_list<kReceivesTogether, RecvRequest>(
+      wr, bad, [](const ibv_recv_wr& one, RecvRequest& to) { return translate(one, to); }, post);
+}
+
 }  // namespace
 
 int post_send(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad) {
@@ -139,16 +148,11 @@ int post_send(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad) {
     *bad = wr;
     return EINVAL;
   }
-  if (wr == nullptr || wr->next != nullptr) return post_chain(qp, wr, bad);
-  SendRequest request;  // one: what most programs post, and not worth clearing room for more
-  int error = translate(*qp, *wr, request);
-  if (error == 0) error = of(qp->context).device.post_send(*of(qp).qp, request);
-  if (error != 0) {
-    *bad = wr;
-  } else {
-    note_posted(*wr);
-  }
-  return error;
+  return post_list<kSendsTogether, SendRequest>(
+      wr, bad, [qp](const ibv_send_wr& one, SendRequest& to) { return translate(*qp, one, to); },
+      [qp](std::span<const SendRequest> requests, int& error) {
+        return of(qp->context).device.post_send(*of(qp).qp, requests, error);
+      });
 }
 
 int post_recv(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad) {
@@ -156,8 +160,8 @@ int post_recv(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad) {
     *bad = wr;
     return EINVAL;
   }
-  return post_receives(wr, bad, [qp](const transport::RecvRequest& request) {
-    return of(qp->context).device.post_recv(*of(qp).qp, request);
+  return post_receives(wr, bad, [qp](std::span<const RecvRequest> requests, int& error) {
+    return of(qp->context).device.post_recv(*of(qp).qp, requests, error);
   });
 }
 
@@ -166,8 +170,8 @@ int post_srq_recv(ibv_srq* srq, ibv_recv_wr* wr, ibv_recv_wr** bad) {
     *bad = wr;
     return EINVAL;
   }
-  return post_receives(wr, bad, [srq](const transport::RecvRequest& request) {
-    return of(srq->context).device.post_srq_recv(*of(srq).srq, request);
+  return post_receives(wr, bad, [srq](std::span<const RecvRequest> requests, int& error) {
+    return of(srq->context).device.post_srq_recv(*of(srq).srq, requests, error);
   });
 }
 

@@ -134,6 +134,66 @@ TEST_F(WorkCalls, TheOneOfAChainThatTheDeviceRefusesIsNamed) {
   }
 }
 
+// So does ibv_post_recv, across the sixty-four that are posted at a time, and ibv_post_srq_recv.
+TEST_F(WorkCalls, TheOneOfAChainOfReceivesThatIsRefusedIsNamed) {
+  std::array<char, 8> bytes{};
+  const ibv_mr* const mr = reg(bytes.data(), bytes.size());
+  std::array<ibv_sge, 3> list;
+  list.fill(sge_of(bytes.data(), 4, mr));
+  constexpr int kNotAList = -1;
+  std::array<ibv_recv_wr, 130> chain{};
+  const auto refuse_one = [&](size_t refused, int entries) {
+    for (size_t i = 0; i < chain.size(); ++i) {
+      chain[i] = {.wr_id = i,
+                  .next = i + 1 < chain.size() ? &chain[i + 1] : nullptr,
+                  .sg_list = list.data(),
+                  .num_sge = i == refused ? entries : 1};
+    }
+  };
+  for (const size_t refused : {0, 1, 63, 64, 65, 127, 128, 129}) {
+    for (const int entries : {kNotAList, 3}) {  // the library's to refuse, the device's
+      SCOPED_TRACE(refused);
+      refuse_one(refused, entries);
+      ibv_srq_init_attr wish{};
+      wish.attr = {.max_wr = 256, .max_sge = 2, .srq_limit = 0};
+      ibv_srq* const srq = ibv_create_srq(pd_, &wish);
+      ASSERT_NE(srq, nullptr);
+      ibv_recv_wr* bad = nullptr;
+      EXPECT_EQ(ibv_post_srq_recv(srq, chain.data(), &bad), EINVAL);
+      EXPECT_EQ(bad, &chain[refused]);
+      EXPECT_EQ(ibv_destroy_srq(srq), 0);
+
+      ibv_qp_init_attr init{};
+      init.send_cq = init.recv_cq = cq_;
+      init.cap = {.max_send_wr = 1,
+                  .max_recv_wr = 256,
+                  .max_send_sge = 1,
+                  .max_recv_sge = 2,
+                  .max_inline_data = 0};
+      init.qp_type = IBV_QPT_RC;
+      ibv_qp* const qp = ibv_create_qp(pd_, &init);
+      ASSERT_NE(qp, nullptr);
+      connect(qp, qp->qp_num);
+      bad = nullptr;
+      EXPECT_EQ(ibv_post_recv(qp, chain.data(), &bad), EINVAL);
+      EXPECT_EQ(bad, &chain[refused]);
+      // Those before it were posted, in order, and nothing behind it.
+      ASSERT_EQ(ibv_resize_cq(cq_, 256), 0);
+      ibv_qp_attr attr{};
+      attr.qp_state = IBV_QPS_ERR;
+      ASSERT_EQ(ibv_modify_qp(qp, &attr, IBV_QP_STATE), 0);
+      for (size_t i = 0; i < refused; ++i) {
+        const ibv_wc wc = completion();
+        EXPECT_EQ(wc.status, IBV_WC_WR_FLUSH_ERR);
+        EXPECT_EQ(wc.wr_id, i);
+      }
+      ibv_wc wc;
+      EXPECT_EQ(ibv_poll_cq(cq_, 1, &wc), 0);
+      EXPECT_EQ(ibv_destroy_qp(qp), 0);
+    }
+  }
+}
+
 TEST_F(WorkCalls, WithoutEntriesNoListIsTaken) {
   ibv_qp* const qp = make_loop(0, 0);
   ibv_qp_ex* const work = ibv_qp_to_qp_ex(qp);

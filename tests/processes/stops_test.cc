@@ -153,6 +153,7 @@ TEST_F(StoppedPeer, EndsQueuePairsThatNeverGotAPacketOut) {
         throw std::runtime_error(to_string(completion->status));
       }
     }
+    const device::Engine::Quiet locked(party.context().device().engine());
     stage.numbers[0] = party.context().device().engine().link().transmit_counters().packets;
   });
   ASSERT_TRUE(reached(0, 2)) << stage_->words.data();
