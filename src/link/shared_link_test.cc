@@ -237,6 +237,17 @@ TEST_F(SharedLinkTest, WhoSleepsIsWokenByTheFirstThatItIsEverSent) {
   EXPECT_EQ(b.serve(), 2);
 }
 
+// When it was sent, the receiver did not sleep yet; when it slept, it had not heard of the ring.
+TEST_F(SharedLinkTest, WhoSleepsIsWokenByARingThatIsNotEmpty) {
+  Node& a = join();
+  Node& b = join();
+  a.send_and_flush(b, 0);
+  EXPECT_TRUE(b.link->prepare_sleep());
+  EXPECT_FALSE(is_readable(b.bell()));
+  b.hear();
+  EXPECT_TRUE(is_readable(b.bell()));
+}
+
 TEST_F(SharedLinkTest, WhoSleepsWithoutABellToRingIsToldByItsConnection) {
   Node& a = join();
   Node& b = join();
