@@ -193,10 +193,10 @@ endfunction()
 # What the ThreadSanitizer step of `./dev test --sanitizers` builds.
 add_custom_target(verbena_threads_tests)
 
-# verbena_test(<name> SOURCES file... [LINK target...] [THREADS] [LEAKS] [WAITS] [BOTH_LINKS] [SECONDS n]): a
-# GoogleTest program and its ctest entry; one entry per program keeps start-up cost away from the sum of many small tests.
+# verbena_test(<name> SOURCES file... [LINK target...] [THREADS] [LEAKS] [WAITS] [SECONDS n]): a GoogleTest program
+# and its ctest entry; one entry per program keeps start-up cost away from the sum of many small tests.
 function(verbena_test name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "THREADS;LEAKS;WAITS;BOTH_LINKS" "SECONDS" "SOURCES;LINK")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "THREADS;LEAKS;WAITS" "SECONDS" "SOURCES;LINK")
   verbena_gtest_program(${name} SOURCES ${arg_SOURCES} LINK ${arg_LINK})
   _verbena_test_options(options)
   _verbena_gtest_filter(filter "")
@@ -211,8 +211,8 @@ function(verbena_gtest_program name)
 endfunction()
 
 # verbena_test_file(<name> PROGRAM program SOURCE file [THREADS] [LEAKS] [WAITS] [BOTH_LINKS] [SECONDS n]): a ctest
-# entry for the tests of one file of a GoogleTest program. Files that include the same are compiled as one program, in half the
-# time, and still run in a process each.
+# entry for the tests of one file of a GoogleTest program. Files that include the same are compiled as one program,
+# in half the time, and still run in a process each.
 function(verbena_test_file name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "THREADS;LEAKS;WAITS;BOTH_LINKS" "PROGRAM;SOURCE;SECONDS" "")
   _verbena_test_options(options)

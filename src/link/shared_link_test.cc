@@ -237,6 +237,17 @@ TEST_F(SharedLinkTest, WhoSleepsIsWokenByTheFirstThatItIsEverSent) {
   EXPECT_EQ(b.serve(), 2);
 }
 
+// When it was sent, the receiver did not sleep yet; when it slept, it had not heard of the ring.
+TEST_F(SharedLinkTest, WhoSleepsIsWokenByARingThatIsNotEmpty) {
+  Node& a = join();
+  Node& b = join();
+  a.send_and_flush(b, 0);
+  EXPECT_TRUE(b.link->prepare_sleep());
+  EXPECT_FALSE(is_readable(b.bell()));
+  b.hear();
+  EXPECT_TRUE(is_readable(b.bell()));
+}
+
 TEST_F(SharedLinkTest, WhoSleepsWithoutABellToRingIsToldByItsConnection) {
   Node& a = join();
   Node& b = join();
@@ -288,8 +299,14 @@ TEST_F(SharedLinkTest, AFullRingTakesAcknowledgements) {
   Node& a = join();
   Node& b = join();
   introduce(a, b);
-  const uint32_t sent = fill(a, b);
+  uint32_t sent = fill(a, b);
+  // Who sends all the same fills it to the last that data may have.
+  while (a.link->transmit_counters().to_unresponsive == 0 && sent < 10'000) {
+    a.send_and_flush(b, sent++, 64);
+  }
+  --sent;
   for (uint32_t i = 0; i < 50; ++i) a.send_and_flush(b, sent + i, 0);
+  EXPECT_EQ(a.link->transmit_counters().to_unresponsive, 1);
   (void)b.serve();
   EXPECT_EQ(b.psns(), counting(0, sent + 50));
 }
