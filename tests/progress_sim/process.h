@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+// One simulated process: the device's own Progress, completion queues, rings (SharedLink) and
+// credits (CreditLedger), and between them the least of a transport: messages to each peer in
+// order, acknowledged cumulatively; no loss, so no retransmission. To some peers it goes through
+// rings, to others through datagrams with credits, as the seed says.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "device/completion_channel.h"
+#include "device/completion_queue.h"
+#include "device/progress.h"
+#include "link/credits.h"
+#include "link/intake.h"
+#include "link/shared_link.h"
+#include "progress_sim/host.h"
+#include "progress_sim/scheduler.h"
+
+namespace verbena::progress_sim {
+
+// What a process says about what should not be.
+using Report = std::function<void(const std::string&)>;
+
+class Process final : private device::ProgressWork,
+                      private device::ProgressWorld,
+                      private device::CompletionOwner,
+                      private link::Intake {
+ public:
+  static constexpr size_t kPeers = 9;
+
+  Process(Scheduler& scheduler, Host& host, uint8_t slot, uint32_t id, Report report);
+  ~Process() override;
+
+  // --- threads of the program
+  // False: the peer is not there.
+  [[nodiscard]] bool post(uint8_t peer, uint32_t count, uint32_t bytes);
+  [[nodiscard]] uint32_t poll(device::CompletionQueue& cq);
+  void arm(device::CompletionQueue& cq);
+  // One event of the channel.
+  void wait(device::CompletionChannel& channel);
+  [[nodiscard]] device::CompletionQueue& sent() { return sent_; }
+  [[nodiscard]] device::CompletionQueue& received() { return received_; }
+  [[nodiscard]] device::CompletionChannel& sent_channel() { return sent_channel_; }
+  [[nodiscard]] device::CompletionChannel& received_channel() { return received_channel_; }
+  // Messages that lie in the program's memory: what it may spin on.
+  [[nodiscard]] uint64_t in_memory() const { return in_memory_; }
+
+  void run_helper() { progress_.run_helper(); }
+  // A look as any later activity brings it.
+  void look_in_passing() { progress_.poll(); }
+  // When its helper looks up by itself.
+  [[nodiscard]] Time helper_until() const { return helper_until_; }
+  [[nodiscard]] Time last_traffic() const { return last_traffic_; }
+
+  // For the world: its sender has nothing more to do; its threads sleep on channels.
+  bool done_sending = false;
+  bool uses_events = true;
+
+  [[nodiscard]] uint8_t slot() const { return slot_; }
+  // The scheduler's.
+  [[nodiscard]] uint32_t id() const { return id_; }
+  [[nodiscard]] uint64_t helper_wakeups() const { return progress_.counters().helper_wakeups; }
+  [[nodiscard]] bool has_datagrams_out() const;
+  // A thread has its lock.
+  [[nodiscard]] bool is_at_work() const;
+  // What it has open, for people.
+  [[nodiscard]] std::string describe() const;
+  // Whatever is not as it should be when nothing is on its way.
+  void check_rest();
+  void check_credits();
+  void check_peers(const std::vector<std::unique_ptr<Process>>& all);
+
+ private:
+  struct Header {
+    uint64_t sequence = 0;  // of data; of an acknowledgement: how many arrived
+    uint32_t from_incarnation = 0;
+    uint32_t to_incarnation = 0;
+    uint32_t cost = 0;  // of a datagram
+    uint8_t from = 0;
+    bool is_ack = false;
+  };
+  struct Peer {
+    uint32_t incarnation = 0;
+    bool by_ring = false;
+    uint64_t posted = 0;
+    uint64_t sent = 0;
+    uint64_t acked = 0;
+    uint64_t received = 0;
+    uint64_t ack_sent = 0;
+    uint64_t unannounced = 0;      // packets in its ring since the last flush
+    std::deque<uint32_t> bytes{};  // of those not sent
+  };
+
+  // ProgressWork
+  [[nodiscard]] size_t receive(link::Look look, Time now) override;
+  [[nodiscard]] Looked look(Time now) override;
+  [[nodiscard]] uint64_t packets_received() const override { return received_packets_.packets; }
+  [[nodiscard]] bool expects_more() const override { return link_->expects_more(); }
+  void settle(Time now, device::Acks acks) override;
+  [[nodiscard]] bool owes_acks() const override;
+  [[nodiscard]] bool has_completions() const override { return !to_publish_.empty(); }
+  [[nodiscard]] bool is_stalled() const override { return stalled_; }
+  [[nodiscard]] bool has_work(Time now) override;
+  [[nodiscard]] Time next_deadline() const override;
+  void on_ready(Time now) override;
+  [[nodiscard]] Time note_troubles(Time) override { return kNever; }
+  void tell_troubles() override {}
+  [[nodiscard]] bool prepare_sleep() override;
+  void woke() override { link_->woke(); }
+  void set_polling(bool polling) override;
+  // ProgressWorld
+  [[nodiscard]] Time clock() const override { return scheduler_.now(); }
+  void sleep_helper(Time until, Wakes wakes) override;
+  void wake_helper() override;
+  [[nodiscard]] Woken sleep_receiving(device::CompletionChannel& channel, bool may_sleep) override;
+  [[nodiscard]] int sleep_on(device::CompletionChannel& channel,
+                             device::CompletionQueue*& cq) override;
+  // CompletionOwner
+  void completion_staged(device::CompletionQueue& cq) override { to_publish_.push_back(&cq); }
+  void completion_overflow(device::CompletionQueue&) override { report_("a queue overflowed"); }
+  void completion_failed(Qpn) override {}
+  // Intake
+  void on_ring_packet(const RingPacket& packet, Time now) override;
+  [[nodiscard]] uint32_t on_ring_run(std::span<const uint8_t>, std::span<const uint8_t>, uint32_t,
+                                     const wire::Gid&, const wire::Gid&, bool, Time) override {
+    return 0;
+  }
+  void count_bad_record() override { report_("a record in a ring is bad"); }
+
+  // A thread is about to sleep until packets arrive; until its channel has an event.
+  void check_sleep();
+  void check_sleep_on(const device::CompletionChannel& channel);
+  // Members came or went.
+  void look_at_members();
+  void lose(Peer& peer);
+  [[nodiscard]] bool send_data(uint8_t slot, Peer& peer);
+  void send_more();
+  void send_acks();
+  [[nodiscard]] bool send(uint8_t slot, Peer& peer, Header header, uint32_t bytes);
+  [[nodiscard]] bool send_datagram(uint8_t slot, Header header);
+  [[nodiscard]] size_t receive_datagrams(Time now);
+  void take(const Header& header);
+  [[nodiscard]] bool has_more() const;
+  [[nodiscard]] bool room_again() { return link_->room_again() || ledger_.room_again(); }
+
+  Scheduler& scheduler_;
+  Host& host_;
+  const uint8_t slot_;
+  const uint32_t id_;
+  Report report_;
+  UniqueFd wake_;
+  link::Membership membership_;
+  link::TransmitCounters sent_packets_;
+  link::ReceiveCounters received_packets_;
+  std::unique_ptr<link::SharedLink> link_;
+  link::CreditLedger ledger_;
+  uint32_t incarnation_ = 0;
+  uint32_t seen_generation_ = 0;
+  std::array<Peer, kPeers> peers_;
+  bool stalled_ = false;
+  Time ack_again_ = kNever;  // no room for an acknowledgement
+  uint64_t in_memory_ = 0;
+  Time helper_until_ = kNever;
+  Time last_traffic_ = 0;
+  std::vector<device::CompletionQueue*> to_publish_;
+  device::CompletionChannel sent_channel_;
+  device::CompletionChannel received_channel_;
+  device::CompletionQueue sent_;
+  device::CompletionQueue received_;
+  device::EngineLock lock_;
+  device::Progress progress_;
+};
+
+}  // namespace verbena::progress_sim

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// The processes of one host under a seed: their programs poll, arm, sleep on channels, spin on
+// memory, pause and post; processes join, are stopped and are killed at any step.
+//
+// What may not happen: a message that is lost or comes twice; a completion that waits for ever, or
+// for long while everybody runs; more on its way to a receiver than it has room for; room or
+// credits that do not come back, a dead member's among them; a host that finds no rest.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "progress_sim/host.h"
+#include "progress_sim/process.h"
+#include "progress_sim/scheduler.h"
+
+namespace verbena::progress_sim {
+
+struct Tally {
+  uint64_t steps = 0;
+  uint64_t messages = 0;
+  uint64_t polled = 0;  // waits of each kind
+  uint64_t slept = 0;
+  uint64_t spun = 0;
+  uint64_t stops = 0;
+  uint64_t kills = 0;
+  uint64_t joins = 0;
+  uint64_t wakeups = 0;
+
+  friend bool operator==(const Tally&, const Tally&) = default;
+};
+
+class World {
+ public:
+  World(uint64_t seed, Tally& tally);
+  ~World();
+  World(const World&) = delete;
+  World& operator=(const World&) = delete;
+
+  // What was violated.
+  [[nodiscard]] std::vector<std::string> run();
+
+ private:
+  // How a thread waits for completions.
+  enum class Way : uint8_t { kPoll, kEvents, kMemory };
+
+  void start(uint8_t slot);
+  void sender(Process& process);
+  void receiver(Process& process);
+  // Some of what was posted; nobody waits for longer than the bound.
+  uint32_t wait_for(Process& process, device::CompletionQueue& cq,
+                    device::CompletionChannel& channel, Way way);
+  void faults();
+  [[nodiscard]] Process* one_to_kill();
+  void kill(Process& victim);
+  void pause(Duration most);
+  void pause_with_helper(uint8_t slot);
+  void violation(const std::string& what);
+  [[nodiscard]] uint64_t draw(uint64_t bound) { return scheduler_.random().below(bound); }
+
+  void run_to_rest();
+  void check_rest();
+
+  Tally& tally_;
+  Scheduler scheduler_;
+  Host host_;
+  std::vector<std::unique_ptr<Process>> processes_;  // the dead among them
+  std::vector<Process*> alive_;
+  uint32_t senders_ = 0;  // that are not done
+  Time disturbed_ = 0;    // the last stop, death or continuation
+  bool faults_done_ = false;
+  bool killed_at_work_ = false;
+  std::vector<std::string> violations_;
+};
+
+}  // namespace verbena::progress_sim
