@@ -112,7 +112,7 @@ void Membership::on_ready() {
     const bool lives = message.incarnation == incarnation_[message.from];
     switch (message.kind) {
       case Kind::kRing:
-        if (lives) events_->on_ring(message.from, message.ring, message.bell);
+        if (lives) events_->on_ring(message.from, message.incarnation, message.ring, message.bell);
         break;
       case Kind::kBell:
         if (lives) events_->on_bell(message.from, message.bell);
@@ -145,6 +145,9 @@ void Membership::refuse_ring(uint8_t slot) {
   host_.tell(slot, {.kind = Kind::kNoRing, .from = slot_});
 }
 
-void Membership::wake(uint8_t slot) { host_.tell(slot, {.kind = Kind::kWake, .from = slot_}); }
+bool Membership::wake(uint8_t slot) {
+  host_.tell(slot, {.kind = Kind::kWake, .from = slot_});
+  return host_.member(slot).alive;
+}
 
 }  // namespace verbena::link

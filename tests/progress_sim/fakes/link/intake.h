@@ -6,6 +6,7 @@
 #include <span>
 
 #include "base/time.h"
+#include "link/link.h"
 #include "link/link_counters.h"
 #include "link/membership.h"
 #include "link/taps.h"

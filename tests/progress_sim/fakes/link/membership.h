@@ -21,7 +21,7 @@ namespace verbena::link {
 class RingEvents {
  public:
   virtual ~RingEvents() = default;
-  virtual void on_ring(uint8_t slot, UniqueFd& ring, UniqueFd& bell) = 0;
+  virtual void on_ring(uint8_t slot, uint32_t incarnation, UniqueFd& ring, UniqueFd& bell) = 0;
   virtual void on_bell(uint8_t slot, UniqueFd& bell) = 0;
   virtual void on_no_ring(uint8_t slot) = 0;
   virtual void on_woken() = 0;
@@ -42,12 +42,12 @@ class Membership {
   [[nodiscard]] bool offer_ring(uint8_t slot, int ring, int bell);
   void offer_bell(uint8_t slot, int bell);
   void refuse_ring(uint8_t slot);
-  void wake(uint8_t slot);
+  bool wake(uint8_t slot);
 
   [[nodiscard]] static uint8_t ring_reader(const wire::Gid&, Qpn qpn) {
     return static_cast<uint8_t>(qpn.value >> 16);
   }
-  [[nodiscard]] static bool is_local(const wire::Gid&) { return true; }
+  [[nodiscard]] static bool is_local_by_now(const wire::Gid&) { return true; }
   // Who has no room for long is still waited for.
   [[nodiscard]] static bool refused(uint8_t) { return false; }
   static void has_room_again(uint8_t) {}
