@@ -72,7 +72,8 @@ template <typename T>
 
 }  // namespace
 
-// NOLINTBEGIN(bugprone-macro-parentheses, bugprone-reserved-identifier)
+// NOLINTBEGIN(bugprone-macro-parentheses, bugprone-reserved-identifier,
+// readability-identifier-naming)
 #define VERBENA_ATOMIC_HOOKS(bits, T)                                                           \
   T __tsan_atomic##bits##_load(const volatile T* at, int) { return load(at); }                  \
   void __tsan_atomic##bits##_store(volatile T* at, T value, int order) {                        \
@@ -199,4 +200,5 @@ int clock_gettime(clockid_t which, timespec* time) {
 }
 
 }  // extern "C"
-// NOLINTEND(bugprone-macro-parentheses, bugprone-reserved-identifier)
+// NOLINTEND(bugprone-macro-parentheses, bugprone-reserved-identifier,
+// readability-identifier-naming)

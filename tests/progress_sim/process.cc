@@ -107,7 +107,7 @@ void Process::look_at_members() {
   if (generation == seen_generation_) return;
   seen_generation_ = generation;
   ledger_.refresh();
-  for (uint8_t slot = 1; slot < peers_.size(); ++slot) {
+  for (uint8_t slot = 1; slot < kPeers; ++slot) {
     Peer& peer = peers_[slot];
     const uint32_t incarnation = membership_.incarnation(slot);
     if (incarnation == peer.incarnation) continue;
@@ -183,7 +183,7 @@ bool Process::send_data(uint8_t slot, Peer& peer) {
 }
 
 void Process::send_more() {
-  for (uint8_t slot = 1; slot < peers_.size(); ++slot) {
+  for (uint8_t slot = 1; slot < kPeers; ++slot) {
     Peer& peer = peers_[slot];
     for (int i = 0; i < kMostPerTurn && peer.sent < peer.posted; ++i) {
       if (!send_data(slot, peer)) break;
@@ -193,7 +193,7 @@ void Process::send_more() {
 
 void Process::send_acks() {
   ack_again_ = kNever;
-  for (uint8_t slot = 1; slot < peers_.size(); ++slot) {
+  for (uint8_t slot = 1; slot < kPeers; ++slot) {
     Peer& peer = peers_[slot];
     if (peer.ack_sent == peer.received) continue;
     const uint64_t received = peer.received;
@@ -274,7 +274,7 @@ void Process::settle(Time now, device::Acks acks) {
   stalled_ = has_more() && sent_packets_.packets == before;
   ledger_.settle();
   link_->flush();
-  for (uint8_t slot = 1; slot < peers_.size(); ++slot) {
+  for (uint8_t slot = 1; slot < kPeers; ++slot) {
     Peer& peer = peers_[slot];
     if (host_.incarnation(slot) == peer.incarnation) {
       host_.member(slot).announced += peer.unannounced;

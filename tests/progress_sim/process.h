@@ -32,7 +32,7 @@ class Process final : private device::ProgressWork,
                       private device::CompletionOwner,
                       private link::Intake {
  public:
-  static constexpr size_t kPeers = 9;
+  static constexpr uint8_t kPeers = 9;
 
   Process(Scheduler& scheduler, Host& host, uint8_t slot, uint32_t id, Report report);
   ~Process() override;
