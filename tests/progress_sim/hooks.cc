@@ -9,6 +9,7 @@
 
 #include <pthread.h>
 #include <sched.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <time.h>
@@ -189,6 +190,12 @@ ssize_t preadv2(int fd, const iovec* to, int count, off_t offset, int flags) {
   alone();
   const auto low = static_cast<unsigned long>(offset);
   return ::syscall(SYS_preadv2, fd, to, count, low, low >> 32, flags);
+}
+
+// What waits in the core for memory that goes is written before.
+int munmap(void* at, size_t bytes) {
+  alone();
+  return static_cast<int>(::syscall(SYS_munmap, at, bytes));
 }
 
 int clock_gettime(clockid_t which, timespec* time) {
