@@ -99,7 +99,14 @@ int CompletionQueue::resize(Ring& ring) {
 }
 
 uint32_t CompletionQueue::poll(std::span<transport::Completion> out, Stamp* stamps) {
-  if (empty()) return 0;
+  if (empty()) {
+    // An event may come for what was polled meanwhile. This look has found nothing: what comes from
+    // here on counts as a next one for arm().
+    if (raised_at_.load(std::memory_order_relaxed) != kNoEvent) {
+      raised_at_.store(kNoEvent, std::memory_order_relaxed);
+    }
+    return 0;
+  }
   uint32_t n = 0;
   bool leaves_expected = false;
   {

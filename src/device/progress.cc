@@ -43,9 +43,9 @@ void Progress::poll() {
 
 void Progress::armed() {
   lease_.on_armed();
-  sleeper_.store(true, std::memory_order_relaxed);
+  sleeper_.store(true, std::memory_order_seq_cst);
   // The helper must watch the sockets from now on, unless a thread in wait() does.
-  if (!helper_watching_.load(std::memory_order_relaxed) && !alarm_.waited(world_.clock())) {
+  if (!helper_watching_.load(std::memory_order_seq_cst) && !alarm_.waited(world_.clock())) {
     lease_.give_up();
     world_.wake_helper();
   }

@@ -51,7 +51,7 @@ Time Progress::helper_pass(Time now) {
   work_.on_ready(now);
   const bool received = !served && helper_receive(now);
   settle(now);
-  helper_watching_.store(!served, std::memory_order_relaxed);
+  helper_watching_.store(!served, std::memory_order_seq_cst);
   const Time next_trouble = work_.note_troubles(now);
   Time until = work_.next_deadline();
   // A poller sees to its own timers.
@@ -66,6 +66,9 @@ Time Progress::helper_pass(Time now) {
   if (now - last_activity_ < kActiveFor) until = std::min(until, now + tick());
   // What came since the last look is not slept over.
   if (!served && !work_.prepare_sleep()) until = now;
+  // Pairs with armed(): either it sees that we do not watch, or we see that its program is about to
+  // sleep and does not poll.
+  if (by_poller && sleeper_.load(std::memory_order_seq_cst)) until = now;
   // A waiter that left and does not come back is noticed.
   return alarm_.set(until, by_waiter, now + tick());
 }

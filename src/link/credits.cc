@@ -27,7 +27,10 @@ void CreditLedger::start_afresh() {
   for (auto& word : inbox.wake) word.store(0, memory_order_relaxed);
   for (size_t i = kFirstSlot; i <= kLastSlot; ++i) {
     const auto slot = static_cast<uint8_t>(i);
-    if (!is_taken(table_.slots[slot].incarnation.load(memory_order_relaxed))) continue;
+    // Ourselves too: the slot is not taken yet.
+    if (slot != self_ && !is_taken(table_.slots[slot].incarnation.load(memory_order_relaxed))) {
+      continue;
+    }
     CreditPair& from = pair(self_, slot);
     from.consumed.store(from.granted.load(memory_order_relaxed), memory_order_relaxed);
     CreditPair& to = pair(slot, self_);

@@ -41,7 +41,8 @@ class CreditLedger {
 
   CreditLedger(SharedTable& table, uint8_t self);
 
-  // Under the group's lock, before the first use: what a former owner of our slot left is void.
+  // Under the group's lock, before the slot is taken and others send to it: what a former owner
+  // left is void.
   void start_afresh();
   // The members changed.
   void refresh();

@@ -198,9 +198,10 @@ Result<std::unique_ptr<Membership>, MembershipError> Membership::join_on_port(
   }
   entry.budget =
       std::max(receive_budget(buffer), static_cast<uint32_t>(CreditLedger::kMaxPacketCost));
-  roster.enter(s.self, entry);
+  s.table().slots[s.self].budget.store(entry.budget, std::memory_order_relaxed);
   s.ledger = std::make_unique<CreditLedger>(s.table(), s.self);
   s.ledger->start_afresh();
+  roster.enter(s.self, entry);
   s.steer(roster);
 
   s.peers = std::make_unique<Peers>(s.names, s.self, std::move(seat->listener), s.mapping.fd(),

@@ -9,6 +9,7 @@
 
 #include <pthread.h>
 #include <sched.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <time.h>
@@ -72,7 +73,8 @@ template <typename T>
 
 }  // namespace
 
-// NOLINTBEGIN(bugprone-macro-parentheses, bugprone-reserved-identifier)
+// NOLINTBEGIN(bugprone-macro-parentheses, bugprone-reserved-identifier,
+// readability-identifier-naming)
 #define VERBENA_ATOMIC_HOOKS(bits, T)                                                           \
   T __tsan_atomic##bits##_load(const volatile T* at, int) { return load(at); }                  \
   void __tsan_atomic##bits##_store(volatile T* at, T value, int order) {                        \
@@ -190,6 +192,12 @@ ssize_t preadv2(int fd, const iovec* to, int count, off_t offset, int flags) {
   return ::syscall(SYS_preadv2, fd, to, count, low, low >> 32, flags);
 }
 
+// What waits in the core for memory that goes is written before.
+int munmap(void* at, size_t bytes) {
+  alone();
+  return static_cast<int>(::syscall(SYS_munmap, at, bytes));
+}
+
 int clock_gettime(clockid_t which, timespec* time) {
   Scheduler* const scheduler = Scheduler::current();
   if (scheduler == nullptr) return static_cast<int>(::syscall(SYS_clock_gettime, which, time));
@@ -199,4 +207,5 @@ int clock_gettime(clockid_t which, timespec* time) {
 }
 
 }  // extern "C"
-// NOLINTEND(bugprone-macro-parentheses, bugprone-reserved-identifier)
+// NOLINTEND(bugprone-macro-parentheses, bugprone-reserved-identifier,
+// readability-identifier-naming)

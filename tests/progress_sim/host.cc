@@ -32,7 +32,7 @@ Host::~Host() { ::munmap(table_, sizeof(link::SharedTable)); }
 
 std::vector<uint8_t> Host::alive() const {
   std::vector<uint8_t> slots;
-  for (uint8_t slot = 1; slot < members_.size(); ++slot) {
+  for (uint8_t slot = 1; slot < kMembers; ++slot) {
     if (members_[slot].alive) slots.push_back(slot);
   }
   return slots;

@@ -18,6 +18,8 @@ class Host {
   // Of a member's receive buffer, in the ledger's costs.
   static constexpr uint32_t kBudget = 40'000;
 
+  static constexpr uint8_t kMembers = 16;
+
   Host();
   ~Host();
   Host(const Host&) = delete;
@@ -62,7 +64,7 @@ class Host {
   void changed();
 
   link::SharedTable* table_;
-  std::array<Member, 16> members_;
+  std::array<Member, kMembers> members_;
 };
 
 }  // namespace verbena::progress_sim

@@ -40,8 +40,8 @@ Process::Process(Scheduler& scheduler, Host& host, uint8_t slot, uint32_t id, Re
       received_(*this, kEntries, &received_channel_),
       progress_(lock_, *this, *this) {
   for (Peer& peer : peers_) peer.by_ring = scheduler.random().below(2) != 0;
-  host.join(slot);
   ledger_.start_afresh();
+  host.join(slot);
   incarnation_ = host.incarnation(slot);
   look_at_members();
 }
@@ -66,6 +66,7 @@ bool Process::post(uint8_t peer, uint32_t count, uint32_t bytes) {
 }
 
 uint32_t Process::poll(device::CompletionQueue& cq) {
+  told_ = true;
   std::array<transport::Completion, 16> out;
   if (const uint32_t got = cq.poll(out); got != 0) {
     progress_.still_polling();
@@ -76,12 +77,27 @@ uint32_t Process::poll(device::CompletionQueue& cq) {
 }
 
 void Process::arm(device::CompletionQueue& cq) {
+  ++arming_;
+  told_ = false;
   if (!cq.arm(false)) progress_.armed();
+  --arming_;
 }
 
 void Process::wait(device::CompletionChannel& channel) {
   device::CompletionQueue* cq = nullptr;
+  ++waiting_;
   while (progress_.wait(channel, cq) == EINTR) {}
+  --waiting_;
+  left_ = clock();
+}
+
+void Process::wait_for_descriptor(device::CompletionChannel& channel) {
+  const int fd = channel.fd();
+  ++on_their_own_;
+  check_sleep_on(channel);
+  (void)scheduler_.sleep({&fd, 1}, kNever);
+  --on_their_own_;
+  wait(channel);
 }
 
 // --- peers
@@ -91,7 +107,7 @@ void Process::look_at_members() {
   if (generation == seen_generation_) return;
   seen_generation_ = generation;
   ledger_.refresh();
-  for (uint8_t slot = 1; slot < peers_.size(); ++slot) {
+  for (uint8_t slot = 1; slot < kPeers; ++slot) {
     Peer& peer = peers_[slot];
     const uint32_t incarnation = membership_.incarnation(slot);
     if (incarnation == peer.incarnation) continue;
@@ -167,7 +183,7 @@ bool Process::send_data(uint8_t slot, Peer& peer) {
 }
 
 void Process::send_more() {
-  for (uint8_t slot = 1; slot < peers_.size(); ++slot) {
+  for (uint8_t slot = 1; slot < kPeers; ++slot) {
     Peer& peer = peers_[slot];
     for (int i = 0; i < kMostPerTurn && peer.sent < peer.posted; ++i) {
       if (!send_data(slot, peer)) break;
@@ -177,7 +193,7 @@ void Process::send_more() {
 
 void Process::send_acks() {
   ack_again_ = kNever;
-  for (uint8_t slot = 1; slot < peers_.size(); ++slot) {
+  for (uint8_t slot = 1; slot < kPeers; ++slot) {
     Peer& peer = peers_[slot];
     if (peer.ack_sent == peer.received) continue;
     const uint64_t received = peer.received;
@@ -258,7 +274,7 @@ void Process::settle(Time now, device::Acks acks) {
   stalled_ = has_more() && sent_packets_.packets == before;
   ledger_.settle();
   link_->flush();
-  for (uint8_t slot = 1; slot < peers_.size(); ++slot) {
+  for (uint8_t slot = 1; slot < kPeers; ++slot) {
     Peer& peer = peers_[slot];
     if (host_.incarnation(slot) == peer.incarnation) {
       host_.member(slot).announced += peer.unannounced;
@@ -266,7 +282,10 @@ void Process::settle(Time now, device::Acks acks) {
     peer.unannounced = 0;
   }
   for (device::CompletionQueue* const cq : to_publish_) {
-    if (cq->publish()) progress_.event_raised();
+    if (cq->publish()) {
+      progress_.event_raised();
+      told_ = true;
+    }
   }
   to_publish_.clear();
 }
@@ -300,6 +319,7 @@ void Process::sleep_helper(Time until, Wakes wakes) {
   const Host::Member& self = host_.member(slot_);
   const std::array<int, 4> fds{wake_.get(), self.control.get(), link_->fd(), self.receive.get()};
   if (wakes == Wakes::kPackets && until > clock()) check_sleep();
+  if (wakes == Wakes::kControl && until > clock()) check_control_sleep();
   (void)scheduler_.sleep(std::span(fds).first(wakes == Wakes::kPackets ? 4 : 2), until);
   uint64_t count = 0;
   (void)!::read(wake_.get(), &count, sizeof count);
@@ -328,6 +348,16 @@ void Process::check_sleep() {
   const int bell = link_->fd();
   if (is_at_work() || Scheduler::is_readable({&bell, 1})) return;
   report_("a thread sleeps over packets");
+}
+
+// Not when a queue was armed, nobody polls or is about to, and its thread sleeps where it does not
+// receive.
+void Process::check_control_sleep() const {
+  const bool others_receive = waiting_ != 0 || told_ || arming_ != 0 ||
+                              clock() - left_ < 2 * device::HelperAlarm::kExpectedBack;
+  if (on_their_own_ == 0 || others_receive) return;
+  const int wake = wake_.get();
+  if (!Scheduler::is_readable({&wake, 1})) report_("packets are left to nobody");
 }
 
 // A queue that is armed has no completion, or its channel an event.

@@ -32,7 +32,7 @@ class Process final : private device::ProgressWork,
                       private device::CompletionOwner,
                       private link::Intake {
  public:
-  static constexpr size_t kPeers = 9;
+  static constexpr uint8_t kPeers = 9;
 
   Process(Scheduler& scheduler, Host& host, uint8_t slot, uint32_t id, Report report);
   ~Process() override;
@@ -44,6 +44,8 @@ class Process final : private device::ProgressWork,
   void arm(device::CompletionQueue& cq);
   // One event of the channel.
   void wait(device::CompletionChannel& channel);
+  // The same for a program that sleeps on the descriptor, as in an event loop of its own.
+  void wait_for_descriptor(device::CompletionChannel& channel);
   [[nodiscard]] device::CompletionQueue& sent() { return sent_; }
   [[nodiscard]] device::CompletionQueue& received() { return received_; }
   [[nodiscard]] device::CompletionChannel& sent_channel() { return sent_channel_; }
@@ -135,6 +137,8 @@ class Process final : private device::ProgressWork,
 
   // A thread is about to sleep until packets arrive; until its channel has an event.
   void check_sleep();
+  // The helper is about to sleep, and leaves the packets to others.
+  void check_control_sleep() const;
   void check_sleep_on(const device::CompletionChannel& channel);
   // Members came or went.
   void look_at_members();
@@ -166,6 +170,11 @@ class Process final : private device::ProgressWork,
   bool stalled_ = false;
   Time ack_again_ = kNever;  // no room for an acknowledgement
   uint64_t in_memory_ = 0;
+  uint32_t arming_ = 0;        // threads that are at it
+  uint32_t waiting_ = 0;       // or in wait()
+  uint32_t on_their_own_ = 0;  // that sleep on a descriptor
+  bool told_ = false;          // since a queue was armed somebody polled, or has an event
+  Time left_ = 0;              // when a thread last left wait()
   Time helper_until_ = kNever;
   Time last_traffic_ = 0;
   std::vector<device::CompletionQueue*> to_publish_;

@@ -14,7 +14,7 @@ constexpr Duration kLongPause = 40 * kMillisecond;
 constexpr Duration kLooksUpFor = 20 * kMillisecond;
 // So long a completion may take while everybody runs: a lease, a thread that was expected back, and
 // a few ticks.
-constexpr Duration kBound = 6 * kMillisecond;
+constexpr Duration kBound = 10 * kMillisecond;
 
 }  // namespace
 
@@ -59,7 +59,11 @@ uint32_t World::wait_for(Process& process, device::CompletionQueue& cq,
       if (draw(2) == 0) {
         if (const uint32_t got = process.poll(cq); got != 0) return got;
       }
-      process.wait(channel);
+      if (draw(4) == 0) {
+        process.wait_for_descriptor(channel);
+      } else {
+        process.wait(channel);
+      }
       return 0;
     case Way::kMemory: {
       ++tally_.spun;
@@ -154,7 +158,7 @@ void World::faults() {
     pause(draw(2) == 0 ? 30 * kMillisecond : 300 * kMicrosecond);
     Process& victim = *alive_[draw(alive_.size())];
     disturbed_ = scheduler_.now();
-    switch (draw(3)) {
+    switch (draw(4)) {
       case 0:
         ++tally_.stops;
         scheduler_.stop(victim.id());
@@ -162,6 +166,7 @@ void World::faults() {
         scheduler_.go_on(victim.id());
         break;
       case 1:
+      case 2:
         if (alive_.size() > 1) kill(draw(2) == 0 ? victim : *one_to_kill());
         break;
       default:
