@@ -49,10 +49,14 @@ struct Membership::State final : PeerEvents {
     return slot != kGsiSlot && slot != kProbeSlot && is_member(slot) &&
            addresses.contains(destination);
   }
+
+  // --- membership_routing.cc
   // Whom a message to QP1 at this address of ours is for, if that can be told.
   [[nodiscard]] std::optional<uint8_t> slot_for(const ManagementRoute& route,
                                                 const wire::Gid& destination);
   void on_forwarded(const Datagram& joined, uint32_t segment) override;
+
+  // --- membership_rings.cc
   void on_ring(uint8_t slot, uint32_t claimed, UniqueFd& ring, UniqueFd& bell) override;
   void on_bell(uint8_t slot, uint32_t claimed, UniqueFd& bell) override;
   void on_no_ring(uint8_t slot) override;
