@@ -12,6 +12,7 @@
 #include "base/time.h"
 #include "link/link.h"
 #include "link/membership.h"
+#include "link/ring_packet.h"
 #include "wire/icrc.h"
 
 namespace verbena::link {
@@ -33,16 +34,7 @@ class Intake final : public DatagramHandler {
   [[nodiscard]] uint32_t on_joined(const Datagram& rest, uint32_t segment) override;
   void on_consumed(const wire::Gid& source, uint16_t source_port, uint32_t cost) override;
 
-  // From a member's ring: headers that nobody else can change any more, and a payload that the
-  // other end still can.
-  struct RingPacket {
-    std::span<const uint8_t> headers;
-    std::span<const uint8_t> payload;
-    wire::Gid source;
-    wire::Gid destination;
-    uint8_t traffic_class = 0;
-    uint8_t hop_limit = 0;
-  };
+  // From a member's ring.
   void on_ring_packet(const RingPacket& packet, Time now);
   // Several, of which `headers` is the first's. Gives how many were taken.
   [[nodiscard]] uint32_t on_ring_run(std::span<const uint8_t> headers,

@@ -30,6 +30,7 @@
 #include "base/time.h"
 #include "link/management.h"
 #include "link/ports.h"
+#include "link/ring_events.h"
 #include "link/udp_receiver.h"
 #include "link/udp_socket.h"
 #include "link/udp_transmitter.h"
@@ -86,18 +87,6 @@ struct MembershipCounters {
   uint64_t corrected = 0;       // times a probe showed us elsewhere than was thought
   uint64_t woken = 0;           // members we told that there is room again
   uint64_t credits_reclaimed = 0;
-};
-
-// What other members have to say of rings in shared memory. Descriptors that are kept are moved
-// from.
-class RingEvents {
- public:
-  virtual ~RingEvents() = default;
-  // `incarnation`: of the member, which may be gone by now; nobody else has its slot yet.
-  virtual void on_ring(uint8_t slot, uint32_t incarnation, UniqueFd& ring, UniqueFd& bell) = 0;
-  virtual void on_bell(uint8_t slot, UniqueFd& bell) = 0;
-  virtual void on_no_ring(uint8_t slot) = 0;
-  virtual void on_woken() = 0;
 };
 
 class Membership final : public Credits {

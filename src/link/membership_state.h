@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The inside of Membership, shared by membership.cc (joining, leaving, ports), membership_routing.cc
-// (whose a packet is), membership_credits.cc (room at local receivers), membership_rings.cc (what is
-// said of rings) and membership_repair.cc (noticing deaths, keeping the steering right).
+// The inside of Membership, shared by membership.cc (joining, leaving, ports),
+// membership_routing.cc (whose a packet is), membership_credits.cc (room at local receivers),
+// membership_rings.cc (what is said of rings) and membership_repair.cc (noticing deaths, keeping
+// the steering right).
 //
 // Correctness never rests on the order of sockets being known: whoever gets a packet that is not
 // its own forwards it. A wrong order costs time only, and mends itself:

@@ -231,7 +231,7 @@ size_t Process::receive_datagrams(Time now) {
   return count;
 }
 
-void Process::on_ring_packet(const RingPacket& packet, Time) {
+void Process::on_ring_packet(const link::RingPacket& packet, Time) {
   Header header;
   if (packet.headers.size() != sizeof header) return report_("a record has a wrong length");
   std::memcpy(&header, packet.headers.data(), sizeof header);

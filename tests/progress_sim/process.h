@@ -128,7 +128,7 @@ class Process final : private device::ProgressWork,
   void completion_overflow(device::CompletionQueue&) override { report_("a queue overflowed"); }
   void completion_failed(Qpn) override {}
   // Intake
-  void on_ring_packet(const RingPacket& packet, Time now) override;
+  void on_ring_packet(const link::RingPacket& packet, Time now) override;
   [[nodiscard]] uint32_t on_ring_run(std::span<const uint8_t>, std::span<const uint8_t>, uint32_t,
                                      const wire::Gid&, const wire::Gid&, bool, Time) override {
     return 0;

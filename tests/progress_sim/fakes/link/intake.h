@@ -9,6 +9,7 @@
 #include "link/link.h"
 #include "link/link_counters.h"
 #include "link/membership.h"
+#include "link/ring_packet.h"
 #include "link/taps.h"
 #include "wire/gid.h"
 
@@ -17,14 +18,6 @@ namespace verbena::link {
 class Intake {
  public:
   virtual ~Intake() = default;
-  struct RingPacket {
-    std::span<const uint8_t> headers;
-    std::span<const uint8_t> payload;
-    wire::Gid source;
-    wire::Gid destination;
-    uint8_t traffic_class = 0;
-    uint8_t hop_limit = 0;
-  };
   virtual void on_ring_packet(const RingPacket& packet, Time now) = 0;
   [[nodiscard]] virtual uint32_t on_ring_run(std::span<const uint8_t> headers,
                                              std::span<const uint8_t> payload, uint32_t packets,

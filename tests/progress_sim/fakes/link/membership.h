@@ -8,6 +8,7 @@
 
 #include "base/ids.h"
 #include "base/unique_fd.h"
+#include "link/ring_events.h"
 #include "link/shared_table.h"
 #include "link/udp_socket.h"
 #include "wire/gid.h"
@@ -17,15 +18,6 @@ class Host;
 }  // namespace verbena::progress_sim
 
 namespace verbena::link {
-
-class RingEvents {
- public:
-  virtual ~RingEvents() = default;
-  virtual void on_ring(uint8_t slot, uint32_t incarnation, UniqueFd& ring, UniqueFd& bell) = 0;
-  virtual void on_bell(uint8_t slot, UniqueFd& bell) = 0;
-  virtual void on_no_ring(uint8_t slot) = 0;
-  virtual void on_woken() = 0;
-};
 
 class Membership {
  public:
