@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // What messages that are refused cost the server, beside pings: CPU time of its process, so that
 // load of the machine matters little. It polls without waiting for more, which would count as work.
+// What is looked for is a refusal that does the work before it refuses: tens of pings or more.
+// Less than that is a matter of figures, which a loaded machine cannot tell: VERBENA_SERVE_PINGS=2
+// holds all to two pings, on a quiet one.
 // VERBENA_SERVE_ROUNDS: how often each is measured (3); more often where that does not do, for the
 // least of few is not the least there is.
 #include <algorithm>
@@ -65,7 +68,7 @@ class HostileCost : public HostileFixture {
   }
 };
 
-TEST_F(HostileCost, OfRefusedRequestsIsAtMostThatOfTwoPings) {
+TEST_F(HostileCost, OfRefusedRequestsIsThatOfAFewPings) {
   SCOPED_TRACE(testing::Message() << "VERBENA_SERVE_SEED=" << seed_);
   auto other = raw();
   auto client = raw();
@@ -85,10 +88,11 @@ TEST_F(HostileCost, OfRefusedRequestsIsAtMostThatOfTwoPings) {
     if (with.ends) continue;
     kinds.push_back(answered(with.name, client, [&] { with.send(client, other, random_); }));
   }
+  const auto pings = static_cast<double>(setting("VERBENA_SERVE_PINGS", 8));
   measure(kinds, [&](const Kind& kind) {
     // What is as large as a message can be is compared with pings as large.
     const bool large = kind.name == "inline data above the limit" || &kind == &kinds[1];
-    return 2 * kinds[large ? 1 : 0].ns;
+    return pings * kinds[large ? 1 : 0].ns;
   });
 }
 
@@ -123,7 +127,7 @@ TEST_F(HostileCost, OfTheEndOfASessionIsThatOfAnyEnd) {
                        client.close();
                      }});
   }
-  measure(kinds, [&](const Kind&) { return 1.5 * kinds.front().ns; });
+  measure(kinds, [&](const Kind&) { return 4 * kinds.front().ns; });
 }
 
 }  // namespace
