@@ -48,6 +48,8 @@ class PollLease {
   [[nodiscard]] Time end() const {
     return polled_.load(std::memory_order_relaxed) + length_.load(std::memory_order_relaxed);
   }
+  // When a poller last received. Any thread.
+  [[nodiscard]] Time received() const { return received_.load(std::memory_order_relaxed); }
   // It found completions without us: it will be back. Any thread.
   void extend(Time now) {
     if (held(now)) polled_.store(now, std::memory_order_relaxed);
@@ -57,7 +59,7 @@ class PollLease {
   // only.
   void on_post(Time now) {
     constexpr int64_t kLeasesByPosts = 20;
-    if (is_recent(now) && now - received_ < kLeasesByPosts * full()) {
+    if (is_recent(now) && now - received() < kLeasesByPosts * full()) {
       polled_.store(now, std::memory_order_relaxed);
     }
   }
@@ -77,7 +79,7 @@ class PollLease {
   }
 
   void on_poll(Time now) {
-    received_ = now;
+    received_.store(now, std::memory_order_relaxed);
     polled_.store(now, std::memory_order_relaxed);
   }
   // The poller brought packets, and has worked on them until now.
@@ -126,7 +128,7 @@ class PollLease {
   std::atomic<Duration> length_{kFull};
   std::atomic<Duration> full_{kFull};
   std::atomic<uint32_t> looks_{0};  // since a queue was armed
-  Time received_ = 0;               // when the poller last did
+  std::atomic<Time> received_{0};   // when the poller last did
   Time looked_ = 0;                 // the last of them
   Duration look_ = 0;
   int32_t score_ = kNewScore;

@@ -43,9 +43,17 @@ class Progress {
   // --- threads of the program, without the lock
   // Receives once on behalf of a poller whose queue is empty; never waits for the lock.
   void poll();
-  // A poller found completions without it: it will be back.
+  // A poller found completions without it: it will be back. One that always finds some receives
+  // now and then all the same, or the helper would, and both would want the lock.
   void still_polling() {
-    if (!sleeper_.load(std::memory_order_relaxed)) lease_.extend(world_.clock());
+    constexpr Duration kReceivesEvery = 10 * kMicrosecond;
+    if (sleeper_.load(std::memory_order_relaxed)) return;
+    const Time now = world_.clock();
+    if (now - lease_.received() < kReceivesEvery) {
+      lease_.extend(now);
+    } else {
+      poll();
+    }
   }
   // Waits for an event of the channel, receiving meanwhile. 0, or an errno: EAGAIN, EINTR.
   [[nodiscard]] int wait(CompletionChannel& channel, CompletionQueue*& cq);
