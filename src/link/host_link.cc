@@ -171,6 +171,7 @@ size_t HostLink::receive_from_sockets(Look look, size_t from_rings) {
 void HostLink::on_ready(Time now) {
   intake_.set_time(now);
   host_->on_ready(intake_);
+  if (shared_ != nullptr) shared_->forget_way();
   // A thread that receives may be asleep until somebody sends, who waits for this room.
   constexpr int kMostBatches = 16;
   for (int i = 0; i < kMostBatches && host_->awaits_empty(); ++i) {

@@ -9,7 +9,9 @@
 //
 // A record begins on a cache line, with one word that says what it is and how long; it is there as
 // soon as that word is not zero. Before the writer stores it, it clears the word behind the record.
-// So the reader looks at one line and finds the record in it.
+// So the reader looks at one line and finds the record in it. Several records can be shown at once:
+// the word of the first is stored last. The reader, which looks at that one all the time, then
+// takes no line away that the writer is about to write.
 //
 // The reader treats the other end as hostile: it reads the word once, and believes no length. What
 // the record holds may change while it is looked at: headers are copied before they are judged, and
@@ -151,7 +153,8 @@ class RingWriter : public Ring {
     return head_ == tail_ || shared_->tail.load(std::memory_order_acquire) == head_;
   }
 
-  // A record is written in two steps: its room, which there is; then it is there for the reader.
+  // A record is written in three steps: its room, which there is; then it is written, and then it
+  // is there for the reader, with all that were written since the last.
   struct Room {
     uint8_t* headers;
     uint8_t* payload;
@@ -160,12 +163,26 @@ class RingWriter : public Ring {
     uint8_t* const start = at(head_);
     return {start + RecordHead::kBytes, start + head.payload_at()};
   }
-  void publish(const RecordHead& head) {
-    const uint64_t next = head_ + length_of(head);
-    word_at(next).store(0, std::memory_order_relaxed);
-    word_at(head_).store(head.word(), std::memory_order_release);
-    head_ = next;
+  void append(const RecordHead& head) {
+    if (first_ == head_) {
+      first_word_ = head.word();
+    } else {
+      word_at(head_).store(head.word(), std::memory_order_relaxed);
+    }
+    head_ += length_of(head);
   }
+  void show() {
+    if (first_ == head_) return;
+    word_at(head_).store(0, std::memory_order_relaxed);
+    word_at(first_).store(first_word_, std::memory_order_release);
+    first_ = head_;
+  }
+  void publish(const RecordHead& head) {
+    append(head);
+    show();
+  }
+  // Of what was written and not shown.
+  [[nodiscard]] uint64_t hidden_bytes() const { return head_ - first_; }
   // How much was, ever.
   [[nodiscard]] uint64_t written() const { return head_; }
   // Memory behind an idle ring goes back to the system. False: it is not read yet.
@@ -178,6 +195,8 @@ class RingWriter : public Ring {
   }
 
   uint64_t head_ = 0;
+  uint64_t first_ = 0;  // of the records that are not shown; head_: there are none
+  uint64_t first_word_ = 0;
   uint64_t tail_ = 0;  // as last seen
 };
 

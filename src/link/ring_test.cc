@@ -39,11 +39,15 @@ constexpr uint32_t kMost = Ring::kMaxPayloadBytes;
   return (bytes + Ring::kLine - 1) / Ring::kLine * Ring::kLine;
 }
 
-void write(RingWriter& writer, const RecordHead& head, uint32_t seed) {
+enum class Shown : uint8_t { kAtOnce, kLater };
+
+void write(RingWriter& writer, const RecordHead& head, uint32_t seed,
+           Shown shown = Shown::kAtOnce) {
   const RingWriter::Room room = writer.begin(head);
   for (size_t i = 0; i < head.header_bytes; ++i) room.headers[i] = byte_at(seed, i);
   for (size_t i = 0; i < head.payload_bytes; ++i) room.payload[i] = byte_at(~seed, i);
-  writer.publish(head);
+  writer.append(head);
+  if (shown == Shown::kAtOnce) writer.show();
 }
 
 [[nodiscard]] bool holds(const RingReader::Record& record, uint32_t seed) {
@@ -161,6 +165,33 @@ TEST(RingTest, ARecordIsThereOnceItIsPublished) {
   EXPECT_TRUE(pair.reader.is_empty());
   pair.writer.publish(head);
   EXPECT_FALSE(pair.reader.is_empty());
+}
+
+// Several are shown by the first one's word, in memory that has held others before.
+TEST(RingTest, RecordsAreThereTogetherOnceTheyAreShown) {
+  RingPair pair;
+  uint32_t seed = 0;
+  for (uint32_t round = 0; round < 4 * Ring::kLeastBytes / Ring::kLine; ++round) {
+    const uint32_t count = 1 + round % 5;
+    for (uint32_t i = 0; i < count; ++i) {
+      write(pair.writer, head_of(20, i * 50), seed + i, Shown::kLater);
+      ASSERT_TRUE(pair.reader.is_empty());
+      ASSERT_FALSE(pair.reader.next());
+    }
+    ASSERT_NE(pair.writer.hidden_bytes(), 0);
+    ASSERT_FALSE(pair.writer.is_read());
+    pair.writer.show();
+    ASSERT_EQ(pair.writer.hidden_bytes(), 0);
+    pair.writer.show();
+    for (uint32_t i = 0; i < count; ++i) {
+      ASSERT_NO_FATAL_FAILURE(expect_record(pair.reader, head_of(20, i * 50), seed + i));
+    }
+    ASSERT_FALSE(pair.reader.next());
+    (void)pair.reader.release();
+    ASSERT_TRUE(pair.writer.is_read());
+    ASSERT_TRUE(pair.writer.has_room(4096));
+    seed += count;
+  }
 }
 
 // What was there before it went around is never taken for a record.

@@ -22,6 +22,8 @@ constexpr uint32_t kReserve = 8 * 1024;
 // A packet of any size, and the flow before it.
 constexpr uint32_t kAnyPacket = 2 * Ring::kLine + wire::kMaxMtu + Ring::kLine;
 constexpr Duration kIdleAfter = 2 * kSecond;
+// Small records are shown together, at the latest by flush().
+constexpr uint32_t kShownTogether = 2048;
 
 [[nodiscard]] RingFlow flow_of(const transport::Path& path) {
   return {path.source.bytes, path.destination.bytes, path.traffic_class, path.hops(),
@@ -51,6 +53,7 @@ SharedLink::SharedLink(const Parts& parts, UniqueFd bell)
 SharedLink::~SharedLink() { parts_.host.set_ring_events(nullptr); }
 
 void SharedLink::abandon_in_child() {
+  forget_way();
   for (auto& out : out_) out.reset();
   in_.clear();
   for (auto& bell : bells_) bell.fd.reset();
@@ -71,6 +74,7 @@ void SharedLink::on_woken() { ring(bell_.get()); }
 
 void SharedLink::forget_the_dead() {
   seen_generation_ = parts_.host.generation();
+  forget_way();
   for (size_t i = 0; i < kSlots; ++i) {
     const auto slot = static_cast<uint8_t>(i);
     const uint32_t incarnation = parts_.host.incarnation(slot);
@@ -91,6 +95,13 @@ void SharedLink::drop_dead_rings() {
     if (!done) has_dead_ = true;
     return done;
   });
+}
+
+SharedLink::Out* SharedLink::find_way(const wire::Gid& destination, Qpn qpn) {
+  const uint8_t slot = parts_.host.ring_reader(destination, qpn);
+  Out* const out = slot == 0 ? nullptr : way_to(slot);
+  if (out != nullptr) last_way_ = {destination, slot, seen_generation_, out};
+  return out;
 }
 
 // --- room
@@ -159,13 +170,13 @@ bool SharedLink::prepare(Out& out, const transport::Path& path, uint32_t payload
     return false;
   }
   touch(out);
-  const RingFlow flow = flow_of(path);
-  if (out.has_flow && out.flow == flow) return true;
-  out.flow = flow;
+  if (out.has_flow && out.flow.is_of(path)) return true;
+  out.flow = {path.source, path.destination, path.traffic_class, path.hops(), path.interface_index};
   out.has_flow = true;
+  const RingFlow flow = flow_of(path);
   const RecordHead head{.header_bytes = sizeof flow, .kind = RecordKind::kFlow};
   std::memcpy(out.ring.begin(head).headers, &flow, sizeof flow);
-  out.ring.publish(head);
+  out.ring.append(head);
   return true;
 }
 
@@ -186,7 +197,8 @@ void SharedLink::send(Out& out, const transport::OutPacket& packet) {
     const std::span<const uint8_t> payload{room.payload, packet.payload_bytes};
     show(*packet.path, packet.headers, payload);
   }
-  out.ring.publish(head);
+  out.ring.append(head);
+  if (out.ring.hidden_bytes() >= kShownTogether) out.ring.show();
   ++parts_.sent.packets;
   parts_.sent.bytes +=
       packet.headers.size() + packet.payload_bytes + packet.pad_bytes + size_t{wire::kIcrcBytes};
@@ -241,6 +253,9 @@ void SharedLink::show_run(const transport::OutRun& run, const uint8_t* payload) 
 
 void SharedLink::flush() {
   if (!touched_.empty()) {
+    for (const uint8_t slot : touched_) {
+      if (out_[slot] != nullptr) out_[slot]->ring.show();
+    }
     // Pairs with prepare_sleep(): either it sees what was put in its ring, or we see that it
     // sleeps.
     full_fence();

@@ -38,8 +38,6 @@ struct RingFlow {
   uint8_t traffic_class = 0;
   uint8_t hop_limit = 0;
   uint32_t interface_index = 0;  // the sender's own note
-
-  friend bool operator==(const RingFlow&, const RingFlow&) = default;
 };
 
 class SharedLink final : private RingEvents {
@@ -60,11 +58,17 @@ class SharedLink final : private RingEvents {
   // --- sending
   struct Out;
   // The ring that leads there, made if need be. nullptr: none does.
+  // The last is remembered: who sends much to one receiver asks for each packet.
   [[nodiscard]] Out* way_to(const wire::Gid& destination, Qpn qpn) {
-    const uint8_t slot = parts_.host.ring_reader(destination, qpn);
-    return slot == 0 ? nullptr : way_to(slot);
+    const bool is_last =
+        last_way_.out != nullptr && last_way_.slot == qpn.value >> 16 &&
+        last_way_.generation == table_.generation.load(std::memory_order_acquire) &&
+        last_way_.destination == destination;
+    return is_last ? last_way_.out : find_way(destination, qpn);
   }
   [[nodiscard]] Out* way_to(uint8_t slot);
+  // The host's addresses may have changed.
+  void forget_way() { last_way_.out = nullptr; }
   [[nodiscard]] bool has_room(Out& out);
   [[nodiscard]] uint32_t room_for(Out& out, uint32_t packet_bytes, uint32_t wanted);
   [[nodiscard]] static bool is_unread(Out& out);
@@ -107,6 +111,7 @@ class SharedLink final : private RingEvents {
   void look() {
     if (parts_.host.generation() != seen_generation_) forget_the_dead();
   }
+  [[nodiscard]] Out* find_way(const wire::Gid& destination, Qpn qpn);
   void forget_the_dead();
   void drop_dead_rings();
   [[nodiscard]] Out* open(uint8_t slot);
@@ -143,6 +148,13 @@ class SharedLink final : private RingEvents {
   UniqueFd bell_;
   uint32_t seen_generation_ = 0;
   std::array<std::unique_ptr<Out>, kSlots> out_;
+  struct Way {
+    wire::Gid destination;
+    uint8_t slot = 0;
+    uint32_t generation = 0;  // of the table, when it was found
+    Out* out = nullptr;
+  };
+  Way last_way_;
   std::array<uint32_t, kSlots> no_ring_{};  // the incarnation that no ring leads to
   struct Bell {
     UniqueFd fd;

@@ -25,7 +25,21 @@ struct SharedLink::Out {
   RingWriter ring;
   uint8_t slot;
   uint32_t incarnation;
-  RingFlow flow;  // of the last record
+  // Of the last record; compared with that of each packet.
+  struct Flow {
+    wire::Gid source;
+    wire::Gid destination;
+    uint8_t traffic_class = 0;
+    uint8_t hop_limit = 0;
+    uint32_t interface_index = 0;
+
+    [[nodiscard]] bool is_of(const transport::Path& path) const {
+      return destination == path.destination && source == path.source &&
+             traffic_class == path.traffic_class && hop_limit == path.hops() &&
+             interface_index == path.interface_index;
+    }
+  };
+  Flow flow;
   bool has_flow = false;
   bool touched = false;       // since the last flush
   bool refused = false;       // since the last flush

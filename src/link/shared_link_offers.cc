@@ -101,6 +101,8 @@ void SharedLink::withdraw_late(Time now) {
 
 void SharedLink::give_up(uint8_t slot) {
   const std::unique_ptr<Out> out = std::move(out_[slot]);
+  forget_way();
+  out->ring.show();
   no_ring_[slot] = out->incarnation;
   if (parts_.otherwise == nullptr || !out->ring.withdraw()) return;
   RingReader unread(std::move(out->ring));
