@@ -31,7 +31,11 @@ struct Gid {
 
   friend constexpr auto operator<=>(const Gid&, const Gid&) = default;
   // Looked at for every packet: two words, not sixteen bytes.
-  friend constexpr bool operator==(const Gid& a, const Gid& b) { return a.words() == b.words(); }
+  friend constexpr bool operator==(const Gid& a, const Gid& b) {
+    const auto x = a.words();
+    const auto y = b.words();
+    return ((x[0] ^ y[0]) | (x[1] ^ y[1])) == 0;
+  }
 
   [[nodiscard]] constexpr std::array<uint64_t, 2> words() const {
     return std::bit_cast<std::array<uint64_t, 2>>(bytes);

@@ -18,26 +18,33 @@ bool obeys(PayloadRule rule, size_t length, ParseError& reason) {
   return true;
 }
 
+// These fill a view where it stays: it was written byte by byte a moment ago, and a processor that
+// copies it in larger pieces waits for each.
+using Parsed = Result<PacketView, ParseError>;
+
 // `bytes`: at least a BTH.
-[[nodiscard]] Result<PacketView, ParseError> parse_headers(std::span<const uint8_t> bytes) {
-  PacketView view;
+[[nodiscard]] bool read_headers(Parsed& parsed, std::span<const uint8_t> bytes) {
+  const auto refuse = [&](ParseError reason) {
+    parsed = fail(reason);
+    return false;
+  };
+  PacketView& view = *parsed;
   view.data = bytes.data();
   view.bth = Bth::read(bytes.data());
   view.info = &opcode_info(view.bth.opcode);
-  if (view.bth.version != 0) return fail(ParseError::kBadVersion);
-  if (!view.info->exists()) return fail(ParseError::kUnknownOpcode);
-  if ((view.bth.pkey & kPkeyNumber) != kPkeyNumber) return fail(ParseError::kBadPkey);
-  if (bytes.size() < view.info->header_bytes) return fail(ParseError::kHeadersCut);
-  return view;
+  if (view.bth.version != 0) return refuse(ParseError::kBadVersion);
+  if (!view.info->exists()) return refuse(ParseError::kUnknownOpcode);
+  if ((view.bth.pkey & kPkeyNumber) != kPkeyNumber) return refuse(ParseError::kBadPkey);
+  if (bytes.size() < view.info->header_bytes) return refuse(ParseError::kHeadersCut);
+  return true;
 }
 
-[[nodiscard]] Result<PacketView, ParseError> with_payload(PacketView view,
-                                                          std::span<const uint8_t> payload) {
-  view.payload = payload;
-  if (payload.size() > kMaxMtu) return fail(ParseError::kTooLong);
-  ParseError reason{};
-  if (!obeys(view.info->payload, payload.size(), reason)) return fail(reason);
-  return view;
+void add_payload(Parsed& parsed, std::span<const uint8_t> payload) {
+  parsed->payload = payload;
+  ParseError reason = ParseError::kTooLong;
+  if (payload.size() > kMaxMtu || !obeys(parsed->info->payload, payload.size(), reason)) {
+    parsed = fail(reason);
+  }
 }
 
 }  // namespace
@@ -60,25 +67,38 @@ const char* to_string(ParseError error) {
 }
 
 Result<PacketView, ParseError> parse(std::span<const uint8_t> packet) {
-  if (packet.size() < Bth::kBytes + kIcrcBytes) return fail(ParseError::kTooShort);
-  if (packet.size() > kMaxPacketBytes) return fail(ParseError::kTooLong);
-  auto view = parse_headers(packet.first(packet.size() - kIcrcBytes));
-  if (!view) return view;
-
-  const size_t header_bytes = view->info->header_bytes;
-  const size_t body = packet.size() - header_bytes - kIcrcBytes;  // payload and pad
-  if (body % 4 != 0 || view->bth.pad_bytes > body) return fail(ParseError::kBadPad);
-  return with_payload(*view, packet.subspan(header_bytes, body - view->bth.pad_bytes));
+  Parsed parsed;
+  if (packet.size() < Bth::kBytes + kIcrcBytes) {
+    parsed = fail(ParseError::kTooShort);
+  } else if (packet.size() > kMaxPacketBytes) {
+    parsed = fail(ParseError::kTooLong);
+  } else if (read_headers(parsed, packet.first(packet.size() - kIcrcBytes))) {
+    const size_t header_bytes = parsed->info->header_bytes;
+    const size_t body = packet.size() - header_bytes - kIcrcBytes;  // payload and pad
+    if (body % 4 != 0 || parsed->bth.pad_bytes > body) {
+      parsed = fail(ParseError::kBadPad);
+    } else {
+      add_payload(parsed, packet.subspan(header_bytes, body - parsed->bth.pad_bytes));
+    }
+  }
+  return parsed;
 }
 
 Result<PacketView, ParseError> parse(std::span<const uint8_t> headers,
                                      std::span<const uint8_t> payload) {
-  if (headers.size() < Bth::kBytes) return fail(ParseError::kTooShort);
-  auto view = parse_headers(headers);
-  if (!view) return view;
-  if (headers.size() != view->info->header_bytes) return fail(ParseError::kHeadersCut);
-  if ((payload.size() + view->bth.pad_bytes) % 4 != 0) return fail(ParseError::kBadPad);
-  return with_payload(*view, payload);
+  Parsed parsed;
+  if (headers.size() < Bth::kBytes) {
+    parsed = fail(ParseError::kTooShort);
+  } else if (read_headers(parsed, headers)) {
+    if (headers.size() != parsed->info->header_bytes) {
+      parsed = fail(ParseError::kHeadersCut);
+    } else if ((payload.size() + parsed->bth.pad_bytes) % 4 != 0) {
+      parsed = fail(ParseError::kBadPad);
+    } else {
+      add_payload(parsed, payload);
+    }
+  }
+  return parsed;
 }
 
 }  // namespace verbena::wire
