@@ -78,6 +78,11 @@ void stop_for_signature(QueuePair& qp) {
   return wqe.wants_response() && wqe.op != SendOp::kAtomicWrite;
 }
 
+// Its list is looked at as a whole when its only packet is made: once is enough.
+[[nodiscard]] bool is_checked_when_sent(const QueuePair& qp, const SendWqe& wqe) {
+  return wqe.entries == 1 && wqe.length != 0 && wqe.length <= qp.mtu;
+}
+
 // Gives the entry at the cursor its PSNs, or says that it must wait.
 [[nodiscard]] bool start(Core& core, QueuePair& qp, SendWqe& wqe) {
   stop_for_signature(qp);
@@ -95,7 +100,8 @@ void stop_for_signature(QueuePair& qp) {
   if (wqe.wants_response() && qp.attr.max_rd_atomic == 0) {
     // SQD took the right away after it was posted: it would wait for ever.
     wqe.local_status = WcStatus::kLocalQpOperation;
-  } else if ((wqe.flags & kInline) == 0 && !is_answered_with_data(wqe)) {
+  } else if ((wqe.flags & kInline) == 0 && !is_answered_with_data(wqe) &&
+             !is_checked_when_sent(qp, wqe)) {
     if (core.memory.check_local(qp.pd, qp.sq.list(qp.send.cursor), false) != memory::Fault::kNone) {
       wqe.local_status = WcStatus::kLocalProtection;
     }
