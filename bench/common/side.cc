@@ -150,19 +150,23 @@ void Side::post(uint32_t qp, const transport::SendRequest& request) {
   must(context_.post_send(*qps_[qp], request), "post_send");
 }
 
-void Side::post_many(uint32_t qp, transport::SendOp op, uint64_t offset, uint32_t bytes,
-                     uint32_t count) {
-  const std::array<memory::Sge, 1> list{
-      memory::Sge{reinterpret_cast<uint64_t>(memory_) + offset, bytes, mr_->lkey}};
+std::unique_ptr<Side::Chain> Side::chain_of(transport::SendOp op, uint64_t offset, uint32_t bytes,
+                                            uint32_t count) const {
+  auto chain = std::make_unique<Chain>();
+  chain->list = {memory::Sge{reinterpret_cast<uint64_t>(memory_) + offset, bytes, mr_->lkey}};
   transport::SendRequest request;
   request.op = op;
-  request.list = list;
+  request.list = chain->list;
   request.remote_addr = RemoteAddr(remote_.addr + offset);
   request.rkey = RKey(remote_.rkey);
-  std::vector<transport::SendRequest> requests(count, request);
-  requests.back().flags = transport::kSignaled;
+  chain->requests.assign(count, request);
+  chain->requests.back().flags = transport::kSignaled;
+  return chain;
+}
+
+void Side::post(uint32_t qp, const Chain& chain) {
   int error = 0;
-  (void)context_.post_send(*qps_[qp], requests, error);
+  (void)context_.post_send(*qps_[qp], chain.requests, error);
   must(error, "post_send");
 }
 

@@ -57,8 +57,14 @@ class Side {
             uint32_t imm, uint64_t remote_offset);
   // Any request.
   void post(uint32_t qp, const transport::SendRequest& request);
-  void post_many(uint32_t qp, transport::SendOp op, uint64_t offset, uint32_t bytes,
-                 uint32_t count);
+  // The same request again and again, the last with a completion; made once, as programs do.
+  struct Chain {
+    std::array<memory::Sge, 1> list;
+    std::vector<transport::SendRequest> requests;
+  };
+  [[nodiscard]] std::unique_ptr<Chain> chain_of(transport::SendOp op, uint64_t offset,
+                                                uint32_t bytes, uint32_t count) const;
+  void post(uint32_t qp, const Chain& chain);
   void post_recv(uint32_t qp, uint64_t offset, uint32_t bytes, uint32_t count = 1);
   // Polls until `count` completions have come; exits the process if one is an error.
   void wait(uint32_t count);

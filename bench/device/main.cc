@@ -37,7 +37,7 @@ class Bench {
     if (settings_.wants("loss")) losses();
     if (settings_.wants("memory")) memory();
     if (settings_.wants("icrc")) sampled_capture();
-    if (settings_.wants("shared")) shared_rows(settings_, report_);
+    shared_rows(settings_, report_);
     if (settings_.wants("threads")) thread_rows(settings_, report_);
     if (!settings_.json.empty()) std::ofstream(settings_.json) << report_.json() << '\n';
     return report_.all_met() ? 0 : 1;
@@ -273,10 +273,12 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   app.add_option("--only", settings.only,
                  "of: bandwidth, latency, small, queues, loss, memory, icrc (through\n"
-                 "sockets); shared (through shared memory), threads")
+                 "sockets); shared (through shared memory), or of it shared-bandwidth,\n"
+                 "shared-latency, shared-small, shared-queues; threads")
       ->delimiter(',')
       ->check(CLI::IsMember({"bandwidth", "latency", "small", "queues", "loss", "memory", "icrc",
-                              "shared", "threads"}));
+                             "shared", "shared-bandwidth", "shared-latency", "shared-small",
+                             "shared-queues", "threads"}));
   app.add_option("--match", settings.match, "of the bandwidths, those with this in their name");
   app.add_flag("--alone", settings.alone, "leave the peers out, for a profile of the device");
   app.add_option("--json", settings.json, "write the figures to this file, too");

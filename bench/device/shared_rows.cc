@@ -95,20 +95,10 @@ void latencies(const Settings& settings, Report& report) {
               {.aim = 1.5, .must = 3, .lower_is_better = true},
               {},
               {}};
-  Row spinning{"WRITE of 8 bytes, both spin on memory",
-               "us",
-               1,
-               "us through sockets",
-               {.aim = 0.5, .must = 1, .lower_is_better = true},
-               {},
-               {}};
-  Row sleeping{"SEND of 8 bytes, both asleep on channels",
-               "us",
-               1,
-               "us blocking unix socket",
-               {.aim = 1.3, .must = 2, .lower_is_better = true},
-               {},
-               {}};
+  Row spinning{"WRITE of 8 bytes, both spin on memory",          "us", 1, "us through sockets",
+               {.aim = 0.5, .must = 1, .lower_is_better = true}, {},   {}};
+  Row sleeping{"SEND of 8 bytes, both asleep on channels",       "us", 1, "us blocking unix socket",
+               {.aim = 1.3, .must = 2, .lower_is_better = true}, {},   {}};
   for (uint32_t round = 0; round < settings.rounds; ++round) {
     keep_median(polling.ours, ours(SendOp::kSend, Notice::kPollQueue, many, LinkKind::kShared));
     keep_median(spinning.ours, ours(SendOp::kWrite, Notice::kSpinOnMemory, few, LinkKind::kShared));
@@ -128,8 +118,8 @@ void latencies(const Settings& settings, Report& report) {
 }
 
 void small_messages(const Settings& settings, Report& report) {
-  Row row{"8-byte WRITEs, pipelined", "M/s", 1e6, "M/s through sockets", {.aim = 3, .must = 2},
-          {},                         {}};
+  Row row{"8-byte WRITEs, pipelined", "M/s", 1e6, "M/s through sockets",
+          {.aim = 3, .must = 2},      {},    {}};
   const uint32_t count = settings.count(1'000'000);
   const auto run = [count](LinkKind link) {
     return run_ends([=](Role role, const Control& control) {
@@ -145,13 +135,8 @@ void small_messages(const Settings& settings, Report& report) {
 }
 
 void many_queue_pairs(const Settings& settings, Report& report) {
-  Row row{"WRITE of 64 KiB, 1024 queue pairs",
-          "GB/s",
-          1e9,
-          "GB/s 1 queue pair",
-          {.aim = 0.9, .must = 0.8},
-          {},
-          {}};
+  Row row{"WRITE of 64 KiB, 1024 queue pairs", "GB/s", 1e9, "GB/s 1 queue pair",
+          {.aim = 0.9, .must = 0.8},           {},     {}};
   const uint64_t total = settings.bytes(4ull << 30);
   const auto run = [total](uint32_t queue_pairs) {
     return run_ends([=](Role role, const Control& control) {
@@ -170,10 +155,13 @@ void many_queue_pairs(const Settings& settings, Report& report) {
 }  // namespace
 
 void shared_rows(const Settings& settings, Report& report) {
-  bandwidths(settings, report);
-  latencies(settings, report);
-  small_messages(settings, report);
-  many_queue_pairs(settings, report);
+  const auto wants = [&](const char* group) {
+    return settings.wants("shared") || settings.wants(group);
+  };
+  if (wants("shared-bandwidth")) bandwidths(settings, report);
+  if (wants("shared-latency")) latencies(settings, report);
+  if (wants("shared-small")) small_messages(settings, report);
+  if (wants("shared-queues")) many_queue_pairs(settings, report);
 }
 
 void thread_rows(const Settings& settings, Report& report) {

@@ -63,10 +63,11 @@ void spin_for(Side& side, uint8_t value) {
   constexpr uint32_t kChain = 64;
   constexpr uint32_t kChains = 3;  // under way, of the 256 entries
   const uint32_t chains = count / kChain;
+  const auto chain = side.chain_of(SendOp::kWrite, 0, kSmall, kChain);
   uint32_t posted = 0;
   for (uint32_t done = 0; done < chains; ++done) {
     for (; posted < chains && posted - done < kChains; ++posted) {
-      side.post_many(0, SendOp::kWrite, 0, kSmall, kChain);
+      side.post(0, *chain);
     }
     side.wait(1);
   }
