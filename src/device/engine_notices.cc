@@ -44,6 +44,14 @@ Time Engine::note_troubles(Time now) {
         "more room",
         dropped);
   }
+  if (const uint64_t lost = link_->transmit_counters().without_ring;
+      lost != 0 && notices_.wants(Notices::Kind::kWithoutRing)) {
+    notices_.say(Notices::Kind::kWithoutRing,
+                 "%llu packets were not sent: no shared memory leads to whom they are for (another "
+                 "host or user, or a process with --link udp), and this process may use nothing "
+                 "else. Run it without --link shared (VERBENA_LINK)",
+                 static_cast<unsigned long long>(lost));
+  }
   if (silent_error_.look_at > now) return silent_error_.look_at;
   if (router_.has_unread_event(silent_error_.qpn)) {
     notices_.say(Notices::Kind::kSilentError,

@@ -56,6 +56,7 @@ HostLink::HostLink(std::unique_ptr<Membership> host, LinkKind kind, Arrivals& ar
 void HostLink::lose(uint32_t packets) {
   TransmitCounters& counters = udp_.out().counters();
   counters.errors += packets;
+  counters.without_ring += packets;
   counters.last_error = EHOSTUNREACH;
 }
 

@@ -19,6 +19,7 @@ struct TransmitCounters {
   uint64_t to_unresponsive = 0;  // packets not sent: their receiver on this host takes nothing
   uint64_t errors = 0;           // sends the kernel refused; the transport will see a loss
   int last_error = 0;
+  uint64_t without_ring = 0;  // of errors: only rings may be used, and none leads there
 };
 
 struct ReceiveCounters {

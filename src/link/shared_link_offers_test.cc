@@ -85,5 +85,14 @@ TEST_F(SharedLinkTest, ARingThatIsTheOnlyWayIsNotWithdrawn) {
   EXPECT_EQ(a.datagrams_sent(), 0);
 }
 
+TEST_F(SharedLinkTest, WhereOnlyRingsMayBeUsedTheRestIsCounted) {
+  Node& a = join(LinkKind::kShared);
+  Node& b = join(LinkKind::kUdp);
+  a.send_and_flush(b, 0);
+  a.send_run(b, 1, 5, 1024);
+  EXPECT_EQ(a.link->transmit_counters().without_ring, 6);
+  EXPECT_EQ(a.datagrams_sent(), 0);
+}
+
 }  // namespace
 }  // namespace verbena::link::testing

@@ -133,6 +133,26 @@ TEST(NoticePart, DISABLED_Drops) {
   }
 }
 
+// To nobody of this host, where only shared memory may be used.
+TEST(NoticePart, DISABLED_WithoutRing) {
+  ::setenv("VERBENA_TEST_LINK", "shared", 1);  // NOLINT(concurrency-mt-unsafe)
+  run_pair(
+      {.one_process = true, .type = transport::QpType::kUd},
+      [](End& near) {
+        constexpr uint32_t kNobody = 0xfd0123;
+        const std::array<memory::Sge, 1> list{near.sge(0, 8)};
+        transport::SendRequest request;
+        request.list = list;
+        request.path = near.path();
+        request.remote_qpn = Qpn(kNobody);
+        request.flags = transport::kSignaled;
+        must(near.context().post_send(near.qp(0), request), "post");
+        EXPECT_EQ(near.next(near.send_cq()).status, WcStatus::kSuccess);
+        std::this_thread::sleep_for(200ms);
+      },
+      [](End&) {});
+}
+
 TEST(NoticesOnStandardError, AnOverflow) { expect_one_line("Overflow", "overflowed"); }
 TEST(NoticesOnStandardError, AnErrorThatNobodyReads) {
   expect_one_line("ErrorUnread", "IBV_EVENT_QP_ACCESS_ERR");
@@ -140,6 +160,9 @@ TEST(NoticesOnStandardError, AnErrorThatNobodyReads) {
 TEST(NoticesOnStandardError, NotAnErrorThatTheProgramKnows) {
   EXPECT_TRUE(lines_of("ErrorRead").empty());
   EXPECT_TRUE(lines_of("ErrorCompletes").empty());
+}
+TEST(NoticesOnStandardError, NoSharedMemoryLeadsThere) {
+  expect_one_line("WithoutRing", "no shared memory leads");
 }
 TEST(NoticesOnStandardError, DroppedPackets) { expect_one_line("Drops", "dropped packets"); }
 
