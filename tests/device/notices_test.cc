@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -24,28 +25,14 @@ using namespace std::chrono_literals;
 using transport::SendOp;
 using transport::WcStatus;
 
-// The lines of ours that the part wrote.
-[[nodiscard]] std::vector<std::string> lines_of(const std::string& part) {
-  std::array<int, 2> ends{};
-  EXPECT_EQ(::pipe2(ends.data(), O_CLOEXEC), 0);
-  const pid_t child = ::fork();
-  if (child == 0) {
-    (void)::dup2(ends[1], STDERR_FILENO);
-    const std::string filter = "--gtest_filter=NoticePart.DISABLED_" + part;
-    ::execl("/proc/self/exe", "device_topics_test", filter.c_str(),
-            "--gtest_also_run_disabled_tests", "--gtest_brief=1", nullptr);
-    ::_exit(1);
-  }
-  ::close(ends[1]);
-  std::string all;
-  std::array<char, 4096> some{};
-  for (ssize_t got = 0; (got = ::read(ends[0], some.data(), some.size())) > 0;) {
-    all.append(some.data(), static_cast<size_t>(got));
-  }
-  ::close(ends[0]);
-  int status = 0;
-  EXPECT_EQ(::waitpid(child, &status, 0), child);
-  EXPECT_EQ(status, 0) << all;
+// In a part: its standard input ends when its line was read.
+void until_told() {
+  pollfd input{STDIN_FILENO, POLLIN, 0};
+  (void)::poll(&input, 1, static_cast<int>(std::chrono::milliseconds(kPatience / 2).count()));
+}
+
+// The lines of ours in what a part wrote.
+[[nodiscard]] std::vector<std::string> lines_in(const std::string& all) {
   std::vector<std::string> lines;
   for (size_t at = 0; at < all.size();) {
     const size_t end = std::min(all.find('\n', at), all.size());
@@ -53,6 +40,36 @@ using transport::WcStatus;
     at = end + 1;
   }
   return lines;
+}
+
+[[nodiscard]] std::vector<std::string> lines_of(const std::string& part) {
+  std::array<int, 2> ends{};
+  std::array<int, 2> input{};
+  EXPECT_EQ(::pipe2(ends.data(), O_CLOEXEC), 0);
+  EXPECT_EQ(::pipe2(input.data(), O_CLOEXEC), 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    (void)::dup2(input[0], STDIN_FILENO);
+    (void)::dup2(ends[1], STDERR_FILENO);
+    const std::string filter = "--gtest_filter=NoticePart.DISABLED_" + part;
+    ::execl("/proc/self/exe", "device_topics_test", filter.c_str(),
+            "--gtest_also_run_disabled_tests", "--gtest_brief=1", nullptr);
+    ::_exit(1);
+  }
+  ::close(input[0]);
+  ::close(ends[1]);
+  UniqueFd stays(input[1]);
+  std::string all;
+  std::array<char, 4096> some{};
+  for (ssize_t got = 0; (got = ::read(ends[0], some.data(), some.size())) > 0;) {
+    all.append(some.data(), static_cast<size_t>(got));
+    if (!lines_in(all).empty()) stays.reset();
+  }
+  ::close(ends[0]);
+  int status = 0;
+  EXPECT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0) << all;
+  return lines_in(all);
 }
 
 void expect_one_line(const std::string& part, const std::string& with) {
@@ -90,12 +107,12 @@ TEST(NoticePart, DISABLED_Overflow) {
       [](End& near) {
         for (int i = 0; i < 32; ++i) near.post(0, {.op = SendOp::kWrite, .bytes = 8});
         EXPECT_EQ(near.next_event().type, EventType::kCqError);
-        std::this_thread::sleep_for(200ms);
+        until_told();
       },
       [](End&) {});
 }
 TEST(NoticePart, DISABLED_ErrorUnread) {
-  fail_far([](End&) { std::this_thread::sleep_for(1500ms); });
+  fail_far([](End&) { until_told(); });
 }
 TEST(NoticePart, DISABLED_ErrorRead) {
   fail_far([](End& far) {
@@ -131,6 +148,7 @@ TEST(NoticePart, DISABLED_Drops) {
     std::this_thread::sleep_for(20ms);
     send();
   }
+  until_told();
 }
 
 // To nobody of this host, where only shared memory may be used.
@@ -148,7 +166,7 @@ TEST(NoticePart, DISABLED_WithoutRing) {
         request.flags = transport::kSignaled;
         must(near.context().post_send(near.qp(0), request), "post");
         EXPECT_EQ(near.next(near.send_cq()).status, WcStatus::kSuccess);
-        std::this_thread::sleep_for(200ms);
+        until_told();
       },
       [](End&) {});
 }
