@@ -98,9 +98,9 @@ void Intake::accept(const Datagram& datagram) {
     ++counters_.bad_icrc;
     return;
   }
-  arrivals_.on_packet(
-      {*view, datagram.source, datagram.destination, datagram.traffic_class, datagram.hop_limit},
-      now_);
+  arrivals_.on_packet({*view, datagram.source, datagram.destination, datagram.traffic_class,
+                       datagram.hop_limit, datagram.source_port},
+                      now_);
 }
 
 void Intake::on_ring_packet(const RingPacket& packet, Time now) {
