@@ -68,8 +68,12 @@ Connection* HalfOpen::oldest_replied(Time now) {
 }
 
 Connection* HalfOpen::oldest_waiting(const Listener& listener, size_t least) {
-  for (const Line::Place& place : waiting_.places) {
-    Connection* const c = waiting_.find(table_, place);
+  // In a flood it is asked for at every request: who has much is among the first few.
+  constexpr size_t kMostLookedAt = 64;
+  auto& places = waiting_.places;
+  while (!places.empty() && waiting_.find(table_, places.front()) == nullptr) places.pop_front();
+  for (size_t i = 0; i < std::min(places.size(), kMostLookedAt); ++i) {
+    Connection* const c = waiting_.find(table_, places[i]);
     if (c != nullptr && c->listener == listener.id && is_silent(*c) &&
         size_of(c->destination) >= least) {
       return c;
