@@ -118,8 +118,9 @@ std::optional<ElfFile> read_elf(const std::string& path) {
                          head->e_ident[EI_DATA] == ELFDATA2LSB && head->e_machine == kMachine;
   if (!elf.for_this_machine) return elf;
   const auto headers = program_headers(file, *head);
-  elf.dynamic =
-      std::ranges::find(headers, Elf64_Word{PT_INTERP}, &Elf64_Phdr::p_type) != headers.end();
+  const auto loader = std::ranges::find(headers, Elf64_Word{PT_INTERP}, &Elf64_Phdr::p_type);
+  elf.dynamic = loader != headers.end();
+  if (elf.dynamic) elf.loader = file.text_at(loader->p_offset);
   const size_t slash = path.rfind('/');
   elf.rpath = directories_in(rpath_of(file, headers),
                              slash == std::string::npos ? "." : path.substr(0, slash));

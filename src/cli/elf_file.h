@@ -11,7 +11,8 @@ namespace verbena::cli {
 
 struct ElfFile {
   bool for_this_machine = false;
-  bool dynamic = false;  // asks for a dynamic loader
+  bool dynamic = false;  // asks for a dynamic loader,
+  std::string loader;    // this one
   std::vector<std::string>
       rpath;  // DT_RPATH, with $ORIGIN replaced; it goes before LD_LIBRARY_PATH
 };

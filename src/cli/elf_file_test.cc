@@ -12,10 +12,13 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include "cli/program.h"
+
 namespace verbena::cli {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 class Elf : public ::testing::Test {
@@ -78,6 +81,14 @@ TEST_F(Elf, KnowsThisProgram) {
   ASSERT_TRUE(self);
   EXPECT_TRUE(self->for_this_machine);
   EXPECT_TRUE(self->dynamic);
+  EXPECT_THAT(self->loader, HasSubstr("/ld-linux"));
+}
+
+TEST_F(Elf, TellsTheLoaderOfMusl) {
+  Small small(DT_NULL, "/lib/ld-musl-x86_64.so.1");
+  small.interpreter.p_offset = offsetof(Small, strings) + 1;
+  EXPECT_EQ(read(small.bytes())->loader, "/lib/ld-musl-x86_64.so.1");
+  EXPECT_THAT(obstacles(directory_ + "/file"), ElementsAre(HasSubstr("is linked with musl")));
 }
 
 TEST_F(Elf, FindsTheRpath) {

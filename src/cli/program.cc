@@ -97,6 +97,10 @@ std::vector<std::string> obstacles(const std::string& file) {
     found.push_back(file + " is built for another architecture than Verbena's libraries");
   } else if (!elf->dynamic) {
     found.push_back(file + " is statically linked: its libraries cannot be replaced");
+  } else if (elf->loader.find("/ld-musl-") != std::string::npos) {
+    found.push_back(file + " is linked with musl (" + elf->loader +
+                    "), and Verbena's libraries with glibc: it cannot load them. Run a build of it"
+                    " for glibc");
   }
   for (const std::string& directory : elf->rpath) {
     if (is_file(directory + "/libibverbs.so.1")) {

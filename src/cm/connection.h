@@ -49,6 +49,7 @@ struct Connection {
   uint64_t transaction = 0;
 
   uint8_t max_cm_retries = 0;
+  uint8_t resends = 0;         // of our messages, by the clock
   Duration response_time = 0;  // how long the peer may take to answer, travel included
   Duration timewait = 0;
   Duration linger = 0;  // after a refusal

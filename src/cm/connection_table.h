@@ -9,6 +9,7 @@
 #include "base/random.h"
 #include "cm/comm_ids.h"
 #include "cm/connection.h"
+#include "cm/seeded_hash.h"
 
 namespace verbena::cm {
 
@@ -46,20 +47,12 @@ class ConnectionTable {
     Space space;
     friend bool operator==(const RemoteKey&, const RemoteKey&) = default;
   };
-  // The peer chooses what is hashed; without the seed it cannot choose what collides.
   struct RemoteHash {
     uint64_t seed;
     size_t operator()(const RemoteKey& key) const {
       const auto words = key.peer.words();
-      uint64_t z = seed;
-      for (const uint64_t word :
-           {words[0], words[1], (uint64_t{static_cast<uint8_t>(key.space)} << 32) | key.number}) {
-        z = (z ^ word) * 0xbf58476d1ce4e5b9;
-        z ^= z >> 29;
-        z = z * 0x94d049bb133111eb + seed;
-        z ^= z >> 32;
-      }
-      return z;
+      return seeded_hash(seed, {words[0], words[1],
+                                (uint64_t{static_cast<uint8_t>(key.space)} << 32) | key.number});
     }
   };
   template <typename F>

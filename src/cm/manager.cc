@@ -13,7 +13,8 @@ Manager::Manager(const Config& config, MadSink& mads, EventSink& events, RandomS
       mads_(mads),
       events_(events),
       random_(random),
-      table_(config.slot, config.max_connections, random) {}
+      table_(config.slot, config.max_connections, random),
+      half_open_(table_, random.next()) {}
 
 Result<ListenerId, Error> Manager::listen(const ListenParams& params) {
   return listeners_.add(params);
@@ -44,7 +45,9 @@ Connection* Manager::held(CommId id) const {
 
 void Manager::count(const Connection& c, bool added) {
   const auto adjust = [added](auto& counter) { added ? ++counter : --counter; };
-  if (c.is_half_open()) adjust(half_open_);
+  if (c.is_half_open()) {
+    added ? half_open_.add(c.destination) : half_open_.remove(c.destination);
+  }
   if (c.lingers()) adjust(lingering_);
   if (!c.waits_for_program()) return;
   if (Listener* const listener = listeners_.find(c.listener)) adjust(listener->waiting);
@@ -136,6 +139,12 @@ void Manager::on_timer_of(Connection& c, Time now) {
         give_up(c, now);
         return;
       }
+      if (c.resends >= config_.silent_resends && half_open_.is_silent(c)) {
+        counters_.add(Counter::kKeptSilent);
+        timers_.set(c, c.give_up);
+        return;
+      }
+      c.resends = static_cast<uint8_t>(std::min(c.resends + 1, 255));
       counters_.add(Counter::kMadsSentAgain);
       send_last(c);
       c.resend_after = std::min(c.resend_after * 2, c.response_time);
@@ -161,8 +170,19 @@ void Manager::give_up(Connection& c, Time now) {
     end(c, {.kind = EventKind::kDisconnected}, now);
     return;
   }
-  if (c.state != State::kSidrReqSent) send_timeout_rej(c);
+  if (c.state != State::kSidrReqSent && !half_open_.is_silent(c)) send_timeout_rej(c);
   finish(c, {.kind = EventKind::kUnreachable});
+}
+
+// The program learns what it would have learnt in the end; the address, which is probably not the
+// peer's, nothing.
+void Manager::evict(Connection& c) {
+  counters_.add(Counter::kEvicted);
+  if (c.state == State::kRepSent) {
+    finish(c, {.kind = EventKind::kUnreachable});
+  } else {
+    finish(c, {.kind = EventKind::kRejected, .reason = RejectReason::kTimeout});
+  }
 }
 
 void Manager::on_mad(const wire::Gid& our, const wire::Gid& peer, std::span<const uint8_t> bytes,

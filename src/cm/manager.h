@@ -20,6 +20,7 @@
 #include "cm/connection.h"
 #include "cm/connection_table.h"
 #include "cm/counters.h"
+#include "cm/half_open.h"
 #include "cm/listeners.h"
 #include "cm/mad.h"
 #include "cm/types.h"
@@ -46,6 +47,11 @@ struct Config {
   uint32_t max_connections = 65536;
   // Of requests that peers made and that are not established yet (nor lingering after a refusal).
   uint32_t max_half_open = 4096;
+  // Of those, from one address that is not ours.
+  uint32_t max_half_open_each = 1024;
+  // Our answer to a request goes again this often while its address is silent (half_open.h): who
+  // claims another's address must not have it flooded by us. Its own repetitions are answered.
+  uint8_t silent_resends = 2;
   // An unanswered message goes again after this, then after twice that, and so on up to the timeout
   // that the REQ's fields give; they also say when to give up. Linux waits its 6 s from the start.
   Duration first_resend = 250 * kMillisecond;
@@ -123,7 +129,7 @@ class Manager {
   [[nodiscard]] const Counters& counters() const { return counters_; }
   // Entries of the table: connections, and what rests or lingers after them.
   [[nodiscard]] size_t size() const { return table_.size(); }
-  [[nodiscard]] size_t half_open() const { return half_open_; }
+  [[nodiscard]] size_t half_open() const { return half_open_.size(); }
 
  private:
   // What one message says, with where it came from.
@@ -153,6 +159,7 @@ class Manager {
   void linger(Connection& c, State state, Time now);
   void on_timer_of(Connection& c, Time now);
   void give_up(Connection& c, Time now);
+  void evict(Connection& c);
 
   // manager_end.cc
   void send_rej(Connection& c, const RejectParams& params);
@@ -177,7 +184,9 @@ class Manager {
   void on(const From& from, const Req& m);
   void on_req_again(const From& from, Connection& c);
   [[nodiscard]] std::optional<RejectReason> objection(const From& from, const Req& m) const;
-  [[nodiscard]] bool has_room(const Listener& listener);
+  [[nodiscard]] bool has_room(const From& from, const Listener& listener);
+  [[nodiscard]] bool make_room_in_backlog(const From& from, const Listener& listener);
+  [[nodiscard]] bool make_room_half_open(const From& from);
   void ask_program(const From& from, const Req& m, Listener& listener,
                    const std::optional<AddressHeader>& addresses);
 
@@ -194,7 +203,7 @@ class Manager {
   Listeners listeners_;
   TimerHeap<Connection> timers_;
   Counters counters_;
-  size_t half_open_ = 0;
+  HalfOpen half_open_;
   size_t lingering_ = 0;
 };
 

@@ -155,6 +155,7 @@ TEST_F(Passive, RequestAgainInTimewait) {
 }
 
 TEST_F(Passive, ReplyGoesAgainAndFailsInTheEnd) {
+  peer_answers();
   const CommId id = accepted();
   said_again<Rep>(250 * kMillisecond);
   said_again<Rep>(500 * kMillisecond);
@@ -171,6 +172,7 @@ TEST_F(Passive, ReplyGoesAgainAndFailsInTheEnd) {
 // Neither as fast nor as slow as a peer likes.
 TEST_F(Passive, PatienceHasBounds) {
   listen();
+  peer_answers();
   Req quick = req();
   quick.local_response_timeout = 0;
   quick.max_cm_retries = 0;

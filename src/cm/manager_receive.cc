@@ -28,7 +28,10 @@ Connection* Manager::addressed(const From& from, uint32_t our_id, uint32_t peer_
   }
   const bool right_peer = c->destination == from.peer && c->source == from.our;
   const bool right_id = c->remote_id == 0 || peer_id == c->remote_id;
-  if (right_peer && right_id) return c;
+  if (right_peer && right_id) {
+    half_open_.answered(from.peer);
+    return c;
+  }
   counters_.add(Counter::kWrongPeer);
   return nullptr;
 }
@@ -52,6 +55,7 @@ void Manager::on(const From& from, const Rep& m) {
     counters_.add(Counter::kWrongPeer);
     return;
   }
+  half_open_.answered(from.peer);
   if (c->state != State::kReqSent) {
     on_rep_again(from, *c, m);
     return;
@@ -169,6 +173,7 @@ void Manager::on(const From& from, const Rej& m) {
     counters_.add(Counter::kWrongPeer);
     return;
   }
+  if (m.remote_id != 0) half_open_.answered(from.peer);
   const Event rejected{.kind = EventKind::kRejected,
                        .private_data = m.private_data,
                        .reason = m.reason,

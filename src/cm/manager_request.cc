@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // How a connection begins: connect() and REQ at one end, the request's arrival and accept() at the
 // other, establish().
+#include <algorithm>
 #include <utility>
 
 #include "cm/fill.h"
@@ -131,12 +132,34 @@ std::optional<RejectReason> Manager::objection(const From& from, const Req& m) c
   return {};
 }
 
-bool Manager::has_room(const Listener& listener) {
+// In a listener's backlog, by giving up what a silent address asked for. In favour of another such
+// address only if the first has much of the backlog: else they would take turns for nothing.
+bool Manager::make_room_in_backlog(const From& from, const Listener& listener) {
+  constexpr uint32_t kMuch = 16;
+  if (!listener.backlog_full()) return true;
+  const size_t least =
+      half_open_.is_silent(from.peer) ? std::max(listener.params.backlog / 2, kMuch) : 1;
+  Connection* const waiting = half_open_.oldest_waiting(listener, least);
+  if (waiting != nullptr) evict(*waiting);
+  return waiting != nullptr;
+}
+
+bool Manager::make_room_half_open(const From& from) {
+  if (half_open_.size() < config_.max_half_open) return true;
+  Connection* const replied = half_open_.oldest_replied(from.now);
+  if (replied != nullptr) evict(*replied);
+  return replied != nullptr;
+}
+
+bool Manager::has_room(const From& from, const Listener& listener) {
+  const bool too_many =
+      from.peer != from.our && half_open_.size_of(from.peer) >= config_.max_half_open_each;
   const std::optional<Counter> lacking =
-      listener.backlog_full()               ? std::optional(Counter::kBacklogFull)
-      : half_open_ >= config_.max_half_open ? std::optional(Counter::kHalfOpenFull)
-      : table_.full()                       ? std::optional(Counter::kTableFull)
-                                            : std::nullopt;
+      too_many                                ? std::optional(Counter::kSourceFull)
+      : !make_room_in_backlog(from, listener) ? std::optional(Counter::kBacklogFull)
+      : !make_room_half_open(from)            ? std::optional(Counter::kHalfOpenFull)
+      : table_.full()                         ? std::optional(Counter::kTableFull)
+                                              : std::nullopt;
   if (lacking) counters_.add(*lacking);
   return !lacking;
 }
@@ -177,7 +200,7 @@ void Manager::on(const From& from, const Req& m) {
     refuse(from, m.local_id, RejectReason::kInvalidServiceId, About::kReq);
     return;
   }
-  if (has_room(*listener)) ask_program(from, m, *listener, addresses);
+  if (has_room(from, *listener)) ask_program(from, m, *listener, addresses);
 }
 
 void Manager::ask_program(const From& from, const Req& m, Listener& listener,
@@ -201,6 +224,7 @@ void Manager::ask_program(const From& from, const Req& m, Listener& listener,
   table_.index_remote(c);
   set_state(c, State::kReqReceived);
   expect_again(c, 0, from.now);
+  half_open_.asked(c);
   emit(c, request_event(m, listener, addresses));
 }
 
@@ -247,6 +271,7 @@ Result<void, Error> Manager::accept(CommId id, const AcceptParams& p, Time now) 
   }
   c->local_qpn = p.qp.qpn;
   set_state(*c, State::kRepSent);
+  half_open_.replied(*c, now);
   send(*c, m);
   wait_for_answer(*c, config_.max_patience, now);
   return {};
@@ -257,6 +282,7 @@ Result<void, Error> Manager::data_arrived(CommId id, Time /*now*/) {
   if (c == nullptr) return fail(Error::kGone);
   if (c->state == State::kEstablished) return {};
   if (c->state != State::kRepSent) return fail(Error::kWrongState);
+  half_open_.answered(c->destination);
   timers_.set(*c, kNever);
   set_state(*c, State::kEstablished);
   emit(*c, {.kind = EventKind::kEstablished});

@@ -91,7 +91,7 @@ void Manager::on(const From& from, const SidrReq& m) {
     refuse_with(SidrStatus::kUnsupported);
     return;
   }
-  if (!has_room(*listener)) return;
+  if (!has_room(from, *listener)) return;
   Connection& c = table_.add();
   c.passive = true;
   c.listener = listener->id;

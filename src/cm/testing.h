@@ -175,6 +175,11 @@ class ManagerTest : public ::testing::Test {
     happened(EventKind::kEstablished);
     return id;
   }
+  // It is no stranger any more (half_open.h).
+  void peer_answers() {
+    receive(rej(connect(), RejectReason::kConsumerDefined));
+    happened(EventKind::kRejected);
+  }
   CommId answered() {
     const CommId id = connect();
     receive(rep(id));

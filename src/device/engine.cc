@@ -88,16 +88,11 @@ void Engine::set_taps(link::TransmitTap* transmit, link::ReceiveFilter* receive)
   link_->set_taps(transmit, receive);
 }
 
-// Goes round all numbers of this member before one comes again, in an order of its own: packets of
-// a connection that ended must not find the next one.
+// Goes round all numbers of this member before one comes again, for packets of a connection that
+// ended must not find the next one; and in an order that peers cannot tell from their own.
 Qpn Engine::draw_qpn() {
-  if (qpn_step_ == 0) {
-    const uint64_t drawn = random_.next();
-    qpn_step_ = static_cast<uint32_t>(drawn) | 1;
-    last_qpn_ = static_cast<uint32_t>(drawn >> 32);
-  }
-  last_qpn_ += qpn_step_;
-  return Qpn((uint32_t{link_->slot()} << 16) | (last_qpn_ & 0xffff));
+  if (!qpns_) qpns_.emplace(random_);
+  return Qpn((uint32_t{link_->slot()} << 16) | qpns_->next());
 }
 
 wire::Psn Engine::draw_psn() {

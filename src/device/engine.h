@@ -19,6 +19,7 @@
 #include "base/kernel_random.h"
 #include "base/mutex.h"
 #include "base/result.h"
+#include "base/secret_order.h"
 #include "base/time.h"
 #include "cm/counters.h"
 #include "cm/service.h"
@@ -282,8 +283,7 @@ class Engine final : public transport::EventSink,
   std::unique_ptr<transport::Endpoint> endpoint_ VERBENA_PT_GUARDED_BY(lock_);
   std::unique_ptr<Connections> connections_;
   std::vector<CompletionQueue*> to_publish_ VERBENA_GUARDED_BY(lock_);
-  uint32_t last_qpn_ VERBENA_GUARDED_BY(lock_) = 0;
-  uint32_t qpn_step_ VERBENA_GUARDED_BY(lock_) = 0;  // 0: not drawn yet
+  std::optional<SecretOrder<16>> qpns_ VERBENA_GUARDED_BY(lock_);  // of this member's slot
   wire::Psn management_psn_ VERBENA_GUARDED_BY(lock_);
   std::string counters_file_ VERBENA_GUARDED_BY(lock_);
   Notices notices_;  // says itself what it needs the lock for

@@ -31,6 +31,7 @@ void Engine::show_trouble(Time now) {
   show(PortCounter::kMalformed,
        std::accumulate(std::begin(taken.parse_errors), std::end(taken.parse_errors),
                        taken.bad_icrc + taken.bad_records));
+  show(PortCounter::kNotAMember, taken.not_a_member);
   show(PortCounter::kOverflow, link_->receive_counters().overflow);
   show(PortCounter::kDuplicateRequest, events[Counter::kDuplicateRequest] +
                                            events[Counter::kDuplicateRead] +

@@ -20,13 +20,14 @@ struct CounterFile {
 };
 
 inline constexpr uint32_t kWordBytes = 4;  // data is counted in words
-inline constexpr std::array<CounterFile, 17> kCounterFiles{{
+inline constexpr std::array<CounterFile, 18> kCounterFiles{{
     {"counters/port_xmit_data", link::PortCounter::kSentBytes, kWordBytes},
     {"counters/port_xmit_packets", link::PortCounter::kSentPackets},
     {"counters/port_rcv_data", link::PortCounter::kReceivedBytes, kWordBytes},
     {"counters/port_rcv_packets", link::PortCounter::kReceivedPackets},
     {"counters/port_xmit_discards", link::PortCounter::kNotSent},
     {"counters/port_rcv_errors", link::PortCounter::kMalformed},
+    {"counters/port_rcv_constraint_errors", link::PortCounter::kNotAMember},
     {"counters/excessive_buffer_overrun_errors", link::PortCounter::kOverflow},
     {"hw_counters/sent_pkts", link::PortCounter::kSentPackets},
     {"hw_counters/rcvd_pkts", link::PortCounter::kReceivedPackets},

@@ -54,6 +54,10 @@ void Intake::on_datagram(const Datagram& datagram) {
     ++counters_.not_this_host;
     return;
   }
+  if (!host_.admits(datagram)) {
+    ++counters_.not_a_member;
+    return;
+  }
   if (!host_.route(datagram)) return;  // another member's
   if (filter_ == nullptr) return accept(datagram);
   pass(datagram, now_);
@@ -68,6 +72,7 @@ void Intake::pass(const Datagram& datagram, Time now) {
 uint32_t Intake::on_joined(const Datagram& rest, uint32_t segment) {
   if (this_host_only_ && !host_.is_local(rest.source)) return 0;
   if (rest.bytes.size() < wire::Bth::kBytes) return 0;
+  if (!host_.is_sender(rest.source, rest.source_port)) return 0;
   if (rest.bytes[kSlotByte] != host_.slot()) return host_.route_joined(rest, segment);
   if (filter_ != nullptr) return 0;
   icrcs_.aim(flow_of(rest), segment);
@@ -93,9 +98,9 @@ void Intake::accept(const Datagram& datagram) {
     ++counters_.bad_icrc;
     return;
   }
-  arrivals_.on_packet(
-      {*view, datagram.source, datagram.destination, datagram.traffic_class, datagram.hop_limit},
-      now_);
+  arrivals_.on_packet({*view, datagram.source, datagram.destination, datagram.traffic_class,
+                       datagram.hop_limit, datagram.source_port},
+                      now_);
 }
 
 void Intake::on_ring_packet(const RingPacket& packet, Time now) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The way of a packet from where it was read to the device: is it from a host that is served, is it
-// this process's, past the filter if there is one, is it a packet, is it whole.
+// The way of a packet from where it was read to the device: is it from a host that is served, is
+// its sender a member if it is this host, is it this process's, past the filter if there is one, is
+// it a packet, is it whole.
 //
 // Owned by the engine's lock holder.
 #pragma once

@@ -357,7 +357,8 @@ void Membership::State::refresh() {
   // The generation first: a change while we read is seen the next time.
   seen_generation = table().generation.load(std::memory_order_acquire);
   member_count = 0;
-  for (auto& ports : slot_of_port) ports.fill(0);
+  admitted_port = 0;
+  senders.refresh(table(), self, monotonic_now());
   for (size_t i = kFirstSlot; i <= kLastSlot; ++i) {
     const SlotRecord& record = table().slots[i];
     incarnation[i] = record.incarnation.load(std::memory_order_acquire);
@@ -365,17 +366,12 @@ void Membership::State::refresh() {
         is_taken(incarnation[i]) && record.takes_rings.load(std::memory_order_relaxed) != 0;
     if (!is_taken(incarnation[i])) continue;
     ++member_count;
-    for (size_t family = 0; family < kFamilies; ++family) {
-      const uint16_t port = record.source_port[family].load(std::memory_order_relaxed);
-      if (port >= 0xc000) slot_of_port[family][port & 0x3fff] = static_cast<uint8_t>(i);
-    }
   }
   ledger->refresh();
 }
 
 uint8_t Membership::State::sender_of(const wire::Gid& source, uint16_t port) {
-  if (port < 0xc000 || !addresses.contains(source)) return 0;
-  return slot_of_port[source.is_ipv4() ? 0 : 1][port & 0x3fff];
+  return addresses.contains(source) ? senders.member(family_of(source), port) : uint8_t{0};
 }
 
 void Membership::on_ready(DatagramHandler& handler) {
@@ -390,6 +386,7 @@ void Membership::on_ready(DatagramHandler& handler) {
       case kTagTimer: s.on_timer(); break;
       case kTagAddresses:
         s.addresses.on_ready();
+        s.admitted_port = 0;
         s.multicast_groups.on_addresses_changed();
         break;
       default: break;

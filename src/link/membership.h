@@ -114,7 +114,15 @@ class Membership final : public Credits {
   // with on_consumed), room again where available() had said no: ask it again. Never waits.
   void on_ready(DatagramHandler& handler);
 
-  // Each datagram first goes through here, before it is parsed or filtered. True: ours (our slot,
+  // Whether its packets are to be taken: it is another host's, or a member's. An address of this
+  // host alone says nothing, for any user can send from it.
+  [[nodiscard]] bool is_sender(const wire::Gid& source, uint16_t source_port);
+  // The same of one packet, which may be one of the last of a member that has left meanwhile.
+  [[nodiscard]] bool admits(const Datagram& datagram) {
+    return is_sender(datagram.source, datagram.source_port) || was_left_behind(datagram);
+  }
+
+  // Each datagram then goes through here, before it is parsed or filtered. True: ours (our slot,
   // the multicast QPN, of QP1 what is for our connections and listeners or for nobody's, too short
   // to tell). False: it was another member's and is on its way there, or a word among members.
   [[nodiscard]] bool route(const Datagram& datagram) {
@@ -222,6 +230,7 @@ class Membership final : public Credits {
   // One, or several of `segment` bytes to the same slot. Whether it was for somebody else.
   [[nodiscard]] bool pass_on(const Datagram& joined, uint32_t segment);
   [[nodiscard]] bool pass_on_mad(const Datagram& datagram);
+  [[nodiscard]] bool was_left_behind(const Datagram& datagram);
   void tell_others(const Datagram& datagram);
   void pass_on_rest();
   [[nodiscard]] std::optional<GroupLock> lock_to_leave();

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Membership: whose a packet is that came here.
+// Membership: whose a packet is that came here, and whether it is from somebody who may send.
 #include <algorithm>
 #include <optional>
 
+#include "link/clock.h"
 #include "link/membership.h"
 #include "link/membership_state.h"
 #include "link/steering.h"
@@ -21,6 +22,29 @@ namespace {
 }
 
 }  // namespace
+
+bool Membership::is_sender(const wire::Gid& source, uint16_t source_port) {
+  State& s = *state_;
+  s.look();
+  if (source_port != 0 && source_port == s.admitted_port && source == s.admitted) return true;
+  if (s.addresses.contains(source) && s.sender_of(source, source_port) == 0) return false;
+  s.admitted = source;
+  s.admitted_port = source_port;
+  return true;
+}
+
+bool Membership::was_left_behind(const Datagram& datagram) {
+  using Pays = SenderPorts::Pays;
+  if (datagram.bytes.size() < kShortestSteered) return false;
+  const uint8_t slot = datagram.bytes[kSlotByte];
+  const Pays pays = slot == kGsiSlot || slot == kProbeSlot ? Pays::kNothing
+                    : slot != slot_                        ? Pays::kElsewhere
+                    : datagram.index == 0                  ? Pays::kForDatagram
+                                                           : Pays::kForBytes;
+  return state_->senders.was_left_behind(family_of(datagram.source), datagram.source_port, pays,
+                                         static_cast<uint32_t>(datagram.bytes.size()),
+                                         monotonic_now());
+}
 
 bool Membership::pass_on(const Datagram& joined, uint32_t segment) {
   State& s = *state_;

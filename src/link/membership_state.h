@@ -27,6 +27,7 @@
 #include "link/multicast_groups.h"
 #include "link/peers.h"
 #include "link/roster.h"
+#include "link/sender_ports.h"
 
 namespace verbena::link {
 
@@ -114,8 +115,10 @@ struct Membership::State final : PeerEvents {
   uint32_t member_count = 0;
   std::array<uint32_t, kSlots> incarnation{};
   std::array<bool, kSlots> reads_rings{};
-  // Which member sends from 0xc000 + i, by family.
-  std::array<std::array<uint8_t, 0x4000>, kFamilies> slot_of_port{};
+  SenderPorts senders;
+  // Whose packets are taken, as was found out last: most come from the same.
+  wire::Gid admitted;
+  uint16_t admitted_port = 0;  // 0: nobody
 
   // Receivers that refused us, by slot.
   struct Refusal {

@@ -23,6 +23,7 @@
 #include "base/unique_fd.h"
 #include "link/ports.h"
 #include "link/udp_socket.h"
+#include "wire/gid.h"
 
 namespace verbena::link {
 
@@ -36,6 +37,9 @@ inline constexpr size_t kFamilies = 2;
 inline constexpr size_t kCacheLine = 64;
 
 [[nodiscard]] constexpr size_t index_of(Family family) { return family == Family::kIpv4 ? 0 : 1; }
+[[nodiscard]] constexpr Family family_of(const wire::Gid& address) {
+  return address.is_ipv4() ? Family::kIpv4 : Family::kIpv6;
+}
 
 struct alignas(kCacheLine) SlotRecord {
   // Odd: taken. Rises when the slot is taken and when it is freed, so a new owner is never mistaken
@@ -102,6 +106,7 @@ enum class PortCounter : uint8_t {
   kRetryExceeded,
   kRnrRetryExceeded,
   kSentAgain,
+  kNotAMember,  // packets from this host that are no member's
   kCount
 };
 inline constexpr size_t kPortCounters = static_cast<size_t>(PortCounter::kCount);

@@ -214,6 +214,7 @@ void on_data(Core& core, QueuePair& qp, const InPacket& packet, Time now) {
     recovery::on_missing_response(core, qp, psn, now);
     return;
   }
+  send.hold.set_port(packet.source_port);
   if (!accept(core, qp, packet)) core.count(Counter::kResponseMalformed);
   // What came early and follows now.
   while (qp.can_send() && !send.hold.empty()) {

@@ -240,7 +240,9 @@ class EndpointTest : public ::testing::Test {
   // Receive one packet of a batch.
   void take(const wire::Headers& headers, const Bytes& payload = {}) {
     const Packet packet(headers, payload);
-    endpoint_->receive(arriving(packet), now_);
+    InPacket in = arriving(packet);
+    in.source_port = peer_port_;
+    endpoint_->receive(in, now_);
   }
   // Receive a packet, and the batch is over.
   void receive(const wire::Headers& headers, const Bytes& payload = {}) {
@@ -369,6 +371,7 @@ class EndpointTest : public ::testing::Test {
   memory::RegionKeys keys_;
   std::optional<Endpoint> endpoint_;
   uint32_t mtu_ = 1024;
+  uint16_t peer_port_ = 0;  // from which its packets come
   Psn sq_psn_{kSqPsn};
   Psn rq_psn_{kRqPsn};
   Time now_ = kSecond;

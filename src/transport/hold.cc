@@ -21,6 +21,7 @@ HoldPool::Buffer* HoldPool::take() {
 bool Hold::keep(HoldPool& pool, wire::Psn expected, const InPacket& packet) {
   const wire::Psn psn = packet.view.bth.psn;
   if (distance(expected, psn) > kMaxAhead || held_.size() >= kMaxPackets) return false;
+  if (psn != expected && packet.source_port != port_) return false;
   const auto place = std::ranges::find_if(
       held_, [psn](const Entry& entry) { return !entry.packet.view.bth.psn.is_before(psn); });
   if (place != held_.end() && place->packet.view.bth.psn == psn) return true;

@@ -3,6 +3,10 @@
 // drops them and the sender goes back; keeping them changes nothing on the wire, but lets one
 // repaired packet acknowledge all that followed it. Bounded per queue pair, and by the pool for all
 // of them.
+//
+// Who forges a packet must guess the PSN that is expected. Any of those that may be early would be
+// easier to hit; so they must also come from the UDP port from which packets came in order. A peer
+// keeps to one, and who is not on the path has 16384 to guess from, more than the PSNs there are.
 #pragma once
 
 #include <cstdint>
@@ -40,8 +44,10 @@ class Hold {
   static constexpr int32_t kMaxAhead = 128;  // PSNs beyond the missing one
   static constexpr size_t kMaxPackets = 128;
 
-  // Keeps a copy unless it is there already, too far ahead, or there is no room. True when it is
-  // held.
+  // A packet with the PSN that was expected came from this port.
+  void set_port(uint16_t source_port) { port_ = source_port; }
+  // Keeps a copy unless it is there already, too far ahead, early from another port, or there is no
+  // room. True when it is held.
   bool keep(HoldPool& pool, wire::Psn expected, const InPacket& packet);
   // The packet with exactly this PSN, if held; valid until release_through() or clear().
   [[nodiscard]] const InPacket* find(wire::Psn psn) const;
@@ -60,6 +66,7 @@ class Hold {
     HoldPool::Buffer* buffer;
   };
   std::vector<Entry> held_;
+  uint16_t port_ = 0;
 };
 
 }  // namespace verbena::transport

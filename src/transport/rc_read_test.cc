@@ -224,6 +224,24 @@ TEST_F(RcRead, AMissingResponseIsAskedForAloneAndTheOthersWereHeld) {
   EXPECT_EQ(endpoint_->held_packets(), 0u);
 }
 
+TEST_F(RcRead, AForgedEarlyResponseIsNotTakenForTheGenuineOne) {
+  connect();
+  const Bytes data = pattern(4 * 1024);
+  send(SendOp::kRead, 1, data.size());
+  peer_port_ = 50'000;
+  read_response(Op::kReadResponseFirst, 0, part(data, 0, 1024));
+  peer_port_ = 50'001;
+  read_response(Op::kReadResponseMiddle, 2, pattern(1024, 66));
+  EXPECT_EQ(endpoint_->held_packets(), 0u);
+  peer_port_ = 50'000;
+  for (uint32_t psn = 1; psn < 3; ++psn) {
+    read_response(Op::kReadResponseMiddle, psn, part(data, psn * 1024, 1024));
+  }
+  read_response(Op::kReadResponseLast, 3, part(data, 3072, 1024));
+  EXPECT_EQ(sends(), "1 success");
+  EXPECT_EQ(bytes_at(0, data.size()), data);
+}
+
 TEST_F(RcRead, AReadResumesAtTheLostResponse) {
   connect();
   const Bytes data = pattern(3 * 1024);

@@ -228,6 +228,46 @@ TEST_F(RcReceive, TheHoldOfOneQueuePairIsBounded) {
   EXPECT_EQ(endpoint_->held_packets(), 0u);
 }
 
+// One guess in 2^17 would hit one of the PSNs that may be early, and be executed before the genuine
+// packet with that PSN is there. From outside the path the port has to be guessed as well.
+TEST_F(RcReceive, AForgedEarlyPacketIsNotExecutedInPlaceOfTheGenuineOne) {
+  connect();
+  peer_port_ = 50'000;
+  receive(write(Op::kWriteOnly, 0, 0, 4, true), pattern(4));
+  peer_port_ = 50'001;
+  for (uint32_t psn = 2; psn <= 1 + Hold::kMaxAhead; ++psn) {
+    receive(write(Op::kWriteOnly, psn, 4 * psn, 4, true), pattern(4, 66));
+  }
+  EXPECT_EQ(endpoint_->held_packets(), 0u);
+  EXPECT_EQ(count(Counter::kOutOfOrderDropped), uint64_t{Hold::kMaxAhead});
+  EXPECT_EQ(said(), "ACK 0 msn 1, NAK sequence 1 msn 1");
+  peer_port_ = 50'000;
+  for (uint32_t psn = 1; psn <= 3; ++psn) {
+    receive(write(Op::kWriteOnly, psn, 4 * psn, 4, psn == 3), pattern(4, psn));
+  }
+  EXPECT_EQ(said(), "ACK 3 msn 4");
+  for (uint32_t psn = 1; psn <= 3; ++psn) EXPECT_EQ(bytes_at(4 * psn, 4), pattern(4, psn));
+  EXPECT_NE(bytes_at(16, 4), pattern(4, 66));
+}
+
+// A peer may change its port (it moved); what is early from there is held again with the next
+// packet in order.
+TEST_F(RcReceive, EarlyPacketsAreHeldFromThePortOfTheLastInOrder) {
+  connect();
+  peer_port_ = 50'000;
+  receive(write(Op::kWriteOnly, 1, 4, 4, true), pattern(4));
+  EXPECT_EQ(endpoint_->held_packets(), 0u) << "none came in order yet";
+  receive(write(Op::kWriteOnly, 0, 0, 4, true), pattern(4));
+  receive(write(Op::kWriteOnly, 2, 8, 4, true), pattern(4));
+  EXPECT_EQ(endpoint_->held_packets(), 1u);
+  peer_port_ = 60'000;
+  receive(write(Op::kWriteOnly, 1, 4, 4, true), pattern(4));
+  receive(write(Op::kWriteOnly, 4, 16, 4, true), pattern(4));
+  EXPECT_EQ(endpoint_->held_packets(), 1u);
+  receive(write(Op::kWriteOnly, 3, 12, 4, true), pattern(4));
+  EXPECT_EQ(endpoint_->held_packets(), 0u);
+}
+
 TEST_F(RcReceive, ReorderedPacketsOfOneMessageArriveWhole) {
   connect();
   recv(1, 5000);

@@ -249,6 +249,7 @@ void on_request(Core& core, QueuePair& qp, const InPacket& packet) {
   const int32_t ahead = distance(qp.recv.expected, packet.view.bth.psn);
   if (ahead < 0) return on_duplicate(core, qp, packet);
   if (ahead > 0) return on_early(core, qp, packet);
+  qp.recv.hold.set_port(packet.source_port);
   if (process(core, qp, packet) && !qp.recv.hold.empty()) drain_held(core, qp);
 }
 

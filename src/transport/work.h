@@ -159,6 +159,7 @@ struct InPacket {
   wire::Gid destination{};
   uint8_t traffic_class = 0;
   uint8_t hop_limit = 0;
+  uint16_t source_port = 0;  // of the datagram; 0: it came in none
 };
 
 }  // namespace verbena::transport

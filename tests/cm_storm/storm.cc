@@ -33,6 +33,7 @@ class Storm final : public World {
   Outcome run() {
     plan_connects();
     plan_kills();
+    plan_probes();
     run_until_quiet();
     check_agreement();
     for (const auto& process : processes_) {
@@ -115,6 +116,7 @@ class Storm final : public World {
     early_data_ppm_ = half() ? 500'000 : 0;
     meddle_ppm_ = half() ? 50'000 : 0;
     config_.max_half_open = half() ? 4096 : 16;
+    if (random_.below(8) == 0) config_.max_half_open_each = 4;
     config_.listener_grace = half() ? 0 : 2 * kSecond;
     if (random_.below(8) == 0) config_.max_connections = 16;
     const auto hosts = static_cast<uint8_t>(2 + random_.below(3));
@@ -149,13 +151,16 @@ class Storm final : public World {
     }
   }
 
+  // The device notices by itself that a peer is not there any more.
+  void plan_probes() {
+    for (int i = 1; i < 80; ++i) agenda.at(i * 5 * kSecond, [this] { probe(); });
+  }
+
   void plan_kills() {
     if (!half()) return;
     Process* const victim = processes_[random_.below(processes_.size())].get();
     const Time when = up_to(20 * kSecond);
     agenda.at(when, [victim] { victim->kill(); });
-    // The device notices by itself that a peer is not there any more.
-    for (int i = 1; i < 80; ++i) agenda.at(when + i * 5 * kSecond, [this] { probe(); });
     if (!half()) return;
     agenda.at(when + up_to(10 * kSecond), [this, victim] {
       const bool listened = listener_[victim->address()] == victim;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "attacker.h"
 
+#include <cerrno>
 #include <cstring>
 
 #include <netinet/in.h>
@@ -8,14 +9,12 @@
 #include <poll.h>
 #include <sys/socket.h>
 
-#include "control.h"
-
 namespace verbena::device::testing {
 namespace {
 
-constexpr int kUdpSegment = 103;
 constexpr size_t kMaxBatchBytes = 60'000;
 constexpr size_t kMaxSegments = 32;
+constexpr int kMostWaits = 100;
 
 struct Address {
   sockaddr_storage storage{};
@@ -42,16 +41,13 @@ struct Address {
 
 }  // namespace
 
-Attacker::Attacker(const wire::Gid& source, const wire::Gid& destination, uint16_t port)
-    : flow_{.source = source, .destination = destination, .destination_port = port},
-      fd_(::socket(source.is_ipv4() ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0)) {
-  Address own = address_of(source, 0);
-  if (::bind(fd_.get(), reinterpret_cast<const sockaddr*>(&own.storage), own.length) != 0) {
-    throw Broken("the attacker has no socket");
-  }
-  (void)::getsockname(fd_.get(), reinterpret_cast<sockaddr*>(&own.storage), &own.length);
-  flow_.source_port = ntohs(reinterpret_cast<const sockaddr_in*>(&own.storage)->sin_port);
-}
+Attacker::Attacker(const link::UdpSockets& sockets, const wire::Gid& source,
+                   const wire::Gid& destination, uint16_t port)
+    : flow_{.source = source,
+            .destination = destination,
+            .source_port = sockets.source_port,
+            .destination_port = port},
+      fd_(sockets.send.get()) {}
 
 void Attacker::sign(std::vector<uint8_t>& packet) const {
   const uint32_t icrc = wire::icrc(flow_, packet);
@@ -72,23 +68,44 @@ void Attacker::flush() {
   if (batch_.empty()) return;
   const Address to = address_of(flow_.destination, flow_.destination_port);
   iovec piece{batch_.data(), batch_.size()};
-  alignas(cmsghdr) std::array<uint8_t, CMSG_SPACE(sizeof(uint16_t))> control{};
+  alignas(cmsghdr) std::array<uint8_t, 128> control{};
   msghdr message{};
   message.msg_name = const_cast<sockaddr_storage*>(&to.storage);
   message.msg_namelen = to.length;
   message.msg_iov = &piece;
   message.msg_iovlen = 1;
-  if (batch_.size() > each_) {
-    message.msg_control = control.data();
-    message.msg_controllen = control.size();
-    cmsghdr* const item = CMSG_FIRSTHDR(&message);
-    item->cmsg_level = SOL_UDP;
-    item->cmsg_type = kUdpSegment;
-    item->cmsg_len = CMSG_LEN(sizeof(uint16_t));
-    const auto segment = static_cast<uint16_t>(each_);
-    std::memcpy(CMSG_DATA(item), &segment, sizeof segment);
+  message.msg_control = control.data();
+  message.msg_controllen = control.size();
+  cmsghdr* item = CMSG_FIRSTHDR(&message);
+  size_t used = 0;
+  const auto tell = [&](int level, int type, const auto& value) {
+    item->cmsg_level = level;
+    item->cmsg_type = type;
+    item->cmsg_len = CMSG_LEN(sizeof value);
+    std::memcpy(CMSG_DATA(item), &value, sizeof value);
+    used += CMSG_SPACE(sizeof value);
+    item = CMSG_NXTHDR(&message, item);
+  };
+  if (flow_.source.is_ipv4()) {
+    in_pktinfo info{};
+    std::memcpy(&info.ipi_spec_dst, flow_.source.ipv4(), 4);
+    tell(IPPROTO_IP, IP_PKTINFO, info);
+  } else {
+    in6_pktinfo info{};
+    std::memcpy(&info.ipi6_addr, flow_.source.bytes.data(), 16);
+    tell(IPPROTO_IPV6, IPV6_PKTINFO, info);
   }
-  if (::sendmsg(fd_.get(), &message, 0) > 0) sent_ += batch_.size() / each_;
+  if (batch_.size() > each_) tell(SOL_UDP, link::kUdpSegment, static_cast<uint16_t>(each_));
+  message.msg_controllen = used;
+  ssize_t left = -1;
+  // The socket does not wait by itself.
+  for (int i = 0; i < kMostWaits && left < 0; ++i) {
+    left = ::sendmsg(fd_, &message, 0);
+    if (left >= 0 || errno != EAGAIN) break;
+    pollfd writable{fd_, POLLOUT, 0};
+    (void)::poll(&writable, 1, 100);
+  }
+  if (left > 0) sent_ += batch_.size() / each_;
   batch_.clear();
 }
 

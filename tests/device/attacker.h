@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Someone on this host with a UDP socket and bad intentions, or none at all: sends what it likes to
-// the RoCE port, many packets to a system call (GSO).
+// A process of this user with bad intentions, or none at all: sends what it likes to the RoCE port,
+// many packets to a system call (GSO).
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/random.h"
-#include "base/unique_fd.h"
+#include "link/udp_socket.h"
 #include "wire/encode.h"
 #include "wire/gid.h"
 #include "wire/icrc.h"
@@ -17,8 +17,10 @@ namespace verbena::device::testing {
 
 class Attacker {
  public:
-  // Sends from `source` to `destination`, both of this host, from a port of its own.
-  Attacker(const wire::Gid& source, const wire::Gid& destination, uint16_t port);
+  // Sends from `source` to `destination`, both of this host, from a member's socket: others are not
+  // heard (src/link/strangers_test.cc).
+  Attacker(const link::UdpSockets& sockets, const wire::Gid& source, const wire::Gid& destination,
+           uint16_t port);
 
   // BTH to pad, with an ICRC that is right for this sender.
   void sign(std::vector<uint8_t>& packet) const;
@@ -29,7 +31,7 @@ class Attacker {
 
  private:
   wire::IcrcFlow flow_;
-  UniqueFd fd_;
+  int fd_;
   std::vector<uint8_t> batch_;
   size_t each_ = 0;
   uint64_t sent_ = 0;

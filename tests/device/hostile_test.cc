@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Hostile packets at the RoCE port: noise, cut and bent packets, real ones replayed (as they were,
-// and with an ICRC made new), from another address, to wrong queue pairs, with wrong keys, nonsense
-// with a right ICRC. Beside them a good connection goes on with right data; each kind is counted,
-// memory is untouched, and nothing crashes.
+// Hostile packets at the RoCE port, from a process of the same user: noise, cut and bent packets,
+// real ones replayed (as they were, and with an ICRC made new), from another address, to wrong
+// queue pairs, with wrong keys, nonsense with a right ICRC. Beside them a good connection goes on
+// with right data; each kind is counted, memory is untouched, and nothing crashes.
 //
 // What nobody can defend against on this wire is left out: a packet with the peer's address, the
 // right PSN and the right key is the peer's.
@@ -10,6 +10,7 @@
 #include <atomic>
 #include <cstring>
 #include <functional>
+#include <memory>
 #include <thread>
 #include <vector>
 
@@ -17,6 +18,7 @@
 
 #include "attacker.h"
 #include "budget.h"
+#include "link/membership.h"
 #include "pair.h"
 #include "pattern.h"
 
@@ -59,10 +61,11 @@ class Hostility {
   Hostility(const Target& target, std::vector<std::vector<uint8_t>> recorded, bool ipv6)
       : target_(target),
         recorded_(std::move(recorded)),
-        near_(loopback(ipv6), loopback(ipv6), engine_options().host.udp.port),
+        membership_(join()),
+        near_(sockets(ipv6), loopback(ipv6), loopback(ipv6), engine_options().host.udp.port),
         // Another address of this host; IPv6 has only one on loopback.
-        other_(ipv6 ? loopback(true) : wire::Gid::from_ipv4(127, 0, 0, 2), loopback(ipv6),
-               engine_options().host.udp.port),
+        other_(sockets(ipv6), ipv6 ? loopback(true) : wire::Gid::from_ipv4(127, 0, 0, 2),
+               loopback(ipv6), engine_options().host.udp.port),
         ipv6_(ipv6) {}
 
   void send(uint64_t count) {
@@ -80,6 +83,15 @@ class Hostility {
   [[nodiscard]] uint64_t sent() const { return near_.sent() + other_.sent(); }
 
  private:
+  [[nodiscard]] static std::unique_ptr<link::Membership> join() {
+    SeededRandom random(7);
+    auto joined = link::Membership::join(engine_options().host, random);
+    if (!joined) throw Broken("the attacker is no member: " + joined.error().what);
+    return std::move(*joined);
+  }
+  [[nodiscard]] const link::UdpSockets& sockets(bool ipv6) const {
+    return ipv6 ? *membership_->ipv6() : *membership_->ipv4();
+  }
   [[nodiscard]] std::vector<uint8_t> random_bytes(size_t n) {
     std::vector<uint8_t> bytes(n);
     for (size_t at = 0; at < n; at += 8) {
@@ -160,6 +172,7 @@ class Hostility {
 
   Target target_;
   std::vector<std::vector<uint8_t>> recorded_;
+  std::unique_ptr<link::Membership> membership_;
   SeededRandom random_{42};
   Attacker near_;
   Attacker other_;

@@ -9,7 +9,6 @@
 #include <stdexcept>
 #include <string>
 
-#include <grp.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -19,15 +18,12 @@
 #include "link/joining.h"
 #include "processes/actor.h"
 #include "processes/crowd.h"
+#include "support/nobody.h"
 
 namespace verbena::processes {
 namespace {
 
-constexpr uid_t kNobody = 65534;
-
-[[nodiscard]] bool become_nobody() {
-  return ::setgroups(0, nullptr) == 0 && ::setgid(kNobody) == 0 && ::setuid(kNobody) == 0;
-}
+using verbena::testing::become_nobody;
 
 // The port, held by somebody who does not share it: as the kernel's rdma_rxe does.
 [[nodiscard]] UniqueFd occupy(uint16_t port) {
