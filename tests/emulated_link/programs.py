@@ -26,8 +26,8 @@ class ProgramsTest(unittest.TestCase):
         self.folder = tempfile.mkdtemp(prefix="verbena-hosts-")
         self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
 
-    def join(self, loss):
-        link = hosts.Hosts(LINK, "--rate", "200M", "--delay", "500us", "--queue", "200000", "--loss", loss, "--seed", "3")
+    def join(self, loss="0", mtu="1500"):
+        link = hosts.Hosts(LINK, "--rate", "200M", "--delay", "500us", "--queue", "200000", "--loss", loss, "--mtu", mtu, "--seed", "3")
         self.addCleanup(link.close)
         return link
 
@@ -61,6 +61,35 @@ class ProgramsTest(unittest.TestCase):
                     self.connect(link, server, *common, "-c")
                     self.assert_ends_well(server)
                     self.assert_crossed(link, loss)
+
+    def test_the_mtu_option_holds_for_rdma_cm(self):
+        if shutil.which("rping") is None:
+            self.skipTest("rping is not installed")
+        for mtu, options in ((4096, []), (512, ["--mtu", "512"])):
+            with self.subTest(mtu=mtu):
+                link = self.join(mtu="9000")
+                ping = ["--", "rping", "-V", "-C", "5", "-S", "20000", "-a", hosts.IPV4[1]]
+                server = self.start(link, 1, "run", *ping, "-s")
+                self.connect(link, server, "run", *options, *ping, "-c")
+                self.assert_ends_well(server)
+                for direction in link.counters():
+                    self.assertGreater(direction["max_packet_bytes"], mtu)
+                    self.assertLess(direction["max_packet_bytes"], mtu + 128)
+
+    def test_a_listener_whose_interface_carries_less_says_so(self):
+        if shutil.which("rping") is None:
+            self.skipTest("rping is not installed")
+        link = self.join(mtu="9000")
+        ping = ["run", "--", "rping", "-C", "5", "-a", hosts.IPV4[1]]
+        server = self.start(link, 1, *ping, "-s")
+        self.assert_ends_well(subprocess.Popen(link.on(1, "ip", "link", "set", "wire0", "mtu", "1500"), stdout=subprocess.PIPE))
+        # The client may come before its server listens; then it is not the server that fails.
+        until = time.monotonic() + SECONDS
+        while server.poll() is None and time.monotonic() < until:
+            self.start(link, 0, *ping, "-c").communicate(timeout=SECONDS)
+        said, _ = server.communicate(timeout=SECONDS)
+        self.assertIn("a path MTU of 4096 was refused", said)
+        self.assertIn("--mtu 1024", said)
 
     def connect(self, link, server, *words):
         """Runs a client until its server listens; nothing tells when it does."""
