@@ -167,8 +167,11 @@ int Context::release_qpn(Qpn qpn) {
 int Context::modify_qp(Qp& qp, const transport::QpAttr& attr, uint32_t mask) {
   constexpr uint32_t kBoth = transport::kAttrPath | transport::kAttrMtu;
   // Or each packet would be refused by the kernel, and the program told that retries ran out.
-  if ((mask & kBoth) == kBoth && attr.mtu > attr.path.largest_mtu) return EINVAL;
   Engine& engine = device_->engine();
+  if ((mask & kBoth) == kBoth && attr.mtu > attr.path.largest_mtu) {
+    engine.tell_refused_mtu(attr.mtu, attr.path.largest_mtu);
+    return EINVAL;
+  }
   const Engine::Locked locked(engine);
   const int error = errno_of(locked.endpoint().modify_qp(qp.qpn, attr, mask, locked.now()));
   if (error != 0) return error;

@@ -123,6 +123,9 @@ class Engine final : public transport::EventSink,
     [[nodiscard]] Time now() const { return Engine::clock(); }
   };
 
+  // Says that a queue pair was refused a path MTU, and what to do. Without the lock.
+  void tell_refused_mtu(transport::Mtu wanted, transport::Mtu largest);
+
   // For annotations; taken by Quiet and Locked.
   [[nodiscard]] const EngineLock& lock() const VERBENA_RETURN_CAPABILITY(lock_) { return lock_; }
 

@@ -66,6 +66,18 @@ Time Engine::note_troubles(Time now) {
   return silent_error_.look_at;
 }
 
+void Engine::tell_refused_mtu(transport::Mtu wanted, transport::Mtu largest) {
+  {
+    const Quiet held(*this);
+    notices_.say(Notices::Kind::kMtuRefused,
+                 "a path MTU of %u was refused to a queue pair, because the interface carries %u. "
+                 "Give the interfaces of both hosts the same MTU, or the program that connects "
+                 "the option --mtu %u (VERBENA_MTU=%u)",
+                 mtu_bytes(wanted), mtu_bytes(largest), mtu_bytes(largest), mtu_bytes(largest));
+  }
+  tell_troubles();  // at once: a program to which this was refused often ends
+}
+
 void Engine::tell_troubles() {
   if (!notices_.pending()) return;
   Notices::Lines lines;

@@ -51,6 +51,8 @@ class GidTable {
   [[nodiscard]] std::optional<uint32_t> find(const wire::Gid& gid) const;
   // The largest path MTU that fits every interface in the table and is not above the option's.
   [[nodiscard]] transport::Mtu active_mtu() const;
+  // The option's.
+  [[nodiscard]] transport::Mtu largest_mtu() const { return options_.mtu_at_most; }
   // Around fork: no other thread is reading it.
   void before_fork() VERBENA_ACQUIRE(mutex_) { mutex_.lock(); }
   void after_fork() VERBENA_RELEASE(mutex_) { mutex_.unlock(); }

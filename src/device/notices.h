@@ -19,6 +19,7 @@ class Notices {
     kSilentError,
     kPacketsDropped,
     kWithoutRing,
+    kMtuRefused,
     kCount
   };
   struct Line {

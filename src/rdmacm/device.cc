@@ -30,14 +30,17 @@ bool Device::start() {
   ibv_free_device_list(list);
   if (context_ == nullptr) return false;
   ibv_device_attr attr{};
+  ibv_port_attr port{};
   pd_ = ibv_alloc_pd(context_);
   service_ = verbena_connection_service(context_);
-  if (pd_ == nullptr || service_ == nullptr || ibv_query_device(context_, &attr) != 0) {
+  if (pd_ == nullptr || service_ == nullptr || ibv_query_device(context_, &attr) != 0 ||
+      ibv_query_port(context_, kPort, &port) != 0) {
     errno = ENODEV;
     return false;
   }
   max_responder_resources_ = static_cast<uint8_t>(std::clamp(attr.max_qp_rd_atom, 0, 254));
   max_initiator_depth_ = static_cast<uint8_t>(std::clamp(attr.max_qp_init_rd_atom, 0, 254));
+  max_mtu_ = static_cast<uint8_t>(port.max_mtu);
   service_->set_sink(&sink());
   return true;
 }

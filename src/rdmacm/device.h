@@ -28,6 +28,8 @@ class Device {
   // Of RDMA READs and atomics: how many a queue pair answers at once, and how many it may have out.
   [[nodiscard]] uint8_t max_responder_resources() const { return max_responder_resources_; }
   [[nodiscard]] uint8_t max_initiator_depth() const { return max_initiator_depth_; }
+  // The user's bound on the path MTU of connections that are made from here, as enum ibv_mtu.
+  [[nodiscard]] uint8_t max_mtu() const { return max_mtu_; }
   // The index of an address of this host among the device's, as RoCE v2.
   [[nodiscard]] std::optional<uint8_t> gid_index(const wire::Gid& gid) const;
   // The domain of those who name none. nullptr and errno.
@@ -42,6 +44,7 @@ class Device {
   cm::Service* service_ = nullptr;
   uint8_t max_responder_resources_ = 0;
   uint8_t max_initiator_depth_ = 0;
+  uint8_t max_mtu_ = 0;
   Mutex mutex_;
   ibv_xrcd* xrcd_ VERBENA_GUARDED_BY(mutex_) = nullptr;
 };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Binding, and the way to the peer. Nothing here takes time: the kernel's routes are at hand, and
 // the device resolves what is below IP. The events come all the same.
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstring>
@@ -120,7 +121,7 @@ namespace {
   id.set_source(route.source);
   id.set_destination(to);
   set_gid(id.route.addr.addr.ibaddr.dgid, to.gid());
-  id.mtu = route.mtu;
+  id.mtu = std::min(route.mtu, id.device->max_mtu());
   describe_path(id);
   return 0;
 }

@@ -28,7 +28,7 @@ constexpr uint64_t kAtomicWrite = uint64_t{1} << 40;
 void describe_port(ContextObject& context, ibv_port_attr& attr) {
   attr = {};
   attr.state = static_cast<ibv_port_state>(identity::kPort.state);
-  attr.max_mtu = IBV_MTU_4096;
+  attr.max_mtu = static_cast<ibv_mtu>(context.device.device().gids().largest_mtu());
   attr.active_mtu = static_cast<ibv_mtu>(context.device.device().gids().active_mtu());
   attr.gid_tbl_len = static_cast<int>(context.device.device().limits().max_gids);
   attr.max_msg_sz = uint32_t{1} << 31;

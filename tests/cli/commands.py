@@ -202,7 +202,7 @@ class Devices(unittest.TestCase):
         device = json.loads(verbena("devices", "--json", "--address", "lo", "--mtu", "2048").stdout)["devices"][0]
         self.assertEqual(device["name"], "verbena0")
         port = device["ports"][0]
-        self.assertEqual((port["state"], port["active_mtu"], port["max_mtu"]), ("active", 2048, 4096))
+        self.assertEqual((port["state"], port["active_mtu"], port["max_mtu"]), ("active", 2048, 2048))
         self.assertIn({"index": 0, "type": "RoCE v2", "interface": "lo", "address": "127.0.0.1"}, port["gids"])
 
     def test_say_which_port_they_have(self):

@@ -1,0 +1,136 @@
+#!/usr/bin/env -S python3 -B
+# SPDX-License-Identifier: Apache-2.0
+"""The device on two hosts, across the emulated link: programs that verify what arrives, with and without loss.
+
+programs.py EMULATED_LINK VERBENA
+"""
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+import hosts
+
+LINK = VERBENA = ""
+SECONDS = 120
+LOSSES = ("0", "1")  # percent
+
+
+class ProgramsTest(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.mkdtemp(prefix="verbena-hosts-")
+        self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
+
+    def join(self, loss="0", mtu="1500"):
+        link = hosts.Hosts(LINK, "--rate", "200M", "--delay", "500us", "--queue", "200000", "--loss", loss, "--mtu", mtu, "--seed", "3")
+        self.addCleanup(link.close)
+        return link
+
+    def start(self, link, host, *words, stderr=subprocess.STDOUT):
+        process = subprocess.Popen(link.on(host, VERBENA, *words), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                   stderr=stderr, text=True)
+        self.addCleanup(process.communicate)
+        self.addCleanup(process.kill)
+        return process
+
+    def assert_ends_well(self, process):
+        said, _ = process.communicate(timeout=SECONDS)
+        self.assertEqual(process.returncode, 0, said)
+
+    def assert_crossed(self, link, loss):
+        """The packets of the device were on the link, and some of them were lost if they had to be."""
+        counters = link.counters()
+        for direction in counters:
+            self.assertGreater(direction["packets"], 100)
+        self.assertEqual(sum(direction["lost"] for direction in counters) > 0, loss != "0")
+
+    def test_rping_verifies_what_it_reads_and_writes(self):
+        if shutil.which("rping") is None:
+            self.skipTest("rping is not installed")
+        for loss in LOSSES:
+            for address in (hosts.IPV4[1], hosts.IPV6[1]):
+                with self.subTest(loss=loss, address=address):
+                    link = self.join(loss)
+                    common = ["run", "--", "rping", "-V", "-C", "50", "-S", "20000", "-a", address]
+                    server = self.start(link, 1, *common, "-s")
+                    self.connect(link, server, *common, "-c")
+                    self.assert_ends_well(server)
+                    self.assert_crossed(link, loss)
+
+    def test_the_mtu_option_holds_for_rdma_cm(self):
+        if shutil.which("rping") is None:
+            self.skipTest("rping is not installed")
+        for mtu, options in ((4096, []), (512, ["--mtu", "512"])):
+            with self.subTest(mtu=mtu):
+                link = self.join(mtu="9000")
+                ping = ["--", "rping", "-V", "-C", "5", "-S", "20000", "-a", hosts.IPV4[1]]
+                server = self.start(link, 1, "run", *ping, "-s")
+                self.connect(link, server, "run", *options, *ping, "-c")
+                self.assert_ends_well(server)
+                for direction in link.counters():
+                    self.assertGreater(direction["max_packet_bytes"], mtu)
+                    self.assertLess(direction["max_packet_bytes"], mtu + 128)
+
+    def test_a_listener_whose_interface_carries_less_says_so(self):
+        if shutil.which("rping") is None:
+            self.skipTest("rping is not installed")
+        link = self.join(mtu="9000")
+        ping = ["run", "--", "rping", "-C", "5", "-a", hosts.IPV4[1]]
+        server = self.start(link, 1, *ping, "-s")
+        self.assert_ends_well(subprocess.Popen(link.on(1, "ip", "link", "set", "wire0", "mtu", "1500"), stdout=subprocess.PIPE))
+        # The client may come before its server listens; then it is not the server that fails.
+        until = time.monotonic() + SECONDS
+        while server.poll() is None and time.monotonic() < until:
+            self.start(link, 0, *ping, "-c").communicate(timeout=SECONDS)
+        said, _ = server.communicate(timeout=SECONDS)
+        self.assertIn("a path MTU of 4096 was refused", said)
+        self.assertIn("--mtu 1024", said)
+
+    def connect(self, link, server, *words):
+        """Runs a client until its server listens; nothing tells when it does."""
+        until = time.monotonic() + SECONDS
+        while True:
+            client = self.start(link, 0, *words)
+            said, _ = client.communicate(timeout=SECONDS)
+            if client.returncode == 0:
+                return
+            early = "REJECTED" in said and server.poll() is None and time.monotonic() < until
+            self.assertTrue(early, said)
+
+    def test_files_arrive_as_they_were_sent(self):
+        content = random.Random(1).randbytes(3 << 20)
+        path = os.path.join(self.folder, "sent")
+        with open(path, "wb") as file:
+            file.write(content)
+        for loss in LOSSES:
+            with self.subTest(loss=loss):
+                link = self.join(loss)
+                to = tempfile.mkdtemp(dir=self.folder)
+                receiver = self.start(link, 1, "receive", "--json", "--once", "--listen", f"{hosts.IPV4[1]}:0", to,
+                                      stderr=subprocess.DEVNULL)  # a warning: nobody has to know a secret
+                port = json.loads(receiver.stdout.readline())["port"]
+                self.assert_ends_well(self.start(link, 0, "send", "--json", path, f"{hosts.IPV4[1]}:{port}"))
+                self.assert_ends_well(receiver)
+                with open(os.path.join(to, "sent"), "rb") as file:
+                    self.assertTrue(file.read() == content, "the file is not what was sent")
+                self.assert_crossed(link, loss)
+
+
+def main():
+    global LINK, VERBENA
+    hosts.become_able()
+    LINK, VERBENA = (os.path.abspath(sys.argv.pop(1)) for _ in range(2))
+    # What a user's shell may have set is not to be seen here.
+    for name in [name for name in os.environ if name.startswith("VERBENA_")]:
+        del os.environ[name]
+    hosts.Hosts(LINK).close()  # exits where it is not allowed
+    unittest.main(verbosity=2)
+
+
+if __name__ == "__main__":
+    main()
