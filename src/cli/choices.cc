@@ -9,6 +9,7 @@
 
 #include <unistd.h>
 
+#include "base/secret_file.h"
 #include "cli/installation.h"
 #include "identity/settings.h"
 
@@ -61,12 +62,15 @@ Result<void, std::string> set_variables(const Choices& choices, Environment& to)
   // The program may go elsewhere before it writes.
   const std::string counters =
       choices.counters.empty() ? "" : std::filesystem::absolute(choices.counters).string();
-  const std::array<Given, 8> all{
+  const std::string secret =
+      choices.secret.empty() ? "" : std::filesystem::absolute(choices.secret).string();
+  const std::array<Given, 9> all{
       {{identity::kDeviceVariable, "--name", choices.name},
        {identity::kIdentityVariable, "--identity", choices.identity},
        {identity::kAddressesVariable, "--address", addresses},
        {identity::kMtuVariable, "--mtu", choices.mtu},
        {identity::kLinkVariable, "--link", choices.link},
+       {identity::kSecretVariable, "--secret", secret},
        {identity::kVerboseVariable, "--verbose", choices.verbose ? "1" : ""},
        {identity::kQuietVariable, "--quiet", choices.quiet ? "1" : ""},
        {identity::kCountersVariable, "--counters", counters}}};
@@ -78,6 +82,12 @@ Result<void, std::string> set_variables(const Choices& choices, Environment& to)
   if (!counters.empty() && !std::ofstream(counters, std::ios::app)) {
     return fail("--counters is '" + choices.counters +
                 "', which cannot be written: " + std::strerror(errno));
+  }
+
+  // Nor why it does not open the device.
+  if (const auto file = to.find(identity::kSecretVariable);
+      file != to.end() && !file->second.empty()) {
+    if (const auto read = read_secret(file->second); !read) return fail(read.error());
   }
 
   const auto reading = identity::read_settings([&](const char* name) {

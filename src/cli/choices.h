@@ -24,6 +24,7 @@ struct Choices {
   std::vector<std::string> addresses;
   std::string mtu;
   std::string link;
+  std::string secret;
   bool verbose = false;
   bool quiet = false;
   std::string counters;

@@ -60,6 +60,9 @@ void add_choices(Command& to, Choices& choices) {
               "to processes of this host: auto, through shared memory where both\n"
               "ends can; udp, through sockets as to other hosts; shared, through\n"
               "shared memory or not at all (default auto)")
+      .option("--secret", choices.secret, "FILE",
+              "packets to and from other hosts carry a tag made with the content of\n"
+              "FILE, which both ends have; others are dropped (default: no tags)")
       .flag("--verbose", choices.verbose, "let the libraries print warnings on standard error")
       .flag("--quiet", choices.quiet,
             "do not print warnings about lost completions, unnoticed errors of\n"

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstring>
 
+#include "base/secret_file.h"
 #include "device/connections.h"
 #include "device/counter_report.h"
 #include "device/management_rules.h"
@@ -29,6 +30,14 @@ Result<std::unique_ptr<Engine>, link::MembershipError> Engine::make(const Engine
   }
   link::HostLinkOptions host{.host = options.host, .kind = options.link};
   host.host.management = &management_rules();
+  if (!options.secret_file.empty()) {
+    const auto file = read_secret(options.secret_file);
+    if (!file)
+      return fail(
+          link::MembershipError{link::MembershipError::Kind::kSystem, file.error(), EACCES});
+    const auto* const bytes = reinterpret_cast<const uint8_t*>(file->secret.data());
+    host.key = wire::tag_key_of({bytes, file->secret.size()});
+  }
   auto joined = link::HostLink::join(host, engine->random_, *engine);
   if (!joined) return fail(joined.error());
   engine->link_ = std::move(*joined);

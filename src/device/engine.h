@@ -51,6 +51,8 @@ struct EngineOptions {
   transport::Tuning tuning;
   memory::Domain::Options memory;
   GidOptions gids;
+  // Its content is shared with other hosts, whose packets are taken only with it; empty: none.
+  std::string secret_file;
   uint64_t node_guid = 0;     // as peers know the device
   PeerWatchOptions watch;     // over idle connections
   std::string counters_file;  // gets a line of them at the end; empty: none

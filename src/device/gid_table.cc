@@ -13,15 +13,17 @@
 
 #include "base/unique_fd.h"
 #include "wire/packet.h"
+#include "wire/packet_tag.h"
 
 namespace verbena::device {
 namespace {
 
 using transport::Mtu;
 
-// Around a full payload: IPv6 and UDP headers, BTH, XRCETH, RETH and immediate data, the ICRC. As
-// others count it: 4200 bytes, which is what vendors tell to set, carry 4096.
-constexpr uint32_t kAroundPayload = 40 + 8 + 12 + 4 + 16 + 4 + wire::kIcrcBytes;
+// Around a full payload: IPv6 and UDP headers, BTH, XRCETH, RETH and immediate data, the ICRC, a
+// tag. 4200 bytes, which is what vendors tell to set, carry 4096.
+constexpr uint32_t kAroundPayload =
+    40 + 8 + 12 + 4 + 16 + 4 + wire::kIcrcBytes + wire::PacketTag::kBytes;
 
 [[nodiscard]] uint32_t mtu_of(int fd, const char* interface) {
   ifreq request{};

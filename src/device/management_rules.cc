@@ -15,8 +15,8 @@ class Rules final : public link::ManagementRules {
             .sidr_reply = static_cast<uint16_t>(cm::Attribute::kSidrRep)};
   }
   [[nodiscard]] link::ManagementRoute route(std::span<const uint8_t> message) const override {
-    if (message.size() != cm::kMadBytes) return {};
-    const cm::Route route = cm::route(message);
+    if (message.size() < cm::kMadBytes) return {};
+    const cm::Route route = cm::route(message.first(cm::kMadBytes));  // a tag may follow
     return {.kind = kind_of(route.kind),
             .slot = route.slot,
             .service_id = route.service_id,

@@ -88,6 +88,7 @@ Reading read_settings(const Lookup& value_of) {
   const auto quiet = given(kQuietVariable);
   settings.quiet = !quiet.empty() && quiet != "0";
   settings.counters_file = given(kCountersVariable);
+  settings.secret_file = given(kSecretVariable);
   return reading;
 }
 

@@ -21,9 +21,10 @@ inline constexpr const char* kVerboseVariable = "VERBENA_VERBOSE";
 inline constexpr const char* kCountersVariable = "VERBENA_COUNTERS";
 inline constexpr const char* kQuietVariable = "VERBENA_QUIET";
 inline constexpr const char* kLinkVariable = "VERBENA_LINK";
+inline constexpr const char* kSecretVariable = "VERBENA_SECRET";
 inline constexpr std::array kVariables{kDeviceVariable, kIdentityVariable, kAddressesVariable,
                                        kMtuVariable,    kVerboseVariable,  kCountersVariable,
-                                       kQuietVariable,  kLinkVariable};
+                                       kQuietVariable,  kLinkVariable,     kSecretVariable};
 
 enum class Kind : uint8_t { kVerbena, kConnectX };
 
@@ -32,6 +33,7 @@ struct Settings {
   std::string device_name;
   device::GidOptions gids;
   link::LinkKind link = link::LinkKind::kAuto;
+  std::string secret_file;    // of packets to and from other hosts
   bool verbose = false;       // the libraries may write to the standard error
   bool quiet = false;         // nor do they for what makes a program hang
   std::string counters_file;  // gets a line of the device's counters when the process ends

@@ -31,6 +31,11 @@ Result<std::unique_ptr<HostLink>, MembershipError> HostLink::join(const HostLink
   auto joined = Membership::join(host, random);
   if (!joined) return fail(joined.error());
   std::unique_ptr<HostLink> link(new HostLink(std::move(*joined), options.kind, arrivals));
+  if (options.key) {
+    link->seal_.emplace(*link->host_, *options.key);
+    link->udp_.out().set_seal(&*link->seal_);
+    link->intake_.set_seal(&*link->seal_);
+  }
   if (host.takes_rings && link->shared_ == nullptr) {
     return fail(MembershipError{MembershipError::Kind::kSystem, "eventfd", errno});
   }

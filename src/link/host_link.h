@@ -7,6 +7,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -23,6 +24,7 @@ namespace verbena::link {
 struct HostLinkOptions {
   MembershipOptions host;
   LinkKind kind = LinkKind::kAuto;
+  std::optional<wire::TagKey> key{};  // shared with other hosts
 };
 
 class HostLink final : public Link {
@@ -111,6 +113,7 @@ class HostLink final : public Link {
   LinkKind kind_;
   Intake intake_;
   UdpLink udp_;
+  std::optional<Seal> seal_;
   std::unique_ptr<SharedLink> shared_;  // nullptr: sockets alone
   std::array<int, kMaxReceiveFds> receive_fds_{};
   size_t receive_fd_count_ = 0;

@@ -59,8 +59,18 @@ void Intake::on_datagram(const Datagram& datagram) {
     return;
   }
   if (!host_.route(datagram)) return;  // another member's
-  if (filter_ == nullptr) return accept(datagram);
-  pass(datagram, now_);
+  Datagram opened = datagram;
+  if (is_sealed(datagram)) {
+    const auto packet = seal_->open(datagram);
+    if (!packet) {
+      ++counters_.bad_tag;
+      return;
+    }
+    opened.bytes = *packet;
+    opened.index = 0;  // as it was made (UdpTransmitter)
+  }
+  if (filter_ == nullptr) return accept(opened);
+  pass(opened, now_);
 }
 
 // It may keep some of it, and says with release() until when.
@@ -74,7 +84,7 @@ uint32_t Intake::on_joined(const Datagram& rest, uint32_t segment) {
   if (rest.bytes.size() < wire::Bth::kBytes) return 0;
   if (!host_.is_sender(rest.source, rest.source_port)) return 0;
   if (rest.bytes[kSlotByte] != host_.slot()) return host_.route_joined(rest, segment);
-  if (filter_ != nullptr) return 0;
+  if (filter_ != nullptr || is_sealed(rest)) return 0;
   icrcs_.aim(flow_of(rest), segment);
   IcrcCheck check(icrcs_, rest.index);
   return arrivals_.on_joined({rest.bytes, segment, rest.source, rest.destination}, check, now_);

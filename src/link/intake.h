@@ -14,6 +14,7 @@
 #include "link/link.h"
 #include "link/membership.h"
 #include "link/ring_packet.h"
+#include "link/seal.h"
 #include "wire/icrc.h"
 
 namespace verbena::link {
@@ -25,6 +26,8 @@ class Intake final : public DatagramHandler {
   // When what comes from here on was looked for.
   void set_time(Time now) { now_ = now; }
   void set_filter(ReceiveFilter* filter);
+  // From other hosts nothing is taken without its tag; nullptr: everything is.
+  void set_seal(Seal* seal) { seal_ = seal; }
   [[nodiscard]] bool filters() const { return filter_ != nullptr; }
   // When the filter wants to let go of something, and does.
   [[nodiscard]] Time filter_due() const { return filter_due_; }
@@ -55,6 +58,9 @@ class Intake final : public DatagramHandler {
     Intake& intake_;
   };
   [[nodiscard]] wire::IcrcFlow flow_of(const Datagram& datagram) const;
+  [[nodiscard]] bool is_sealed(const Datagram& datagram) {
+    return seal_ != nullptr && seal_->is_wanted_from(datagram);
+  }
   void pass(const Datagram& datagram, Time now);
   void accept(const Datagram& datagram);
   void filter_ring_packet(const RingPacket& packet, Time now);
@@ -67,6 +73,7 @@ class Intake final : public DatagramHandler {
   const uint16_t port_;
   const bool this_host_only_;
   wire::IcrcSeries icrcs_;
+  Seal* seal_ = nullptr;
   ReceiveFilter* filter_ = nullptr;
   Time filter_due_ = kNever;
   Time now_ = 0;

@@ -37,6 +37,7 @@ struct IntakeCounters {
   uint64_t bad_icrc = 0;
   uint64_t not_this_host = 0;  // from elsewhere, while only this host is served
   uint64_t not_a_member = 0;   // from an address of this host, and no member's port
+  uint64_t bad_tag = 0;        // from another host, without the tag that our secret gives
   uint64_t bad_records = 0;    // in rings: what no sender of ours writes
 };
 

@@ -9,6 +9,7 @@
 #include <poll.h>
 
 #include "base/check.h"
+#include "link/seal.h"
 
 namespace verbena::link {
 namespace {
@@ -118,6 +119,10 @@ UdpTransmitter::Message& UdpTransmitter::open_message(const transport::Path& pat
   return messages_.back();
 }
 
+bool UdpTransmitter::is_sealed(const transport::Path& path) const {
+  return seal_ != nullptr && seal_->is_wanted_to(path.destination);
+}
+
 void UdpTransmitter::no_such_family() {
   ++counters_.errors;
   counters_.last_error = EAFNOSUPPORT;
@@ -161,8 +166,10 @@ void UdpTransmitter::account(Message& message, uint32_t packet_bytes, uint32_t p
 
 void UdpTransmitter::send(const transport::OutPacket& packet) {
   const auto header_bytes = static_cast<uint32_t>(packet.headers.size());
-  const uint32_t packet_bytes =
+  const bool sealed = is_sealed(*packet.path);
+  const uint32_t bare_bytes =
       header_bytes + packet.payload_bytes + packet.pad_bytes + wire::kIcrcBytes;
+  const uint32_t packet_bytes = bare_bytes + (sealed ? Seal::kBytes : 0);
   const Qpn qpn(load_be24(packet.headers.data() + 5));
   const bool ipv4 = packet.path->destination.is_ipv4();
   const UdpSockets* const sockets = sockets_for(ipv4);
@@ -174,19 +181,22 @@ void UdpTransmitter::send(const transport::OutPacket& packet) {
   // Room for the worst: everything copied, or one iovec for each piece and two around them.
   Message& message = message_for(*packet.path, qpn, packet_bytes, 1, packet.payload.size() + 2,
                                  size_t{packet_bytes} + 8);
+  message.sealed = sealed;
   const bool copy = packet.copy_first || packet.payload_bytes <= kCopyBelow || tap_ != nullptr ||
+                    sealed ||
                     // Flushed: the staging room is given out again from the start.
                     (staged && flushes != flushes_);
   const wire::IcrcFlow flow{.source = packet.path->source,
                             .destination = packet.path->destination,
                             .source_port = sockets->source_port,
                             .destination_port = port_,
-                            .ipv4_id = static_cast<uint16_t>(message.segments)};
+                            // A tag is not made again if the packet goes by itself after all.
+                            .ipv4_id = static_cast<uint16_t>(sealed ? 0 : message.segments)};
 
   uint8_t* const head = arena(header_bytes);
   std::memcpy(head, packet.headers.data(), header_bytes);
   add_iovec(message, head, header_bytes);
-  icrcs_.aim(flow, packet_bytes);
+  icrcs_.aim(flow, bare_bytes);
   uint32_t crc = wire::icrc_more(icrcs_.behind_bth(flow.ipv4_id, head),
                                  packet.headers.subspan(wire::Bth::kBytes));
   for (const auto piece : packet.payload) {
@@ -200,13 +210,15 @@ void UdpTransmitter::send(const transport::OutPacket& packet) {
       if (is_staging(piece.data())) ++staging_slot_;
     }
   }
-  uint8_t* const tail = arena(packet.pad_bytes + size_t{wire::kIcrcBytes});
+  const size_t tail_bytes = packet_bytes - header_bytes - packet.payload_bytes;
+  uint8_t* const tail = arena(tail_bytes);
   std::memset(tail, 0, packet.pad_bytes);
   crc = wire::icrc_more(crc, {tail, packet.pad_bytes});
   wire::store_icrc(tail + packet.pad_bytes, wire::icrc_end(crc));
-  add_iovec(message, tail, packet.pad_bytes + size_t{wire::kIcrcBytes});
+  if (sealed) seal_->put(flow.source, flow.destination, head, bare_bytes);
+  add_iovec(message, tail, tail_bytes);
   if (tap_ != nullptr) {
-    tap_->on_transmit(flow, *packet.path, {head, packet_bytes});
+    tap_->on_transmit(flow, *packet.path, {head, bare_bytes});
   }
   account(message, packet_bytes, 1);
 }
@@ -227,7 +239,7 @@ void UdpTransmitter::send_run(const transport::OutRun& run) {
   const UdpSockets* const sockets = sockets_for(run.path->destination.is_ipv4());
   if (sockets == nullptr) return no_such_family();
   if (goes_to_unresponsive(*run.path, run.first.dest_qp, run.packets)) return;
-  if (!takes_at_once(run, packet_bytes)) return PacketSink::send_run(run);
+  if (is_sealed(*run.path) || !takes_at_once(run, packet_bytes)) return PacketSink::send_run(run);
   // Pieces cost the kernel more than copying them costs us.
   const bool copy =
       run.copy_first || payload_bytes <= kCopyBelow || tap_ != nullptr || run.payload.size() > 1;
@@ -358,7 +370,7 @@ bool UdpTransmitter::send_apart(const Message& message) {
   for (uint32_t id = 0; id < message.segments; ++id) {
     const uint32_t bytes = std::min(message.segment_bytes, message.bytes - at);
     uint8_t* const crc = flat.data() + at + bytes - wire::kIcrcBytes;
-    if (message.ipv4) {
+    if (message.ipv4 && !message.sealed) {
       wire::store_icrc(
           crc, wire::load_icrc(crc) ^ wire::icrc_id_delta(static_cast<uint16_t>(id), bytes));
     }

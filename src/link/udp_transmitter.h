@@ -23,6 +23,8 @@
 
 namespace verbena::link {
 
+class Seal;
+
 // Credits of receivers on this host, from the shared table: what is in flight is limited per
 // receiving process, so that its socket buffer does not overflow.
 class Credits {
@@ -78,6 +80,8 @@ class UdpTransmitter final : public transport::PacketSink {
   void flush();
 
   void set_tap(TransmitTap* tap) { tap_ = tap; }
+  // What goes to other hosts gets a tag; nullptr: nothing does.
+  void set_seal(Seal* seal) { seal_ = seal; }
   [[nodiscard]] const TransmitCounters& counters() const { return counters_; }
   // Others that send beside the sockets count here as well.
   [[nodiscard]] TransmitCounters& counters() { return counters_; }
@@ -104,6 +108,7 @@ class UdpTransmitter final : public transport::PacketSink {
         0;  // top byte of the destination queue pair number: batches do not cross processes
     bool ipv4 = true;
     bool closed = false;
+    bool sealed = false;
     Qpn qpn;
     uint32_t segment_bytes = 0;
     uint32_t bytes = 0;
@@ -129,6 +134,7 @@ class UdpTransmitter final : public transport::PacketSink {
     return std::min(kMaxSegments - segments, (kMaxGsoBytes - bytes) / packet_bytes);
   }
   void no_such_family();
+  [[nodiscard]] bool is_sealed(const transport::Path& path) const;
   // Whether data for it is lost here; counts that.
   [[nodiscard]] bool goes_to_unresponsive(const transport::Path& path, Qpn qpn, uint32_t packets);
   // The message that packets of this length join, or a new one for them. The link was flushed if
@@ -160,6 +166,7 @@ class UdpTransmitter final : public transport::PacketSink {
   uint16_t port_;
   Credits* credits_;
   TransmitTap* tap_ = nullptr;
+  Seal* seal_ = nullptr;
   bool gso_[2] = {false, false};  // by family, ipv6 first
   TransmitCounters counters_;
   wire::IcrcSeries icrcs_;

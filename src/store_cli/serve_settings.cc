@@ -13,9 +13,9 @@
 #include <toml++/toml.h>
 #include <unistd.h>
 
+#include "base/secret_file.h"
 #include "client/remote.h"
 #include "store_cli/directory_options.h"
-#include "store_cli/secret_file.h"
 #include "store_cli/server_address.h"
 #include "store_cli/sizes.h"
 

@@ -5,8 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "base/secret_file.h"
 #include "cli/installation.h"
-#include "store_cli/secret_file.h"
 #include "store_cli/server_address.h"
 
 namespace verbena::store_cli {

@@ -79,6 +79,7 @@ ibv_context* open_context(std::shared_ptr<Session> session, int cmd_fd) {
   options.counters_file = settings.counters_file;
   options.quiet = settings.quiet;
   options.link = settings.link;
+  options.secret_file = settings.secret_file;
   options.node_guid = be64toh(identity::node_guid());
   auto acquired = device::Device::acquire(options);
   if (!acquired) {

@@ -148,6 +148,7 @@ class Options(unittest.TestCase):
     def test_wrong_ones_are_refused(self):
         for arguments, wanted in ((["--mtu", "1500"], "--mtu is '1500'"), (["--identity", "x"], "--identity is 'x'"),
                                   (["--name", "a/b"], "--name is 'a/b'"), (["--counters", "/no/such/x"], "cannot be written: No such file"),
+                                  (["--secret", "/no/such/x"], "cannot be used as a secret: No such file"),
                                   (["--address", "10.0.0.0/64"], "10.0.0.0/64"), (["--nothing"], "--nothing")):
             for command, status in (("run", 125), ("env", 2), ("devices", 2)):
                 done = verbena(command, *arguments, *(["--", "true"] if command == "run" else []))
@@ -168,6 +169,15 @@ class Options(unittest.TestCase):
         quiet = call(["ibv_devinfo"], env=env)
         self.assertEqual((quiet.returncode, quiet.stderr), (0, ""))
         self.assertIn("VERBENA_MTU is '7'", call(["ibv_devinfo"], env={**env, "VERBENA_VERBOSE": "1"}).stderr)
+
+    def test_without_its_secret_the_device_does_not_open(self):
+        env = {**os.environ, "VERBENA_SECRET": "/no/such/x"}
+        done = verbena("env", "--shell", "sh")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        script = done.stdout + "ibv_devinfo"
+        done = subprocess.run(["sh", "-c", script], env=env, capture_output=True, text=True, timeout=60)
+        self.assertNotEqual(done.returncode, 0, done.stdout)
+        self.assertIn("Failed to open device", done.stdout + done.stderr)
 
     def test_counters_are_added_to_a_file_when_a_process_ends(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -102,6 +102,66 @@ class ProgramsTest(unittest.TestCase):
             early = "REJECTED" in said and server.poll() is None and time.monotonic() < until
             self.assertTrue(early, said)
 
+    def secret(self, name, content):
+        path = os.path.join(self.folder, name)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(content)
+        return path
+
+    def test_both_ends_have_a_secret(self):
+        if shutil.which("rping") is None:
+            self.skipTest("rping is not installed")
+        secret = self.secret("secret", "one that both have\n")
+        for address in (hosts.IPV4[1], hosts.IPV6[1]):
+            with self.subTest(address=address):
+                link = self.join("1")
+                common = ["run", "--secret", secret, "--", "rping", "-V", "-C", "50", "-S", "20000", "-a", address]
+                server = self.start(link, 1, *common, "-s")
+                self.connect(link, server, *common, "-c")
+                self.assert_ends_well(server)
+                self.assert_crossed(link, "1")
+
+    def test_who_has_another_secret_or_none_is_not_heard(self):
+        if shutil.which("rping") is None:
+            self.skipTest("rping is not installed")
+        link = self.join()
+        secret = self.secret("secret", "one")
+        counted = os.path.join(self.folder, "counters")
+        ping = ["--", "rping", "-V", "-C", "5", "-S", "2000", "-a", hosts.IPV4[1]]
+        server = self.start(link, 1, "run", "--counters", counted, "--secret", secret, *ping, "-s")
+        self.wait_for_listener(link)
+        for options in ([], ["--secret", self.secret("other", "another")]):
+            with self.subTest(options=options):
+                before = self.datagrams_read(link)
+                client = self.start(link, 0, "run", *options, *ping, "-c")
+                until = time.monotonic() + SECONDS
+                while self.datagrams_read(link) == before and time.monotonic() < until:
+                    time.sleep(0.05)
+                # It asks again and again, for longer than one wants to wait.
+                self.assertIsNone(client.poll())
+                self.assertIsNone(server.poll())
+                client.kill()
+        self.connect(link, server, "run", "--secret", secret, *ping, "-c")
+        self.assert_ends_well(server)
+        with open(counted, encoding="utf-8") as file:
+            self.assertGreater(json.loads(file.readline())["received"]["wrong tags"], 0)
+
+    @staticmethod
+    def datagrams_read(link):
+        """By the device of the second host."""
+        snmp = subprocess.run(link.on(1, "cat", "/proc/net/snmp"), capture_output=True, text=True, check=True).stdout
+        return int([line.split()[1] for line in snmp.splitlines() if line.startswith("Udp:")][1])
+
+    def wait_for_listener(self, link):
+        """Until the server's end of the device is there."""
+        until = time.monotonic() + SECONDS
+        while time.monotonic() < until:
+            sockets = subprocess.run(link.on(1, "ss", "-lun"), capture_output=True, text=True, check=True).stdout
+            if ":4791" in sockets:
+                return
+            time.sleep(0.05)
+        self.fail("the device was not opened")
+
     def test_files_arrive_as_they_were_sent(self):
         content = random.Random(1).randbytes(3 << 20)
         path = os.path.join(self.folder, "sent")

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "store_cli/secret_file.h"
+#include "base/secret_file.h"
 
 #include <filesystem>
 #include <fstream>
 
 #include <gtest/gtest.h>
 
-namespace verbena::store_cli {
+namespace verbena {
 namespace {
 
-class SecretFileTest : public testing::Test {
+class SecretFileTest : public ::testing::Test {
  protected:
   SecretFileTest() {
-    std::string name = testing::TempDir() + "verbena-secret-XXXXXX";
+    std::string name = ::testing::TempDir() + "verbena-secret-XXXXXX";
     EXPECT_NE(mkdtemp(name.data()), nullptr);
     folder_ = name;
   }
@@ -54,4 +54,4 @@ TEST_F(SecretFileTest, ThatOthersCanReadIsNoticed) {
 }
 
 }  // namespace
-}  // namespace verbena::store_cli
+}  // namespace verbena

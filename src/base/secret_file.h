@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The secret that clients share with a server, in a file of its own.
+// A secret that two ends share, in a file of its own.
 #pragma once
 
 #include <string>
 
 #include "base/result.h"
 
-namespace verbena::store_cli {
+namespace verbena {
 
 struct SecretFile {
   std::string secret;
@@ -18,4 +18,4 @@ struct SecretFile {
 // does not show them.
 [[nodiscard]] Result<SecretFile, std::string> read_secret(const std::string& path);
 
-}  // namespace verbena::store_cli
+}  // namespace verbena

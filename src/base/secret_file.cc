@@ -1,22 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "store_cli/secret_file.h"
+#include "base/secret_file.h"
 
 #include <cerrno>
 #include <cstring>
 
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/unique_fd.h"
 
-namespace verbena::store_cli {
+namespace verbena {
 
 Result<SecretFile, std::string> read_secret(const std::string& path) {
   constexpr size_t kLongest = 4096;
   const auto wrong = [&](const char* why) {
-    return fail(fmt::format("{}: cannot be used as a secret: {}", path, why));
+    return fail(path + ": cannot be used as a secret: " + why);
   };
   const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   struct stat status{};
@@ -41,4 +40,4 @@ Result<SecretFile, std::string> read_secret(const std::string& path) {
   return file;
 }
 
-}  // namespace verbena::store_cli
+}  // namespace verbena
