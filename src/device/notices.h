@@ -14,7 +14,7 @@ namespace verbena::device {
 
 class Notices {
  public:
-  enum class Kind : uint8_t { kCompletionsLost, kSilentError, kPacketsDropped, kCount };
+  enum class Kind : uint8_t { kCompletionsLost, kSilentError, kPacketsDropped, kNameHeld, kCount };
   struct Line {
     std::array<char, 400> text{};
     size_t bytes = 0;  // 0: none
