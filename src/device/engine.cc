@@ -56,6 +56,9 @@ Result<std::unique_ptr<Engine>, link::MembershipError> Engine::make(const Engine
   }
   engine->counters_file_ = options.counters_file;
   engine->notices_.set_quiet(options.quiet);
+  if (const std::string& held = link.host().name_held(); !held.empty()) {
+    engine->notices_.say(Notices::Kind::kNameHeld, "%s", held.c_str());
+  }
   return engine;
 }
 

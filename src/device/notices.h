@@ -20,6 +20,7 @@ class Notices {
     kPacketsDropped,
     kWithoutRing,
     kMtuRefused,
+    kNameHeld,
     kCount
   };
   struct Line {

@@ -32,8 +32,8 @@ struct Asked {
 
 struct Asking {
   std::vector<Asked> members;
-  bool someone_alive = false;
-  int refused = 0;  // errno: the system does not let us ask
+  bool unclear = false;  // somebody has a name and takes no connections
+  int refused = 0;       // errno: the system does not let us ask
 };
 
 [[nodiscard]] Asking ask_everyone(const GroupNames& names) {
@@ -42,7 +42,7 @@ struct Asking {
     auto fd = connect_to(names.member(static_cast<uint8_t>(slot)));
     if (!fd) {
       const int error = fd.error();
-      if (error != ECONNREFUSED) asking.someone_alive = true;
+      if (error == EAGAIN) asking.unclear = true;
       if (error == EMFILE || error == ENFILE || error == ENOMEM || error == ENOBUFS) {
         asking.refused = error;
       }
@@ -50,7 +50,6 @@ struct Asking {
     }
     const PeerIdentity peer = identify_peer(fd->get());
     if (!peer.same_user) continue;  // a squatter; its slot is just taken
-    asking.someone_alive = true;
     (void)send_message(fd->get(), {PeerMessage::Kind::kAskTable, 0});
     asking.members.push_back({std::move(*fd), peer.pid});
   }
@@ -80,6 +79,17 @@ struct Asking {
 [[nodiscard]] MembershipError table_error(int code) {
   return {MembershipError::Kind::kSystem,
           std::string("memory for the shared table: ") + std::strerror(code), code};
+}
+
+[[nodiscard]] MembershipError no_answer(const Asking& asking) {
+  std::string who;
+  for (const Asked& member : asking.members) {
+    who += member.pid != 0 ? " " + std::to_string(member.pid) : " one in another pid namespace";
+  }
+  return {MembershipError::Kind::kNoAnswer,
+          "Verbena processes of this user do not answer (stopped? pids:" + who +
+              "); continue or end them",
+          ETIMEDOUT};
 }
 
 // A table; or nothing, when all that were asked died meanwhile.
@@ -129,14 +139,21 @@ struct Asking {
         "use the same version",
         0});
   }
-  std::string who;
-  for (const Asked& member : asking.members) {
-    who += member.pid != 0 ? " " + std::to_string(member.pid) : " one in another pid namespace";
+  return fail(no_answer(asking));
+}
+
+[[nodiscard]] MembershipError system_error_of_claim(int code) {
+  return {MembershipError::Kind::kSystem, std::string("UDP socket: ") + std::strerror(code), code};
+}
+
+// A port that cannot be claimed. Who claims it does not share it for a moment.
+[[nodiscard]] bool may_become_ours(uint16_t port) {
+  constexpr int kLooks = 3;
+  for (int i = 0; i < kLooks; ++i) {
+    if (can_share_port(port)) return true;
+    sleep_for(kMillisecond);
   }
-  return fail(MembershipError{MembershipError::Kind::kNoAnswer,
-                              "Verbena processes of this user do not answer (stopped? pids:" + who +
-                                  "); continue or end them",
-                              ETIMEDOUT});
+  return false;
 }
 
 // The users of the sockets on this port, from one of /proc/net/udp, udp6.
@@ -157,7 +174,7 @@ void add_owners(const char* path, uint16_t port, std::vector<unsigned>& uids) {
 }
 
 // Who has the port; empty when nobody is seen to.
-[[nodiscard]] std::string holder_of(uint16_t port) {
+[[nodiscard]] std::string owner_of_port(uint16_t port) {
   std::vector<unsigned> uids;
   add_owners("/proc/net/udp", port, uids);
   add_owners("/proc/net/udp6", port, uids);
@@ -171,31 +188,53 @@ void add_owners(const char* path, uint16_t port, std::vector<unsigned>& uids) {
 
 }  // namespace
 
-Result<TableMapping, MembershipError> obtain_table(const GroupNames& names, RandomSource& random) {
+Result<Obtained, MembershipError> obtain_table(const GroupNames& names, uint16_t port,
+                                               RandomSource& random) {
   // Those who were asked may all have died meanwhile; but not time after time.
   constexpr int kMostRounds = 100;
   int rounds = 0;
-  for (;; ++rounds) {
+  LockPatience patience(kAnswerBound);
+  for (;;) {
     const Asking asking = ask_everyone(names);
-    if (!asking.someone_alive) break;
     if (asking.refused != 0) return fail(table_error(asking.refused));
-    if (rounds == kMostRounds) return fail(table_error(EMFILE));  // what was handed out got lost
-    auto answer = wait_for_answer(asking, names);
-    if (!answer) return fail(answer.error());
-    if (*answer) return std::move(**answer);
+    if (!asking.members.empty()) {
+      if (++rounds > kMostRounds) return fail(table_error(EMFILE));  // what was handed out got lost
+      auto answer = wait_for_answer(asking, names);
+      if (!answer) return fail(answer.error());
+      if (*answer) return Obtained{std::move(**answer), {}};
+      continue;
+    }
+    auto claim = claim_port(port);
+    if (claim) {
+      auto mapping = TableMapping::create(names.table().c_str(), random.next());
+      if (mapping) return Obtained{std::move(*mapping), std::move(*claim)};
+      return fail(table_error(errno));
+    }
+    if (claim.error() != EADDRINUSE) return fail(system_error_of_claim(claim.error()));
+    // One of ours is about to answer, or to be gone; or it is not one of ours.
+    const auto pause = patience.next_pause();
+    if (!pause && asking.unclear) return fail(no_answer(asking));
+    if (!pause || !may_become_ours(port)) return fail(port_taken(port, EADDRINUSE));
+    sleep_for(*pause);
   }
-  auto mapping = TableMapping::create(names.table().c_str(), random.next());
-  if (mapping) return std::move(*mapping);
-  return fail(table_error(errno));
 }
 
 bool has_members(const GroupNames& names) {
   for (size_t slot = kFirstSlot; slot <= kLastSlot; ++slot) {
+    const std::string name = names.member(static_cast<uint8_t>(slot));
     // Not by trying to bind the name: without the group's lock that would look like a member.
-    const auto fd = connect_to(names.member(static_cast<uint8_t>(slot)));
-    if (fd ? identify_peer(fd->get()).same_user : fd.error() == EAGAIN) return true;
+    const auto fd = connect_to(name);
+    if (fd ? identify_peer(fd->get()).same_user
+           : fd.error() == EAGAIN && holder_of(name).who == NameHolder::Who::kOurs) {
+      return true;
+    }
   }
   return false;
+}
+
+std::string name_held_by(const std::string& name, const NameHolder& holder) {
+  return "the abstract unix name @" + name + " is held by " + describe(holder) +
+         ", which is not this user's; Verbena goes on without it";
 }
 
 std::vector<uint16_t> candidate_ports(uint16_t port) {
@@ -208,7 +247,7 @@ std::vector<uint16_t> candidate_ports(uint16_t port) {
 }
 
 std::string this_host_only_because(uint16_t taken, uint16_t instead) {
-  const std::string who = holder_of(taken);
+  const std::string who = owner_of_port(taken);
   return "UDP port " + std::to_string(taken) + " is held by " +
          (who.empty() ? "nobody now, but was taken when this user's first process started" : who) +
          ". Only processes of this user on this host can be reached, on port " +
@@ -216,7 +255,7 @@ std::string this_host_only_because(uint16_t taken, uint16_t instead) {
 }
 
 MembershipError port_taken(uint16_t port, int code) {
-  const std::string who = holder_of(port);
+  const std::string who = owner_of_port(port);
   return {
       MembershipError::Kind::kPortTakenByOther,
       "UDP port " + std::to_string(port) + " is held by " +

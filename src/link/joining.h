@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // How a newcomer comes by the shared table: from whichever member answers first, or by making it
-// when there is none. Under the group's lock.
+// when there is none. Under the group's lock, unless another user has its name.
 #pragma once
 
 #include <cstdint>
@@ -15,12 +15,19 @@
 
 namespace verbena::link {
 
-[[nodiscard]] Result<TableMapping, MembershipError> obtain_table(const GroupNames& names,
-                                                                 RandomSource& random);
+struct Obtained {
+  TableMapping mapping;
+  UniqueFd claim;  // of the port, if the table is new: others have to look for it
+};
+// Two that find nobody do not both make a table: who makes it is who has the port.
+[[nodiscard]] Result<Obtained, MembershipError> obtain_table(const GroupNames& names, uint16_t port,
+                                                             RandomSource& random);
 
 // The port itself, then those that serve this host only when it is taken.
 [[nodiscard]] std::vector<uint16_t> candidate_ports(uint16_t port);
 [[nodiscard]] bool has_members(const GroupNames& names);
+// For a person: another user has this name.
+[[nodiscard]] std::string name_held_by(const std::string& name, const NameHolder& holder);
 // For a person: what cannot be done, and why.
 [[nodiscard]] std::string this_host_only_because(uint16_t taken, uint16_t instead);
 

@@ -66,16 +66,23 @@ struct Seat {
                                                       const MembershipOptions& options,
                                                       const GroupNames& names,
                                                       RandomSource& random) {
-  for (int attempt = 0; attempt < 32; ++attempt) {
+  // Who holds some of the names is soon passed by, who holds nearly all not at once.
+  constexpr int kAttempts = 2000;
+  std::string last;
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
     const auto slot = roster.choose_slot(random, monotonic_now(), options.slot_rest);
     if (!slot) break;
-    auto listener = listen_on(names.member(*slot), kBacklog);
+    last = names.member(*slot);
+    auto listener = listen_on(last, kBacklog);
     if (listener) return Seat{*slot, std::move(*listener)};
     if (listener.error() != EADDRINUSE) return fail(system_error("unix socket", listener.error()));
   }
-  return fail(MembershipError{
-      MembershipError::Kind::kNoSlot,
-      "no slot is free: 254 processes of this user use Verbena on this host", EUSERS});
+  const NameHolder holder = last.empty() ? NameHolder{} : holder_of(last);
+  const std::string why =
+      holder.who == NameHolder::Who::kForeign
+          ? "their abstract unix names, as @" + last + ", are held by " + describe(holder)
+          : "254 processes of this user use Verbena on this host";
+  return fail(MembershipError{MembershipError::Kind::kNoSlot, "no slot is free: " + why, EUSERS});
 }
 
 // IPv4 must be there; IPv6 may be absent.
@@ -134,6 +141,9 @@ Result<std::unique_ptr<Membership>, MembershipError> Membership::join(
   MembershipOptions candidate = options;
   const std::vector<uint16_t> ports = candidate_ports(options.udp.port);
   const auto joined = [&](Result<std::unique_ptr<Membership>, MembershipError> host) {
+    if (host && choosing->stranger()) {
+      (*host)->state_->name_held = name_held_by(names.choice(), *choosing->stranger());
+    }
     if (host && candidate.udp.port != options.udp.port) {
       (*host)->state_->this_host_only =
           this_host_only_because(options.udp.port, candidate.udp.port);
@@ -162,11 +172,20 @@ Result<std::unique_ptr<Membership>, MembershipError> Membership::join_on_port(
   const GroupNames names(options.group, options.udp.port);
   const auto lock = GroupLock::take(names, kJoinLockBound);
   if (!lock) return fail(lock_error(names, lock.error()));
-  auto mapping = obtain_table(names, random);
-  if (!mapping) return fail(mapping.error());
+  auto obtained = obtain_table(names, options.udp.port, random);
+  if (!obtained) return fail(obtained.error());
 
-  auto state = std::make_unique<State>(options, std::move(*mapping));
+  auto state = std::make_unique<State>(options, std::move(obtained->mapping));
   State& s = *state;
+  if (lock->stranger()) s.name_held = name_held_by(names.lock(), *lock->stranger());
+  const auto table_lock = TableLock::take(s.table(), kJoinLockBound);
+  if (!table_lock) {
+    return fail(MembershipError{
+        MembershipError::Kind::kNoAnswer,
+        "the shared table of the Verbena processes on this host is locked by one of them that does "
+        "not go on (stopped?); continue or end it",
+        table_lock.error()});
+  }
   Roster roster(s.table());
   s.counters.reaped = roster.reap_dead(names, std::nullopt, monotonic_now());
   auto seat = take_seat(roster, options, names, random);
@@ -180,6 +199,7 @@ Result<std::unique_ptr<Membership>, MembershipError> Membership::join_on_port(
   auto udp = open_sockets(options, random);
   if (!udp) return fail(udp.error());
   s.udp = std::move(*udp);
+  obtained->claim.reset();  // from here on ours is the first
   Entry entry{.pid = static_cast<uint32_t>(::getpid()), .takes_rings = options.takes_rings};
   uint32_t buffer = ~uint32_t{0};
   for (size_t family = 0; family < kFamilies; ++family) {
@@ -226,13 +246,13 @@ Membership::~Membership() {
 }
 
 // Whoever holds it may be a newcomer that waits for our answer.
-std::optional<GroupLock> Membership::lock_to_leave() {
+std::optional<MemberLock> Membership::lock_to_leave() {
   State& s = *state_;
   PassOn handler(*this);
   LockPatience patience(kLeaveLockBound);
   try {
     for (;;) {
-      auto lock = GroupLock::try_take(s.names);
+      auto lock = MemberLock::try_take(s.names, s.table());
       if (lock) return std::move(*lock);
       if (lock.error() != EADDRINUSE) return std::nullopt;
       const auto pause = patience.next_pause();
@@ -297,7 +317,7 @@ int Membership::add_port(const Port& port, Ports::Kind kind) {
     {
       const MutexLock guard(s.ports_mutex);
       if (s.abandoned) return ENODEV;
-      const auto lock = GroupLock::try_take(s.names);
+      const auto lock = MemberLock::try_take(s.names, s.table());
       if (lock) return Ports(s.table(), s.self).add(port, kind);
       if (lock.error() != EADDRINUSE) return lock.error();
     }
@@ -333,6 +353,7 @@ const UdpSockets* Membership::ipv4() const { return state_->sockets(Family::kIpv
 const UdpSockets* Membership::ipv6() const { return state_->sockets(Family::kIpv6); }
 uint16_t Membership::port() const { return state_->options.udp.port; }
 const std::string& Membership::this_host_only() const { return state_->this_host_only; }
+const std::string& Membership::name_held() const { return state_->name_held; }
 bool Membership::is_local(const wire::Gid& address) { return state_->addresses.contains(address); }
 bool Membership::is_local_by_now(const wire::Gid& address) {
   return state_->addresses.contains_by_now(address);

@@ -39,6 +39,7 @@
 namespace verbena::link {
 
 struct MemberCounters;
+class MemberLock;
 struct SharedTable;
 
 struct MembershipOptions {
@@ -100,6 +101,8 @@ class Membership final : public Credits {
   [[nodiscard]] uint16_t port() const;
   // Why only members of this host can be reached; empty: all can.
   [[nodiscard]] const std::string& this_host_only() const;
+  // Of which name another user has bound, and who; empty: of none.
+  [[nodiscard]] const std::string& name_held() const;
   [[nodiscard]] bool is_local(const wire::Gid& address);
   // The same of an address that another member uses: it may have heard of it before us.
   [[nodiscard]] bool is_local_by_now(const wire::Gid& address);
@@ -233,7 +236,7 @@ class Membership final : public Credits {
   [[nodiscard]] bool was_left_behind(const Datagram& datagram);
   void tell_others(const Datagram& datagram);
   void pass_on_rest();
-  [[nodiscard]] std::optional<GroupLock> lock_to_leave();
+  [[nodiscard]] std::optional<MemberLock> lock_to_leave();
   [[nodiscard]] bool unresponsive_now(uint8_t slot);
   void responds_again(uint8_t slot);
 

@@ -96,7 +96,7 @@ void Membership::State::repair() {
   Roster roster(table());
   uint32_t dead = 0;
   {
-    const auto lock = GroupLock::try_take(names);
+    const auto lock = MemberLock::try_take(names, table());
     if (!lock) {  // somebody is at it, or joins
       repair_at = monotonic_now() + look_pause;
       look_pause = std::min(look_pause * 2, kLastLook);
@@ -243,7 +243,7 @@ bool Membership::State::on_probe(const Datagram& datagram) {
   Roster roster(table());
   const std::vector<uint8_t> order = roster.order(family);
   if (index < order.size() && order[index] == self) return true;
-  const auto lock = GroupLock::try_take(names);
+  const auto lock = MemberLock::try_take(names, table());
   // Without the lock we cannot say so; and if other members were there when it was sent, it proves
   // nothing now.
   if (!lock || membership != table().membership.load(std::memory_order_acquire)) {

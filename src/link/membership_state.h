@@ -28,6 +28,7 @@
 #include "link/peers.h"
 #include "link/roster.h"
 #include "link/sender_ports.h"
+#include "link/table_lock.h"
 
 namespace verbena::link {
 
@@ -109,6 +110,7 @@ struct Membership::State final : PeerEvents {
   bool taking_over = false;  // what another member forwarded is ours, whatever it is
   bool abandoned VERBENA_GUARDED_BY(ports_mutex) = false;
   std::string this_host_only;  // why
+  std::string name_held;       // by whom
 
   // Our view of the table as of seen_generation.
   uint32_t seen_generation = 0;

@@ -84,7 +84,9 @@ uint32_t Roster::reap_dead(const GroupNames& names, std::optional<uint8_t> self,
     const auto slot = static_cast<uint8_t>(i);
     if (slot == self || !is_taken(table_.slots[slot].incarnation.load(memory_order_relaxed)))
       continue;
-    if (name_is_taken(names.member(slot))) continue;
+    // Its name may be another user's by now.
+    const std::string name = names.member(slot);
+    if (name_is_taken(name) && holder_of(name).who != NameHolder::Who::kForeign) continue;
     leave(slot, now);
     ++dead;
   }

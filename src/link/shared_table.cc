@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "link/sealed_memory.h"
+#include "link/table_lock.h"
 
 namespace verbena::link {
 
@@ -52,6 +53,7 @@ Result<TableMapping, TableMapping::Error> TableMapping::create(const char* name,
   table.version = SharedTable::kVersion;
   table.bytes = sizeof(SharedTable);
   table.key = key;
+  TableLock::prepare(table);
   table.magic = SharedTable::kMagic;
   return mapping;
 }

@@ -3,9 +3,9 @@
 // zero.
 //
 // Who may write what:
-//   slots, orders, generations           the holder of the group's lock (unix_names.h)
+//   slots, orders, generations           the holder of the lock (table_lock.h)
 //   inboxes, credits, counters, bells    as their fields say, without a lock
-//   the tables at the end                the holder of the group's lock
+//   the tables at the end                the holder of the lock
 // Reading needs no lock. A holder may be killed between any two stores: the next one repairs what
 // it finds (roster.h). Other members are of the same user and may crash, but not crash us: numbers
 // read here are checked before they index anything.
@@ -17,6 +17,8 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+
+#include <pthread.h>
 
 #include "base/result.h"
 #include "base/time.h"
@@ -117,12 +119,13 @@ struct alignas(kCacheLine) MemberCounters {
 
 struct SharedTable {
   static constexpr uint64_t kMagic = 0x56657262656e6131;  // "Verbena1"
-  static constexpr uint32_t kVersion = 5;
+  static constexpr uint32_t kVersion = 6;
 
   uint64_t magic;
   uint32_t version;
   uint32_t bytes;
-  uint64_t key;  // random: probes that do not carry it are not ours
+  uint64_t key;                              // random: probes that do not carry it are not ours
+  alignas(kCacheLine) pthread_mutex_t lock;  // table_lock.h
 
   alignas(
       kCacheLine) std::atomic<uint32_t> generation;  // rises with every change of slots or orders

@@ -98,6 +98,20 @@ constexpr int kUdpNoCheck6Rx = 102;  // not in every libc's headers
 
 }  // namespace
 
+Result<UniqueFd, int> claim_port(uint16_t port) {
+  UniqueFd fd = make_socket(Family::kIpv4);
+  if (!fd.valid()) return fail(errno);
+  if (!bind_any(fd.get(), Family::kIpv4, port)) return fail(errno);
+  if (!set(fd.get(), SOL_SOCKET, SO_REUSEPORT, 1)) return fail(errno);
+  return fd;
+}
+
+bool can_share_port(uint16_t port) {
+  const UniqueFd fd = make_socket(Family::kIpv4);
+  return fd.valid() && set(fd.get(), SOL_SOCKET, SO_REUSEPORT, 1) &&
+         bind_any(fd.get(), Family::kIpv4, port);
+}
+
 Result<UdpSockets, SocketError> open_udp(Family family, const UdpOptions& options,
                                          uint64_t random) {
   UdpSockets sockets;

@@ -40,6 +40,12 @@ struct UdpOptions {
 [[nodiscard]] Result<UdpSockets, SocketError> open_udp(Family family, const UdpOptions& options,
                                                        uint64_t random);
 
+// Holds the port over IPv4, if nobody has it: two that ask at once do not both get it. Sockets of
+// the same user may then share it (open_udp). The error is errno.
+[[nodiscard]] Result<UniqueFd, int> claim_port(uint16_t port);
+// Whether a port that somebody has can be shared by this user.
+[[nodiscard]] bool can_share_port(uint16_t port);
+
 // What the receive socket dropped because its buffer was full, as last reported by the kernel, is
 // in the SO_RXQ_OVFL control message of each datagram (udp_receiver.h).
 

@@ -52,7 +52,7 @@ struct Address {
 
 // Who has the name; 0: one in a pid namespace that we do not see. Nothing: nobody, or so many have
 // asked before that it does not tell.
-[[nodiscard]] std::optional<pid_t> holder_of(const std::string& name) {
+[[nodiscard]] std::optional<pid_t> pid_of_holder(const std::string& name) {
   const auto fd = connect_to(name);
   return fd ? std::optional(identify_peer(fd->get()).pid) : std::nullopt;
 }
@@ -91,7 +91,7 @@ std::optional<Duration> LockPatience::next_pause() {
 }
 
 bool LockPatience::goes_on() {
-  const std::optional<pid_t> holder = holder_of(name_);
+  const std::optional<pid_t> holder = pid_of_holder(name_);
   const bool changed = looked_ && holder != holder_;
   looked_ = true;
   holder_ = holder;
@@ -126,17 +126,16 @@ Result<UniqueFd, int> connect_to(const std::string& name) {
 // Whoever cannot tell (no descriptors, no memory) must not take a living member for dead.
 bool name_is_taken(const std::string& name) { return !bind_name(name); }
 
-PeerIdentity identify_peer(int fd) {
-  ucred credentials{};
-  socklen_t length = sizeof credentials;
-  if (::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &credentials, &length) != 0) return {};
-  return {credentials.pid, credentials.uid == ::geteuid()};
-}
-
 Result<GroupLock, int> GroupLock::try_name(const std::string& name) {
-  auto fd = listen_on(name, 16);
-  if (!fd) return fail(fd.error());
-  return GroupLock(std::move(*fd));
+  // As many may ask who holds it as there are members.
+  constexpr int kAskers = 256;
+  auto fd = listen_on(name, kAskers);
+  if (fd) return GroupLock(std::move(*fd));
+  if (fd.error() == EADDRINUSE) {
+    const NameHolder holder = holder_of_lately(name);
+    if (holder.who == NameHolder::Who::kForeign) return GroupLock(holder);
+  }
+  return fail(fd.error());
 }
 
 Result<GroupLock, int> GroupLock::take_name(const std::string& name, Duration bound) {
@@ -163,7 +162,7 @@ Result<GroupLock, int> GroupLock::take_choice(const GroupNames& names, Duration 
 }
 
 std::optional<pid_t> GroupLock::holder(const GroupNames& names) {
-  const std::optional<pid_t> pid = holder_of(names.lock());
+  const std::optional<pid_t> pid = pid_of_holder(names.lock());
   return pid && *pid != 0 ? pid : std::nullopt;
 }
 

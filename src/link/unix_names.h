@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Abstract unix sockets: names without files, scoped to the network namespace, gone with their
 // owner. Each member listens on a name of its own; another name serves as the group's lock.
+//
+// Nobody is waited for who is of another user (name_holder.h): what is to be done is done without
+// the name then. It keeps processes apart by courtesy only; what they must not do at once is
+// guarded by what no other user can hold (table_lock.h, obtain_table()).
 #pragma once
 
 #include <cstdint>
@@ -13,6 +17,7 @@
 #include "base/result.h"
 #include "base/time.h"
 #include "base/unique_fd.h"
+#include "link/name_holder.h"
 
 namespace verbena::link {
 
@@ -43,12 +48,6 @@ class GroupNames {
 // Asks nobody and wakes nobody.
 [[nodiscard]] bool name_is_taken(const std::string& name);
 
-struct PeerIdentity {
-  pid_t pid = 0;  // 0: in a pid namespace we do not see
-  bool same_user = false;
-};
-[[nodiscard]] PeerIdentity identify_peer(int fd);
-
 // How long to wait before a lock is tried again: a little, then longer, until the bound is over.
 class LockPatience {
  public:
@@ -75,13 +74,15 @@ void sleep_for(Duration span);
 
 // Mutual exclusion among the processes of the group: whoever has bound the name. Death releases it.
 // Its holder may be waiting for an answer of any member: no member waits for it with a lock that
-// its own answers need (the engine's).
+// its own answers need (the engine's). Where another user has bound the name, it is had without.
 class GroupLock {
  public:
   // The error is errno: EADDRINUSE, somebody holds it; or what the system said (no descriptors).
   [[nodiscard]] static Result<GroupLock, int> try_take(const GroupNames& names);
   // Waits at most `bound` for one that does not go on (LockPatience): ETIMEDOUT.
   [[nodiscard]] static Result<GroupLock, int> take(const GroupNames& names, Duration bound);
+  // Who has the name instead of us, if it is another user.
+  [[nodiscard]] const std::optional<NameHolder>& stranger() const { return stranger_; }
   // Another lock, of names.choice(), taken before the group's.
   [[nodiscard]] static Result<GroupLock, int> take_choice(const GroupNames& names, Duration bound);
   // Who holds it just now, if that can be seen.
@@ -89,9 +90,11 @@ class GroupLock {
 
  private:
   explicit GroupLock(UniqueFd fd) : fd_(std::move(fd)) {}
+  explicit GroupLock(const NameHolder& stranger) : stranger_(stranger) {}
   [[nodiscard]] static Result<GroupLock, int> try_name(const std::string& name);
   [[nodiscard]] static Result<GroupLock, int> take_name(const std::string& name, Duration bound);
   UniqueFd fd_;
+  std::optional<NameHolder> stranger_;
 };
 
 }  // namespace verbena::link

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+// Another user binds the names that members and newcomers of ours need. None of them waits for it,
+// they are of one group all the same, and are told who it is.
+#include <functional>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+#include <sys/un.h>
+
+#include "link/joining.h"
+#include "link/membership_test_fixture.h"
+#include "link/name_holder.h"
+#include "support/nobody.h"
+
+namespace verbena::link::testing {
+namespace {
+
+using verbena::testing::can_become_nobody;
+using verbena::testing::kNobody;
+using verbena::testing::start_as_nobody;
+
+// How somebody has a name.
+enum class Having : uint8_t { kListens, kBoundOnly, kQueueIsFull };
+
+[[nodiscard]] UniqueFd have(const std::string& name, Having how) {
+  UniqueFd fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  sockaddr_un un{};
+  un.sun_family = AF_UNIX;
+  std::memcpy(un.sun_path + 1, name.data(), name.size());
+  const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+  if (::bind(fd.get(), reinterpret_cast<const sockaddr*>(&un), length) != 0) return {};
+  const int backlog = how == Having::kListens ? 128 : 0;
+  if (how != Having::kBoundOnly && ::listen(fd.get(), backlog) != 0) return {};
+  return fd;
+}
+
+class Squatters : public MembershipTest {
+ protected:
+  void SetUp() override {
+    if (!can_become_nobody()) GTEST_SKIP() << "to be another user takes root";
+  }
+  ~Squatters() override {
+    for (const pid_t pid : squatters_) {
+      ::kill(pid, SIGKILL);
+      ::waitpid(pid, nullptr, 0);
+    }
+  }
+
+  // A process of user nobody has these names from now on.
+  void squat(const std::vector<std::string>& names, Having how) {
+    start_squatting(names, how);
+    ASSERT_TRUE(wait_until([&] { return squatting(); }));
+  }
+  // It takes each as soon as it is free.
+  void start_squatting(const std::vector<std::string>& names, Having how) {
+    std::atomic<uint32_t>& ready = shared_->reports.back().stage;
+    ready = 0;
+    squatters_.push_back(start_as_nobody([&]() -> int {
+      std::vector<UniqueFd> held;
+      for (const std::string& name : names) {
+        held.push_back(have(name, how));
+        for (; !held.back().valid(); ::usleep(100)) held.back() = have(name, how);
+        for (int i = 0; i < 3 && how == Having::kQueueIsFull; ++i) {
+          auto fd = connect_to(name);
+          if (fd) held.push_back(std::move(*fd));
+        }
+      }
+      ready = 1;
+      for (;;) ::pause();
+    }));
+  }
+  [[nodiscard]] bool squatting() const { return shared_->reports.back().stage == 1; }
+  [[nodiscard]] GroupNames names() const { return {options_.group, options_.udp.port}; }
+  [[nodiscard]] std::vector<std::string> all_members() const {
+    std::vector<std::string> all;
+    for (size_t slot = kFirstSlot; slot <= kLastSlot; ++slot) {
+      all.push_back(names().member(static_cast<uint8_t>(slot)));
+    }
+    return all;
+  }
+  [[nodiscard]] std::string nobody() const {
+    return "process " + std::to_string(squatters_.back()) + " of user " + std::to_string(kNobody);
+  }
+
+  std::vector<pid_t> squatters_;
+};
+
+// Its life; what it was told goes into its report.
+void tell_and_serve(Membership& host, Report& report, Shared& shared) {
+  std::strncpy(report.message.data(), host.name_held().c_str(), report.message.size() - 1);
+  report.stage = host.this_host_only().empty() ? 1 : 2;
+  Server server(host, report, shared);
+  while (report.leave == 0) server.serve(5);
+}
+
+class SquattersOfLocks : public Squatters, public ::testing::WithParamInterface<Having> {};
+
+TEST_P(SquattersOfLocks, KeepNobodyOut) {
+  squat({names().lock(), names().choice()}, GetParam());
+  std::vector<Member> members;
+  for (int i = 0; i < 8; ++i) members.push_back(start(tell_and_serve));  // all at once
+  for (const Member& member : members) {
+    ASSERT_TRUE(settled(member));
+    ASSERT_EQ(member.report->state, Report::kJoined) << member.report->message.data();
+  }
+  for (const Member& member : members) {
+    EXPECT_TRUE(wait_until([&] { return member.report->members == members.size(); }))
+        << "not of one group: " << member.report->members;
+    const std::string told = member.report->message.data();
+    EXPECT_NE(told.find("user " + std::to_string(kNobody)), std::string::npos) << told;
+    if (GetParam() == Having::kListens) {
+      EXPECT_NE(told.find(nobody()), std::string::npos) << told;
+    }
+    EXPECT_EQ(member.report->stage, 1U) << "on another port";
+  }
+  expect_delivery(members);
+}
+
+TEST_P(SquattersOfLocks, HinderNoMember) {
+  std::vector<Member> members;
+  for (int i = 0; i < 4; ++i) members.push_back(start_joined());
+  const auto bound = [](Membership& host, Report& report, Shared& shared) {
+    Server server(host, report, shared);
+    while (report.stage == 0) server.serve(5);
+    report.refused = static_cast<uint64_t>(host.add_port({}, Ports::Kind::kListening));
+    report.stage = 2;
+    while (report.leave == 0) server.serve(5);
+  };
+  members.push_back(start_joined(bound));
+  squat({names().lock(), names().choice()}, GetParam());
+  const Member& binder = members.back();
+  binder.report->stage = 1;
+  EXPECT_TRUE(wait_until([&] { return binder.report->stage == 2; }));
+  EXPECT_EQ(binder.report->refused, 0U) << "the port was not bound";
+  end(members[0], SIGKILL);
+  members.erase(members.begin());
+  for (const Member& member : members) {
+    EXPECT_TRUE(wait_until([&] { return member.report->members == members.size(); }));
+  }
+  expect_delivery(members);
+}
+
+INSTANTIATE_TEST_SUITE_P(Ways, SquattersOfLocks,
+                         ::testing::Values(Having::kListens, Having::kBoundOnly,
+                                           Having::kQueueIsFull));
+
+TEST_F(Squatters, OfAFewMembersNamesArePassedBy) {
+  auto some = all_members();
+  some.resize(200);
+  squat(some, Having::kQueueIsFull);
+  const Member one = start_joined(tell_and_serve);
+  const Member two = start_joined(tell_and_serve);
+  EXPECT_TRUE(wait_until([&] { return one.report->members == 2 && two.report->members == 2; }));
+  EXPECT_EQ(one.report->stage, 1U);
+  EXPECT_GT(one.slot(), 200);
+  expect_delivery({one, two});
+}
+
+TEST_F(Squatters, OfAllMembersNamesAreNamed) {
+  squat(all_members(), Having::kListens);
+  const Member member = start(tell_and_serve);
+  ASSERT_TRUE(settled(member));
+  EXPECT_EQ(member.report->state, Report::kFailed);
+  EXPECT_NE(std::string(member.report->message.data()).find(nobody()), std::string::npos)
+      << member.report->message.data();
+}
+
+// They must not look like members on another port, which newcomers would join.
+TEST_F(Squatters, OnAnotherPortDrawNobodyThere) {
+  const GroupNames elsewhere(options_.group, candidate_ports(options_.udp.port)[1]);
+  squat({elsewhere.member(5), elsewhere.member(6)}, Having::kQueueIsFull);
+  const Member member = start_joined(tell_and_serve);
+  EXPECT_TRUE(wait_until([&] { return member.report->stage != 0; }));
+  EXPECT_EQ(member.report->stage, 1U);
+}
+
+TEST_F(Squatters, OfADeadMembersNameDoNotKeepItAlive) {
+  const Member survivor = start_joined();
+  const Member victim = start_joined();
+  ASSERT_TRUE(wait_until([&] { return survivor.report->members == 2; }));
+  start_squatting({names().member(victim.slot())}, Having::kListens);
+  {
+    const GroupLock lock = take_lock();  // not reaped yet
+    end(victim, SIGKILL);
+    ASSERT_TRUE(wait_until([&] { return squatting(); }));
+  }
+  EXPECT_TRUE(wait_until([&] { return survivor.report->members == 1; }));
+}
+
+// Who has no number here has everybody's who has none.
+TEST(SameUser, IsNeverTheOverflowUidOfANamespaceThatLeavesSomebodyOut) {
+  constexpr std::string_view kWhole = "         0          0 4294967295\n";
+  constexpr std::string_view kPart = "         0     100000      65536\n";
+  EXPECT_TRUE(is_same_user(0, 0, 65534, kPart));
+  EXPECT_TRUE(is_same_user(1000, 1000, 65534, ""));
+  EXPECT_FALSE(is_same_user(1000, 0, 65534, kWhole));
+  EXPECT_TRUE(is_same_user(65534, 65534, 65534, kWhole)) << "nobody, who is a user there";
+  EXPECT_FALSE(is_same_user(65534, 65534, 65534, kPart));
+  EXPECT_FALSE(is_same_user(65534, 65534, 65534, ""));
+  EXPECT_TRUE(is_same_user(65534, 65534, 99, kPart));
+}
+
+}  // namespace
+}  // namespace verbena::link::testing
