@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// What it costs to make a packet's tag, beside its ICRC and the other keyed hash that we have.
+// What it costs to make a packet's tag, beside its ICRC.
 #include <vector>
 
 #include <benchmark/benchmark.h>
 
 #include "base/checksum.h"
-#include "protocol/siphash.h"
 #include "wire/packet_tag.h"
 
 namespace verbena::wire {
@@ -21,16 +20,6 @@ void tags(benchmark::State& state, const PacketTag::Way& way) {
 void tag(benchmark::State& state) { tags(state, PacketTag::best_way()); }
 void tag_portable(benchmark::State& state) { tags(state, PacketTag::portable_way()); }
 
-void siphash(benchmark::State& state) {
-  const std::vector<uint8_t> packet(static_cast<size_t>(state.range(0)), 0x5a);
-  for (auto _ : state) {
-    protocol::SipHash hash({});
-    hash.update(packet);
-    benchmark::DoNotOptimize(hash.finish());
-  }
-  state.SetBytesProcessed(static_cast<int64_t>(state.iterations() * packet.size()));
-}
-
 void crc(benchmark::State& state) {
   const std::vector<uint8_t> packet(static_cast<size_t>(state.range(0)), 0x5a);
   for (auto _ : state) benchmark::DoNotOptimize(crc32_update(0, packet));
@@ -39,7 +28,6 @@ void crc(benchmark::State& state) {
 
 BENCHMARK(tag)->Arg(64)->Arg(1024)->Arg(4096);
 BENCHMARK(tag_portable)->Arg(64)->Arg(1024)->Arg(4096);
-BENCHMARK(siphash)->Arg(64)->Arg(1024)->Arg(4096);
 BENCHMARK(crc)->Arg(64)->Arg(1024)->Arg(4096);
 
 }  // namespace
