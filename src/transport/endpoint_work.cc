@@ -52,7 +52,7 @@ void start_receiving(QueuePair& qp) {
 
 void start_sending(QueuePair& qp, const FlightLimits& limits) {
   SendSide& send = qp.send;
-  send.una = send.sent_end = send.assign = send.requested_end = qp.attr.sq_psn;
+  send.una = send.sent_end = send.assign = send.requested_end = send.resent_end = qp.attr.sq_psn;
   send.retries_left = qp.attr.retry_count;
   send.rnr_left = qp.attr.rnr_retry;
   send.window.limits = limits;

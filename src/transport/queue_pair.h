@@ -62,13 +62,15 @@ struct Window {
   bool shrunk = false;       // it was too large once: grows slowly from then on
 };
 
-// Round-trip estimate (RFC 6298's filter), from packets that were sent once.
+// Round-trip estimate (RFC 6298's filter), from packets that were sent once, and from the first
+// repair of one.
 struct RoundTrip {
   Duration smoothed = 0;  // 0: no sample yet
   Duration variation = 0;
   bool timing = false;
   wire::Psn timed_psn;
   Time timed_at = 0;
+  bool timed_repair = false;  // it was sent before, and the peer said that it has it not
 };
 
 struct SendSide {
@@ -78,6 +80,7 @@ struct SendSide {
   wire::Psn una;
   wire::Psn sent_end;
   wire::Psn assign;
+  wire::Psn resent_end;         // no packet from this one on was sent twice
   uint64_t cursor = 0;          // entry of the send queue
   uint32_t cursor_packet = 0;   // packet within it
   uint32_t rd_outstanding = 0;  // READ and atomic requests out and not fully answered

@@ -47,10 +47,12 @@ void sample_round_trip(QueuePair& qp, Time now) {
   RoundTrip& rtt = qp.send.rtt;
   if (!rtt.timing || !rtt.timed_psn.is_before(qp.send.una)) return;
   rtt.timing = false;
+  const Duration sample = std::max<Duration>(now - rtt.timed_at, 1);
+  // Sooner than it can come back: it is the answer to the packet's first copy, which was late.
+  if (rtt.timed_repair && sample < rtt.smoothed / 2) return;
   // Only now, not at any progress (Karn's rule): a peer that has become slower than the wait would
   // otherwise be probed each time, and what is probed cannot be measured.
   qp.send.probes = 0;
-  const Duration sample = std::max<Duration>(now - rtt.timed_at, 1);
   if (rtt.smoothed == 0) {
     rtt.smoothed = sample;
     rtt.variation = sample / 2;
@@ -73,6 +75,7 @@ void shrink_window(QueuePair& qp) {
 // many of one window. Only the latter is helped by sending less.
 void note_loss(QueuePair& qp) {
   SendSide& send = qp.send;
+  send.rtt.timing = false;  // what is out waits for the repair
   if (!send.recovering) {
     send.recovering = true;
     send.recover_until = send.sent_end;
@@ -98,11 +101,17 @@ void go_back(Core& core, QueuePair& qp) {
 }
 
 // The peer said that it does not have this packet: when it is acknowledged, that is for the copy
-// sent now.
+// sent now. Of a packet that was sent again before nobody can tell which copy is acknowledged
+// (Karn's rule).
 void time_repair(QueuePair& qp, Psn psn, Time now) {
-  qp.send.rtt.timing = true;
-  qp.send.rtt.timed_psn = psn;
-  qp.send.rtt.timed_at = now;
+  RoundTrip& rtt = qp.send.rtt;
+  if (rtt.timing || psn.is_before(qp.send.resent_end)) return;
+  rtt = {.smoothed = rtt.smoothed,
+         .variation = rtt.variation,
+         .timing = true,
+         .timed_psn = psn,
+         .timed_at = now,
+         .timed_repair = true};
 }
 
 // Sends packets from `from` on again.
@@ -299,6 +308,7 @@ void on_progress(Core& core, QueuePair& qp, uint64_t acked_cost, Time now) {
   if (send.recovering && !send.una.is_before(send.recover_until)) send.recovering = false;
   // Or it would lie ahead again once PSNs have come half round.
   if (send.asked && !send.una.is_before(send.asked_until)) send.asked = false;
+  if (send.resent_end.is_before(send.una)) send.resent_end = send.una;
   Window& window = send.window;
   window.grow_credit += acked_cost;
   const bool too_much = send.recovering && send.losses > send.losses_allowed;

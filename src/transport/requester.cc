@@ -149,6 +149,13 @@ void time_round_trip(QueuePair& qp, Psn psn, Time now) {
   qp.send.rtt.timing = true;
   qp.send.rtt.timed_psn = psn;
   qp.send.rtt.timed_at = now;
+  qp.send.rtt.timed_repair = false;
+}
+
+// Packets before `end` went again.
+void note_resent(SendSide& send, Psn end, Core& core, uint32_t packets) {
+  core.count(Counter::kRetransmittedPackets, packets);
+  if (end.is_after(send.resent_end)) send.resent_end = end;
 }
 
 enum class Sent : uint8_t { kYes, kMustWait, kFailed };
@@ -185,7 +192,7 @@ enum class Sent : uint8_t { kYes, kMustWait, kFailed };
   if (ack) send.requested_end = wqe.first_psn + to;
   send.window.sent_cost += weight;
   const Psn end = wqe.first_psn + to;
-  if (again) core.count(Counter::kRetransmittedPackets);
+  if (again) note_resent(send, end, core, 1);
   if (end.is_after(send.sent_end)) {
     send.sent_end = end;
     if (ack && !again) time_round_trip(qp, end.previous(), now);
@@ -283,7 +290,7 @@ enum class Sent : uint8_t { kYes, kMustWait, kFailed };
   if (bth.ack_request) send.requested_end = psn + packets;
   ++send.cursor_packet;
   if (again) {
-    core.count(Counter::kRetransmittedPackets, packets);
+    note_resent(send, psn + packets, core, packets);
   } else {
     send.sent_end = psn + packets;
     if (bth.ack_request) time_round_trip(qp, send.sent_end.previous(), now);
@@ -476,7 +483,6 @@ void resend(Core& core, QueuePair& qp, Resend what, Psn from, uint32_t packets) 
     if (!core.link.has_room_towards(qp.attr.path, qp.attr.dest_qpn)) {
       return put_off_resend(core, qp, what, from, end);
     }
-    core.count(Counter::kRetransmittedPackets);
     uint32_t sent = 1;
     if (wqe.op == SendOp::kRead) {
       sent = segment_end(qp, wqe, packet) - packet;
@@ -494,6 +500,7 @@ void resend(Core& core, QueuePair& qp, Resend what, Psn from, uint32_t packets) 
       return;
     }
     from = from + sent;
+    note_resent(qp.send, from, core, 1);
   }
 }
 
