@@ -8,8 +8,11 @@ namespace verbena::link {
 using Kind = FrameEvent::Kind;
 
 PortId SimulatedNetwork::attach(const wire::Gid& address, FrameReceiver& receiver) {
-  ports_.push_back({address, &receiver, 0, {}});
-  for (Port& port : ports_) port.blocked.resize(ports_.size());
+  ports_.push_back({address, &receiver, 0, {}, {}});
+  for (Port& port : ports_) {
+    port.blocked.resize(ports_.size());
+    port.queues.resize(ports_.size());
+  }
   return static_cast<PortId>(ports_.size() - 1);
 }
 
@@ -50,11 +53,19 @@ void SimulatedNetwork::send(PortId from, const wire::Gid& destination,
     ++blocked_frames_;
     return tell(Kind::kBlocked, now, from, to, serial, frame);
   }
+  bool marked = false;
+  if (SimulatedQueue* const queue = source.queues[to]) {
+    const auto passage = queue->pass(frame.size(), can_be_marked(frame), now);
+    if (passage.dropped) return tell(Kind::kOverflowed, now, from, to, serial, frame);
+    departure = passage.arrival;
+    marked = passage.marked;
+  }
   const Fate fate = faults_.judge(frame);
   if (fate.copies == 0) return tell(Kind::kLost, now, from, to, serial, frame);
   if (fate.copies > 1) tell(Kind::kDuplicated, now, from, to, serial, frame);
   for (uint32_t i = 0; i < fate.copies; ++i) {
     std::vector<uint8_t> copy(frame.begin(), frame.end());
+    if (marked) mark_congestion(copy);
     if (fate.copy[i].corrupted) {
       faults_.corrupt(copy);
       tell(Kind::kCorrupted, now, from, to, serial, copy);
@@ -75,6 +86,10 @@ bool SimulatedNetwork::has_room(PortId from, Time now) const {
 }
 
 Time SimulatedNetwork::room_at(PortId from) const { return ports_[from].free_at - speed_.queue; }
+
+void SimulatedNetwork::set_queue(PortId from, PortId to, SimulatedQueue& queue) {
+  ports_[from].queues[to] = &queue;
+}
 
 void SimulatedNetwork::set_blocked(PortId from, PortId to, bool blocked) {
   ports_[from].blocked[to] = blocked;

@@ -12,6 +12,7 @@
 
 #include "base/time.h"
 #include "link/faults.h"
+#include "link/simulated_queue.h"
 #include "wire/gid.h"
 
 namespace verbena::link {
@@ -22,6 +23,7 @@ struct FrameEvent {
   enum class Kind : uint8_t {
     kSent,
     kLost,
+    kOverflowed,  // a queue on the way was full
     kBlocked,
     kDuplicated,
     kDelayed,
@@ -71,6 +73,10 @@ class SimulatedNetwork {
   [[nodiscard]] bool has_room(PortId from, Time now) const;
   [[nodiscard]] Time room_at(PortId from) const;
 
+  // Frames from one port to another go through this queue, which others may share and which
+  // outlives the network, before the network's own delay.
+  void set_queue(PortId from, PortId to, SimulatedQueue& queue);
+
   // Frames from one port to another do not pass while blocked; those on their way do.
   void set_blocked(PortId from, PortId to, bool blocked);
 
@@ -86,6 +92,7 @@ class SimulatedNetwork {
     FrameReceiver* receiver;
     Time free_at = 0;  // its way out is busy until then
     std::vector<bool> blocked;
+    std::vector<SimulatedQueue*> queues;  // towards each port; nullptr: none
   };
   struct InFlight {
     Time arrival;

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "transport/flow.h"
 #include "transport/qp_error.h"
 #include "transport/recovery.h"
 #include "transport/requester.h"
@@ -49,11 +50,13 @@ void pass(QueuePair& qp, const SendWqe& wqe, uint32_t packets) {
   SendSide& send = qp.send;
   const uint32_t from = (send.una - wqe.first_psn.value()).value();
   const Psn to = wqe.first_psn + packets;
-  send.window.acked_cost += requester::cost(qp, wqe, from, packets);
+  const uint64_t cost = requester::cost(qp, wqe, from, packets);
+  send.window.acked_cost += cost;
+  if (flow::applies(qp)) flow::on_acked(qp, flow::direction_of(wqe), cost);
   if (wqe.wants_response() && !to.is_after(qp.cursor_psn())) {
     // Requests that were sent (again) since the last return count as out until fully answered.
     const bool segment_done =
-        wqe.op != SendOp::kRead || requester::segment_end(qp, wqe, packets - 1) == packets;
+        wqe.op != SendOp::kRead || requester::segment_end(wqe, packets - 1) == packets;
     if (segment_done && send.rd_outstanding > 0) --send.rd_outstanding;
   }
   send.una = to;
@@ -294,7 +297,7 @@ RunPlace place_of_run(const Core& core, QueuePair& qp, const wire::Run& run) {
   if (!wqe.started || wqe.op != SendOp::kRead) return {};
   // Of one request, as far as it was asked for, and not its last packet.
   const uint32_t index = (send.una - wqe.first_psn.value()).value();
-  const uint32_t end = std::min({index + run.packets, requester::segment_end(qp, wqe, index),
+  const uint32_t end = std::min({index + run.packets, requester::segment_end(wqe, index),
                                  index + static_cast<uint32_t>(distance(send.una, send.sent_end))});
   if (end <= index || end >= wqe.packets) return {};
   const uint64_t n = uint64_t{end - index} * qp.mtu;

@@ -12,6 +12,7 @@
 #include "base/timer_heap.h"
 #include "memory/domain.h"
 #include "transport/counters.h"
+#include "transport/destination.h"
 #include "transport/hold.h"
 #include "transport/queue_pair.h"
 #include "transport/work.h"
@@ -19,15 +20,17 @@
 namespace verbena::transport {
 
 struct Tuning {
-  // The defaults fit what most machines allow for a receive buffer (212,992 bytes) with room for
-  // the kernel's own bookkeeping, and no more packets than a peer may be expected to hold.
-  FlightLimits flight{
-      .max_bytes = 160 * 1024, .initial_bytes = 96 * 1024, .max_packets = 128, .ack_every = 16};
+  // To other hosts. The window begins with 16 packets of 1024 bytes and grows with the way
+  // (congestion.h); no more packets of one queue pair than a peer may be expected to hold.
+  FlightLimits flight{.max_bytes = 64 * 1024 * 1024,
+                      .initial_bytes = 20 * 1024,
+                      .max_packets = Hold::kMaxAhead,
+                      .ack_every = 16};
   // Where the link itself sees to the receiver's buffer (PacketSink::paces).
   FlightLimits paced{
       .max_bytes = 1024 * 1024, .initial_bytes = 1024 * 1024, .max_packets = 512, .ack_every = 64};
   // Held packets, for all queue pairs together.
-  uint32_t hold_buffers = 256;
+  uint32_t hold_buffers = 4096;
   // Packets one queue pair may send before others get their turn: two messages of 64 KiB at MTU
   // 1024, so that the end of one and the beginning of the next leave together.
   uint32_t quantum = 128;
@@ -66,6 +69,7 @@ struct Core {
   HoldPool& hold_pool;
   Counters& counters;
   TimerHeap<QueuePair>& timers;
+  Destinations& destinations;
   std::vector<QueuePair*>& ack_list;  // queue pairs that owe an ACK at the end of the batch
   std::vector<QueuePair*>& run_list;  // queue pairs with more to send
   const IdTable<SharedRecvQueue>& srqs;

@@ -5,6 +5,7 @@
 
 #include "transport/completer.h"
 #include "transport/datagram.h"
+#include "transport/flow.h"
 #include "transport/qp_error.h"
 #include "transport/read_replies.h"
 #include "transport/recovery.h"
@@ -28,8 +29,8 @@ Endpoint::Endpoint(memory::Domain& memory, PacketSink& link, EventSink& events,
       limits_(limits),
       tuning_(tuning),
       hold_pool_(tuning.hold_buffers),
-      core_{memory,    link,      events, hold_pool_, counters_, timers_,
-            ack_list_, run_list_, srqs_,  run_room_,  tuning_},
+      core_{memory,        link,      events,    hold_pool_, counters_, timers_,
+            destinations_, ack_list_, run_list_, srqs_,      run_room_, tuning_},
       qps_(limits.max_qps),
       srqs_(limits.max_srqs) {}
 
@@ -410,11 +411,14 @@ void Endpoint::flush_acks() {
 
 void Endpoint::advance(Time now) {
   while (QueuePair* const qp = timers_.pop_due(now)) recovery::on_timer(core_, *qp, now);
+  while (Destination* const destination = destinations_.timers().pop_due(now)) {
+    flow::on_timer(core_, *destination, now);
+  }
   finish_batch(now);
 }
 
 Time Endpoint::next_deadline() const {
-  return run_list_.empty() && !acks_refused_ ? timers_.next() : 0;
+  return run_list_.empty() && !acks_refused_ ? next_timer() : 0;
 }
 
 }  // namespace verbena::transport

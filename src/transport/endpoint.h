@@ -10,6 +10,7 @@
 //     next_deadline(), or when the link has room again
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -116,7 +117,9 @@ class Endpoint {
   // send.
   [[nodiscard]] Time next_deadline() const;
   // The same for timers alone.
-  [[nodiscard]] Time next_timer() const { return timers_.next(); }
+  [[nodiscard]] Time next_timer() const {
+    return std::min(timers_.next(), destinations_.timers().next());
+  }
 
   [[nodiscard]] const Counters& counters() const { return counters_; }
   [[nodiscard]] uint32_t qp_count() const { return qps_.size(); }
@@ -152,6 +155,7 @@ class Endpoint {
   Counters counters_;
   HoldPool hold_pool_;
   TimerHeap<QueuePair> timers_;
+  Destinations destinations_;
   uint32_t rounds_ = 0;
   bool acks_refused_ = false;  // by the last finish_batch(): their receivers had no room
   std::vector<QueuePair*> ack_list_;

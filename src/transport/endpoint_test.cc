@@ -109,7 +109,7 @@ TEST_F(EndpointOf, TheNumberOfQueuePairsAndSharedQueuesIsBounded) {
 }
 
 TEST_F(EndpointOf, QueuePairsTakeTurns) {
-  Tuning tuning;
+  Tuning tuning = wide();
   tuning.quantum = 2;
   make(tuning);
   connect(defaults(), QpType::kRc, Qpn(1));

@@ -79,8 +79,14 @@ class EndpointTest : public ::testing::Test {
     make();
   }
 
+  // A window that is no matter to most tests.
+  static Tuning wide() {
+    Tuning tuning;
+    tuning.flight.initial_bytes = 256 * 1024;
+    return tuning;
+  }
   // A new endpoint; call before any queue pair is made.
-  void make(Tuning tuning = {}, EndpointLimits limits = {}) {
+  void make(Tuning tuning = wide(), EndpointLimits limits = {}) {
     endpoint_.emplace(domain_, link_, events_, random_, limits, tuning);
   }
 

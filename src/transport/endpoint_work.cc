@@ -4,6 +4,7 @@
 
 #include "transport/completer.h"
 #include "transport/endpoint.h"
+#include "transport/flow.h"
 #include "transport/qp_error.h"
 #include "transport/read_replies.h"
 #include "transport/requester.h"
@@ -52,11 +53,12 @@ void start_receiving(QueuePair& qp) {
 
 void start_sending(QueuePair& qp, const FlightLimits& limits) {
   SendSide& send = qp.send;
-  send.una = send.sent_end = send.assign = send.requested_end = qp.attr.sq_psn;
+  send.una = send.sent_end = send.assign = send.requested_end = send.resent_end = qp.attr.sq_psn;
   send.retries_left = qp.attr.retry_count;
   send.rnr_left = qp.attr.rnr_retry;
   send.window.limits = limits;
-  send.window.allowed = limits.initial_bytes;
+  // To other hosts it is the destination's window that grows.
+  send.window.allowed = flow::applies(qp) ? limits.max_bytes : limits.initial_bytes;
 }
 
 }  // namespace
@@ -93,9 +95,12 @@ Result<void, Error> Endpoint::modify_qp(Qpn qpn, const QpAttr& attr, uint32_t ma
   if ((mask & kAttrRetryCount) != 0) qp->send.retries_left = qp->attr.retry_count;
   if ((mask & kAttrRnrRetry) != 0) qp->send.rnr_left = qp->attr.rnr_retry;
   if (from == QpState::kInit && to == QpState::kRtr) start_receiving(*qp);
+  if ((mask & kAttrPath) != 0 && is_reliable(qp->type)) {
+    flow::leave(core_, *qp);
+    if (!core_.link.paces(qp->attr.path, qp->attr.dest_qpn)) flow::join(core_, *qp);
+  }
   if (from == QpState::kRtr && to == QpState::kRts) {
-    const bool paced = core_.link.paces(qp->attr.path, qp->attr.dest_qpn);
-    start_sending(*qp, paced ? tuning_.paced : tuning_.flight);
+    start_sending(*qp, flow::applies(*qp) ? tuning_.flight : tuning_.paced);
   }
   if (from == QpState::kRts && to == QpState::kSqd) {
     // Asked for with each transition anew: an attribute that the mask does not name says nothing.

@@ -18,12 +18,16 @@ HoldPool::Buffer* HoldPool::take() {
   return all_.back().get();
 }
 
+std::vector<Hold::Entry>::const_iterator Hold::at_or_after(wire::Psn psn) const {
+  return std::ranges::partition_point(
+      held_, [psn](const Entry& entry) { return entry.packet.view.bth.psn.is_before(psn); });
+}
+
 bool Hold::keep(HoldPool& pool, wire::Psn expected, const InPacket& packet) {
   const wire::Psn psn = packet.view.bth.psn;
   if (distance(expected, psn) > kMaxAhead || held_.size() >= kMaxPackets) return false;
   if (psn != expected && packet.source_port != port_) return false;
-  const auto place = std::ranges::find_if(
-      held_, [psn](const Entry& entry) { return !entry.packet.view.bth.psn.is_before(psn); });
+  const auto place = at_or_after(psn);
   if (place != held_.end() && place->packet.view.bth.psn == psn) return true;
   HoldPool::Buffer* const buffer = pool.take();
   if (buffer == nullptr) return false;
@@ -43,31 +47,27 @@ bool Hold::keep(HoldPool& pool, wire::Psn expected, const InPacket& packet) {
 }
 
 const InPacket* Hold::find(wire::Psn psn) const {
-  const auto place = std::ranges::find_if(
-      held_, [psn](const Entry& entry) { return entry.packet.view.bth.psn == psn; });
-  return place == held_.end() ? nullptr : &place->packet;
+  const auto place = at_or_after(psn);
+  return place == held_.end() || place->packet.view.bth.psn != psn ? nullptr : &place->packet;
 }
 
 void Hold::release_before(HoldPool& pool, wire::Psn psn) {
-  const auto keep_from = std::ranges::find_if(
-      held_, [psn](const Entry& entry) { return !entry.packet.view.bth.psn.is_before(psn); });
-  for (auto it = held_.begin(); it != keep_from; ++it) pool.give_back(it->buffer);
+  const auto keep_from = at_or_after(psn);
+  for (auto it = held_.cbegin(); it != keep_from; ++it) pool.give_back(it->buffer);
   held_.erase(held_.begin(), keep_from);
 }
 
 wire::Psn Hold::next_missing(wire::Psn from) const {
-  for (const Entry& entry : held_) {
-    if (entry.packet.view.bth.psn == from) from = from.next();
+  for (auto it = at_or_after(from); it != held_.end(); ++it, from = from.next()) {
+    if (it->packet.view.bth.psn != from) break;
   }
   return from;
 }
 
 uint32_t Hold::gap_after(wire::Psn from, uint32_t otherwise) const {
-  for (const Entry& entry : held_) {
-    const int32_t ahead = distance(from, entry.packet.view.bth.psn);
-    if (ahead >= 0) return static_cast<uint32_t>(ahead);
-  }
-  return otherwise;
+  const auto place = at_or_after(from);
+  return place == held_.end() ? otherwise
+                              : static_cast<uint32_t>(distance(from, place->packet.view.bth.psn));
 }
 
 void Hold::clear(HoldPool& pool) {

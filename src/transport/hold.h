@@ -41,8 +41,8 @@ class HoldPool {
 // The held packets of one direction of one queue pair, ordered by PSN.
 class Hold {
  public:
-  static constexpr int32_t kMaxAhead = 128;  // PSNs beyond the missing one
-  static constexpr size_t kMaxPackets = 128;
+  static constexpr int32_t kMaxAhead = 4096;  // PSNs beyond the missing one
+  static constexpr size_t kMaxPackets = 4096;
 
   // A packet with the PSN that was expected came from this port.
   void set_port(uint16_t source_port) { port_ = source_port; }
@@ -65,6 +65,9 @@ class Hold {
     InPacket packet;  // view into buffer
     HoldPool::Buffer* buffer;
   };
+  // The first that is at `psn` or after it. Those held lie within kMaxAhead of each other.
+  [[nodiscard]] std::vector<Entry>::const_iterator at_or_after(wire::Psn psn) const;
+
   std::vector<Entry> held_;
   uint16_t port_ = 0;
 };

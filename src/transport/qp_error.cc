@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/qp_error.h"
 
+#include "transport/flow.h"
+
 namespace verbena::transport {
 namespace {
 
 void stop_sending(Core& core, QueuePair& qp) {
   core.timers.remove(qp);
+  flow::stop(core, qp);
   qp.send.probe_at = kNever;
   qp.send.timeout_at = kNever;
   qp.send.rnr_until = 0;
@@ -83,6 +86,7 @@ void forget_srq(QueuePair& qp) {
 
 void reset(Core& core, QueuePair& qp) {
   stop_sending(core, qp);
+  flow::leave(core, qp);
   stop_receiving(core, qp);
   qp.sq.clear();
   qp.rq.clear();

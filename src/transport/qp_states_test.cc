@@ -86,7 +86,7 @@ TEST_F(QpStates, AFullReceiveQueueRefusesAndSoDoTooLongLists) {
 }
 
 TEST_F(QpStates, DrainingFinishesWhatWasBegunAndStartsNothing) {
-  Tuning tuning;
+  Tuning tuning = wide();
   tuning.flight.max_packets = 2;
   make(tuning);
   connect();

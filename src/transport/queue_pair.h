@@ -5,6 +5,7 @@
 // (the engine's lock).
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <utility>
@@ -14,6 +15,7 @@
 #include "base/time.h"
 #include "base/timer_heap.h"
 #include "transport/attributes.h"
+#include "transport/destination.h"
 #include "transport/hold.h"
 #include "transport/operation_counter.h"
 #include "transport/recv_queue.h"
@@ -45,10 +47,10 @@ struct QpQueues {
 
 // What is in flight, and how much may be. Costs are payload plus a fixed share for headers and the
 // receiver's bookkeeping, so that many small packets count too.
-// How much of one queue pair's may be under way.
+// How much of one queue pair's may be under way, and of all together to one other host.
 struct FlightLimits {
-  uint32_t max_bytes = 0;  // as cost: payload + kPacketOverhead for each packet
-  uint32_t initial_bytes = 0;
+  uint32_t max_bytes = 0;      // as cost: payload + kPacketOverhead for each packet
+  uint32_t initial_bytes = 0;  // to another host: of all queue pairs that go there
   uint32_t max_packets = 0;
   uint32_t ack_every = 0;  // an AckReq at least every so many packets of a long message
 };
@@ -62,13 +64,15 @@ struct Window {
   bool shrunk = false;       // it was too large once: grows slowly from then on
 };
 
-// Round-trip estimate (RFC 6298's filter), from packets that were sent once.
+// Round-trip estimate (RFC 6298's filter), from packets that were sent once, and from the first
+// repair of one.
 struct RoundTrip {
   Duration smoothed = 0;  // 0: no sample yet
   Duration variation = 0;
   bool timing = false;
   wire::Psn timed_psn;
   Time timed_at = 0;
+  bool timed_repair = false;  // it was sent before, and the peer said that it has it not
 };
 
 struct SendSide {
@@ -78,6 +82,7 @@ struct SendSide {
   wire::Psn una;
   wire::Psn sent_end;
   wire::Psn assign;
+  wire::Psn resent_end;         // no packet from this one on was sent twice
   uint64_t cursor = 0;          // entry of the send queue
   uint32_t cursor_packet = 0;   // packet within it
   uint32_t rd_outstanding = 0;  // READ and atomic requests out and not fully answered
@@ -121,6 +126,39 @@ struct SendSide {
   bool answer_awaited = false;   // the next entry waits for what is out, which may not have asked
   wire::Gid multicast_source{};  // of the last datagram to a group
   bool signature_stop = false;   // of a pipelined queue pair: stops before it starts another
+};
+
+// What a queue pair has under way in one direction of the way to another host.
+struct WayShare {
+  uint64_t unacked = 0;  // sent, since it last went back, and not acknowledged
+  uint64_t charged = 0;  // of it, what counts against the way's window
+  uint64_t acked = 0;    // since flow::on_progress()
+  // While a loss is repaired the charge falls from this to nothing within a round trip,
+  uint64_t falls_from = 0;
+  Time falls_since = 0;
+  uint64_t sent_since = 0;  // and what was sent since then is added.
+};
+
+// A packet whose answer is waited for, to see how long it takes, and how much is delivered
+// meanwhile.
+struct TimedPacket {
+  wire::Psn psn;
+  Direction direction = Direction::kOut;
+  Time at = 0;
+  uint64_t delivered = 0;  // before it was sent
+};
+
+// The part of a queue pair whose peer is on another host in what is under way there (flow.h).
+struct FlowSide {
+  Destination* destination = nullptr;  // nullptr: its peer is on this host, or it has none yet
+  std::array<WayShare, 2> shares{};    // by Direction
+  Way* waits_at = nullptr;             // in line there,
+  QueuePair* next_waiting = nullptr;   // before this one
+  uint64_t wants = 0;                  // room for so much; 0: for a repair, which needs none
+  bool has_turn = false;
+  std::array<TimedPacket, 16> timed{};  // a ring, oldest first
+  uint32_t timed_first = 0;
+  uint32_t timed_count = 0;
 };
 
 // A READ or atomic request that was accepted: answered in order, and kept for duplicates.
@@ -209,6 +247,7 @@ struct QueuePair {
   RecvQueue rq;
   SendSide send;
   RecvSide recv;
+  FlowSide flow;
 
   TimerHook timer;
   Time heard_at = 0;      // when a packet of the peer's last came

@@ -226,7 +226,7 @@ TEST_F(RcReadReply, MoreThanGrantedWaitsForAFreePlaceAmongTheEarlyOnes) {
 }
 
 TEST_F(RcReadReply, TheAckOfALaterWriteWaitsForTheReplies) {
-  Tuning tuning;
+  Tuning tuning = wide();
   tuning.quantum = 2;
   make(tuning);
   connect();
@@ -269,7 +269,7 @@ TEST_F(RcReadReply, ADuplicateOfWhatIsStillBeingAnsweredDoesNotAnswerTwice) {
 }
 
 TEST_F(RcReadReply, ARefusalWaitsForTheRepliesBeforeIt) {
-  Tuning tuning;
+  Tuning tuning = wide();
   tuning.quantum = 1;
   make(tuning);
   connect();

@@ -28,7 +28,7 @@ class RcRead : public EndpointTest {
   }
   // Small windows, so that a READ needs several segments: 4 packets each with max_rd_atomic 2.
   void connect_with_short_segments(uint8_t max_rd_atomic = 2) {
-    Tuning tuning;
+    Tuning tuning = wide();
     tuning.flight.max_bytes = tuning.flight.initial_bytes = 8 * (1024 + kPacketOverhead);
     make(tuning);
     QpAttr attr = defaults();

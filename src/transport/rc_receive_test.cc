@@ -201,7 +201,7 @@ TEST_F(RcReceive, ANakAnswersTheAckOwedBeforeIt) {
 }
 
 TEST_F(RcReceive, WhatIsTooFarAheadOrBeyondThePoolIsDropped) {
-  Tuning tuning;
+  Tuning tuning = wide();
   tuning.hold_buffers = 3;
   make(tuning);
   connect();
@@ -217,11 +217,11 @@ TEST_F(RcReceive, WhatIsTooFarAheadOrBeyondThePoolIsDropped) {
 }
 
 TEST_F(RcReceive, TheHoldOfOneQueuePairIsBounded) {
-  Tuning tuning;
-  tuning.hold_buffers = 1000;
+  Tuning tuning = wide();
+  tuning.hold_buffers = Hold::kMaxPackets + 10;
   make(tuning);
   connect();
-  for (uint32_t psn = 1; psn <= 300; ++psn)
+  for (uint32_t psn = 1; psn <= Hold::kMaxPackets + 5; ++psn)
     receive(write(Op::kWriteOnly, psn, 0, 4, true), pattern(4));
   EXPECT_EQ(endpoint_->held_packets(), Hold::kMaxPackets);
   ASSERT_TRUE(accepted(endpoint_->destroy_qp(kQpn)));

@@ -19,14 +19,14 @@ class RcRecovery : public EndpointTest {
   }
   // No probes: only the IB timeout acts.
   void without_probes() {
-    Tuning tuning;
+    Tuning tuning = wide();
     tuning.first_probe = tuning.min_probe = 500 * kMillisecond;
     make(tuning);
   }
   // Makes the requester find out that its peer keeps early packets: PSN 0 is lost, 1 and 2 are
   // held.
   void show_that_the_peer_holds() {
-    Tuning tuning;
+    Tuning tuning = wide();
     tuning.quantum = 1;  // so that the answer comes before everything is sent again
     make(tuning);
     connect();
@@ -185,6 +185,7 @@ TEST_F(RcRecovery, WhatWaitsForRoomSpendsNoRetries) {
 }
 
 TEST_F(RcRecovery, WhatTheLinkTakesLateCompletesAndHasAllItsRetriesAgain) {
+  link_.same_host = true;  // or a round trip that long would make the timeout longer
   without_probes();
   connect(with(14, 2));
   link_.room = 0;
@@ -452,9 +453,10 @@ TEST_F(RcRecovery, AReadRequestLostTowardsAPeerThatDropsWhatIsEarlyTakesAllBehin
 }
 
 TEST_F(RcRecovery, ManyLossesInOneWindowNarrowItAndEachWindowAcknowledgedWidensIt) {
-  Tuning tuning;
-  tuning.flight.initial_bytes = 20 * (1024 + kPacketOverhead);
+  Tuning tuning = wide();
+  tuning.paced.initial_bytes = 20 * (1024 + kPacketOverhead);
   make(tuning);
+  link_.same_host = true;
   connect();
   send(SendOp::kWrite, 1, 300 * 1024);
   EXPECT_EQ(sent().size(), 20u);
@@ -478,7 +480,7 @@ TEST_F(RcRecovery, ManyLossesInOneWindowNarrowItAndEachWindowAcknowledgedWidensI
 }
 
 TEST_F(RcRecovery, AnOldAckAfterGoingBackIsTakenForWhatItIs) {
-  Tuning tuning;
+  Tuning tuning = wide();
   tuning.first_probe = 500 * kMillisecond;
   make(tuning);
   connect();

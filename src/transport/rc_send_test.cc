@@ -236,10 +236,11 @@ TEST_F(RcSend, AReservedSyndromeAcknowledgesNothing) {
 }
 
 TEST_F(RcSend, ALongMessageAsksForAcksOnTheWayAndStopsAtTheWindow) {
-  Tuning tuning;
-  tuning.flight.ack_every = 4;
-  tuning.flight.initial_bytes = 10 * (1024 + kPacketOverhead);
+  Tuning tuning = wide();
+  tuning.paced.ack_every = 4;
+  tuning.paced.initial_bytes = 10 * (1024 + kPacketOverhead);
   make(tuning);
+  link_.same_host = true;
   connect();
   send(SendOp::kWrite, 1, 64 * 1024);
   auto packets = sent();
@@ -253,7 +254,7 @@ TEST_F(RcSend, ALongMessageAsksForAcksOnTheWayAndStopsAtTheWindow) {
 }
 
 TEST_F(RcSend, NoMorePacketsAreOutThanThePeerMayHold) {
-  Tuning tuning;
+  Tuning tuning = wide();
   tuning.flight.max_packets = 5;
   make(tuning);
   connect();
@@ -264,7 +265,7 @@ TEST_F(RcSend, NoMorePacketsAreOutThanThePeerMayHold) {
 }
 
 TEST_F(RcSend, AQuantumAtATimeAndNothingIntoAFullLink) {
-  Tuning tuning;
+  Tuning tuning = wide();
   tuning.quantum = 3;
   make(tuning);
   connect();

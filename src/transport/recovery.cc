@@ -5,6 +5,7 @@
 #include <cstdlib>
 
 #include "transport/completer.h"
+#include "transport/flow.h"
 #include "transport/packet_writer.h"
 #include "transport/requester.h"
 
@@ -32,13 +33,24 @@ constexpr Duration kMaxProbeWait = 500 * kMillisecond;
   if (!qp.send.una.is_before(qp.send.requested_end) && !qp.send.recovering) {
     return qp.send.answer_awaited ? core.tuning.min_probe : core.tuning.unasked_probe;
   }
-  const Duration base = rtt.smoothed == 0 ? core.tuning.first_probe
-                                          : std::max(least, rtt.smoothed + 4 * rtt.variation);
+  // What others learnt of the way holds for a queue pair that was not heard of yet.
+  const Duration usual = flow::applies(qp) ? flow::answer_time(qp) : 0;
+  const Duration base = rtt.smoothed == 0 && usual == 0
+                            ? core.tuning.first_probe
+                            : std::max({least, rtt.smoothed + 4 * rtt.variation, usual});
   return std::min(base << std::min(qp.send.probes, kMaxProbeDoublings), kMaxProbeWait);
 }
 
+// The standard lets it be up to four times as long as was asked for (IBA 9.7.6.1.3): on a long way
+// with a long queue it must be.
+[[nodiscard]] Duration timeout_of(const QueuePair& qp) {
+  const Duration asked = ack_timeout(qp.attr.timeout);
+  if (asked == kNever || !flow::applies(qp)) return asked;
+  return std::clamp(2 * flow::answer_time(qp), asked, 4 * asked);
+}
+
 void restart_timers(const Core& core, QueuePair& qp, Time now) {
-  const Duration timeout = ack_timeout(qp.attr.timeout);
+  const Duration timeout = timeout_of(qp);
   qp.send.timeout_at = timeout == kNever ? kNever : now + timeout;
   qp.send.probe_at = now + probe_wait(core, qp);
 }
@@ -47,10 +59,12 @@ void sample_round_trip(QueuePair& qp, Time now) {
   RoundTrip& rtt = qp.send.rtt;
   if (!rtt.timing || !rtt.timed_psn.is_before(qp.send.una)) return;
   rtt.timing = false;
+  const Duration sample = std::max<Duration>(now - rtt.timed_at, 1);
+  // Sooner than it can come back: it is the answer to the packet's first copy, which was late.
+  if (rtt.timed_repair && sample < rtt.smoothed / 2) return;
   // Only now, not at any progress (Karn's rule): a peer that has become slower than the wait would
   // otherwise be probed each time, and what is probed cannot be measured.
   qp.send.probes = 0;
-  const Duration sample = std::max<Duration>(now - rtt.timed_at, 1);
   if (rtt.smoothed == 0) {
     rtt.smoothed = sample;
     rtt.variation = sample / 2;
@@ -69,10 +83,32 @@ void shrink_window(QueuePair& qp) {
   send.window.shrunk = true;
 }
 
+void grow_window(QueuePair& qp, uint64_t acked_cost) {
+  const SendSide& send = qp.send;
+  Window& window = qp.send.window;
+  window.grow_credit += acked_cost;
+  const bool too_much = send.recovering && send.losses > send.losses_allowed;
+  if (too_much || window.grow_credit < window.allowed) return;
+  window.grow_credit = 0;
+  const uint64_t step =
+      window.shrunk ? 2 * (uint64_t{qp.mtu} + kPacketOverhead) : window.allowed / 4;
+  window.allowed = std::min<uint64_t>(window.allowed + step, window.limits.max_bytes);
+}
+
 // A link that loses one packet in many loses them at any window; a receiver that overflows loses
 // many of one window. Only the latter is helped by sending less.
-void note_loss(QueuePair& qp) {
+//
+// To another host it is the destination's window that learns of it.
+void note_loss(Core& core, QueuePair& qp, Direction direction, Psn lost, uint32_t packets,
+               Time now) {
   SendSide& send = qp.send;
+  if (flow::applies(qp)) {
+    // A repair that is lost is a new loss.
+    const bool renewed = !send.recovering || lost.is_before(send.resent_end);
+    flow::on_loss(core, qp, direction, uint64_t{packets} * (qp.mtu + kPacketOverhead), renewed,
+                  now);
+  }
+  send.rtt.timing = false;  // what is out waits for the repair
   if (!send.recovering) {
     send.recovering = true;
     send.recover_until = send.sent_end;
@@ -80,7 +116,7 @@ void note_loss(QueuePair& qp) {
     const auto out = static_cast<uint32_t>(distance(send.una, send.sent_end));
     send.losses_allowed = std::max(kLossesAllowed, out / kLossShare);
   }
-  if (++send.losses == send.losses_allowed + 1) shrink_window(qp);
+  if (++send.losses == send.losses_allowed + 1 && !flow::applies(qp)) shrink_window(qp);
 }
 
 void go_back(Core& core, QueuePair& qp) {
@@ -89,6 +125,7 @@ void go_back(Core& core, QueuePair& qp) {
   core.count(Counter::kGoBack);
   place_cursor_at_una(qp);
   send.window.sent_cost = send.window.acked_cost;
+  if (flow::applies(qp)) flow::on_go_back(qp);
   send.rd_outstanding = 0;
   send.rtt.timing = false;
   send.repaired = false;
@@ -98,11 +135,17 @@ void go_back(Core& core, QueuePair& qp) {
 }
 
 // The peer said that it does not have this packet: when it is acknowledged, that is for the copy
-// sent now.
+// sent now. Of a packet that was sent again before nobody can tell which copy is acknowledged
+// (Karn's rule).
 void time_repair(QueuePair& qp, Psn psn, Time now) {
-  qp.send.rtt.timing = true;
-  qp.send.rtt.timed_psn = psn;
-  qp.send.rtt.timed_at = now;
+  RoundTrip& rtt = qp.send.rtt;
+  if (rtt.timing || psn.is_before(qp.send.resent_end)) return;
+  rtt = {.smoothed = rtt.smoothed,
+         .variation = rtt.variation,
+         .timing = true,
+         .timed_psn = psn,
+         .timed_at = now,
+         .timed_repair = true};
 }
 
 // Sends packets from `from` on again.
@@ -113,7 +156,7 @@ void repair(Core& core, QueuePair& qp, Psn from, uint32_t packets, Time now) {
   send.repaired_until = from + packets;
   send.repaired_at = now;
   time_repair(qp, from, now);
-  requester::resend(core, qp, requester::Resend::kRequests, from, packets);
+  requester::resend(core, qp, requester::Resend::kRequests, from, packets, now);
 }
 
 // What is missing was sent again less than a round trip ago.
@@ -149,10 +192,10 @@ void ask_for_missing(Core& core, QueuePair& qp, Psn limit, Time now) {
     if (missing == 0 && from.is_before(limit))
       missing = static_cast<uint32_t>(distance(from, limit));
     if (missing == 0) break;
-    note_loss(qp);
+    note_loss(core, qp, Direction::kIn, from, missing, now);
     core.count(Counter::kRepair);
     time_repair(qp, from, now);
-    requester::resend(core, qp, requester::Resend::kResponses, from, missing);
+    requester::resend(core, qp, requester::Resend::kResponses, from, missing, now);
     from = from + missing;
   }
   send.asked = true;
@@ -174,7 +217,7 @@ void ask_again_for_oldest(Core& core, QueuePair& qp, Time now) {
   const uint32_t missing = send.hold.gap_after(send.una, 0);
   if (missing == 0) return;
   core.count(Counter::kRepair);
-  requester::resend(core, qp, requester::Resend::kResponses, send.una, missing);
+  requester::resend(core, qp, requester::Resend::kResponses, send.una, missing, now);
 }
 
 // A process that waits for its core is not gone: a NIC would have answered for it. As long as it
@@ -201,7 +244,11 @@ void on_timeout(Core& core, QueuePair& qp, Time now) {
     --qp.send.retries_left;
   }
   qp.send.peer_holds = false;
-  shrink_window(qp);
+  if (flow::applies(qp)) {
+    flow::on_timeout(qp, now);
+  } else {
+    shrink_window(qp);
+  }
   go_back(core, qp);
   restart_timers(core, qp, now);
   requester::pump(core, qp, now);
@@ -218,8 +265,15 @@ void on_probe(Core& core, QueuePair& qp, Time now) {
   if (qp.send.recovering || qp.send.rtt.timed_psn == qp.send.una) qp.send.rtt.timing = false;
   qp.send.probe_at = now + probe_wait(core, qp);
   qp.send.asked = false;
+  if (flow::applies(qp)) {
+    if (qp.send.recovering) {
+      flow::stop_timing(qp);
+    } else {
+      flow::stop_timing_oldest(qp);
+    }
+  }
   if (qp.send.hold.empty()) {
-    requester::resend(core, qp, requester::Resend::kRequests, qp.send.una, 1);
+    requester::resend(core, qp, requester::Resend::kRequests, qp.send.una, 1, now);
   } else {
     ask_for_missing(core, qp, qp.send.una, now);
     qp.send.rtt.timing = false;
@@ -274,7 +328,7 @@ void on_timer(Core& core, QueuePair& qp, Time now) {
       restart_timers(core, qp, now);
       requester::pump(core, qp, now);
     }
-  } else if (send.refused) {
+  } else if (send.refused || (flow::applies(qp) && flow::waits_with_nothing_out(qp))) {
     // Not lost but waiting for room at its receiver, and listed to go on: silence says nothing. A
     // receiver that takes nothing any more is the link's to find out; then it has room for all.
     restart_timers(core, qp, now);
@@ -299,14 +353,11 @@ void on_progress(Core& core, QueuePair& qp, uint64_t acked_cost, Time now) {
   if (send.recovering && !send.una.is_before(send.recover_until)) send.recovering = false;
   // Or it would lie ahead again once PSNs have come half round.
   if (send.asked && !send.una.is_before(send.asked_until)) send.asked = false;
-  Window& window = send.window;
-  window.grow_credit += acked_cost;
-  const bool too_much = send.recovering && send.losses > send.losses_allowed;
-  if (!too_much && window.grow_credit >= window.allowed) {
-    window.grow_credit = 0;
-    const uint64_t step =
-        window.shrunk ? 2 * (uint64_t{qp.mtu} + kPacketOverhead) : window.allowed / 4;
-    window.allowed = std::min<uint64_t>(window.allowed + step, window.limits.max_bytes);
+  if (send.resent_end.is_before(send.una)) send.resent_end = send.una;
+  if (flow::applies(qp)) {
+    flow::on_progress(core, qp, now);
+  } else {
+    grow_window(qp, acked_cost);
   }
   restart_timers(core, qp, now);
   arm(core, qp, now);
@@ -324,7 +375,7 @@ void on_missing_request(Core& core, QueuePair& qp, Psn missing, Time now) {
   // While an RNR timer runs nothing is sent (IBA 9.7.5.2.8); what is missing is sent again after
   // it.
   if (!in_flight(qp) || send.rnr_until != 0 || repair_is_on_its_way(qp, missing, now)) return;
-  note_loss(qp);
+  note_loss(core, qp, Direction::kOut, missing, 1, now);
   const bool burst = send.repaired && missing == send.repaired_until;
   if (send.peer_holds && !burst && missing.is_before(send.sent_end)) {
     repair(core, qp, missing, 1 + others_likely_lost(qp, missing), now);
@@ -347,7 +398,7 @@ void on_probe_answer(Core& core, QueuePair& qp, Psn acked, Time now) {
   send.probing = false;
   // The peer had this much when the probe, sent last, reached it: what follows is lost.
   if (!in_flight(qp)) return;
-  note_loss(qp);
+  note_loss(core, qp, Direction::kOut, send.una, 1, now);
   if (send.peer_holds && !qp.sq.at(qp.sq.head()).wants_response()) {
     repair(core, qp, send.una, 1, now);
   } else {

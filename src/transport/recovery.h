@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the send side does about loss: timers, tail probes, going back, repairing, and the window.
+// What the send side does about loss: timers, tail probes, going back and repairing.
 //
 // The rules, in the order they act (docs/recovery.md says what each is worth):
 //  1. A sequence NAK names the request packet that is missing. Towards a peer that drops early
@@ -18,11 +18,11 @@
 //     slow peer is still at work on them. No retry is spent.
 //  4. When the IB timeout passes without progress a retry is spent and it goes back; at 0 the entry
 //  fails.
-//  5. The window loses a quarter when one in eight packets of it is lost (and more than two), once
-//  per
-//     window in flight: so many are lost when a receiver overflows, fewer are the link's own loss,
-//     which no window helps. Each window acknowledged gives two packets back; until it was too
-//     large for the first time, a quarter.
+//  5. Within a host the window loses a quarter when one in eight packets of it is lost (and more
+//     than two), once per window in flight: so many are lost when a receiver overflows, fewer are
+//     the link's own loss, which no window helps. Each window acknowledged gives two packets back;
+//     until it was too large for the first time, a quarter. To other hosts congestion.h has the
+//     rules, for all queue pairs that go there.
 #pragma once
 
 #include "base/time.h"

@@ -5,6 +5,7 @@
 
 #include "transport/completer.h"
 #include "transport/datagram.h"
+#include "transport/flow.h"
 #include "transport/gather_run.h"
 #include "transport/recovery.h"
 #include "transport/request_packets.h"
@@ -107,6 +108,7 @@ void stop_for_signature(QueuePair& qp) {
     }
   }
   wqe.packets = qp.type == QpType::kUd ? 1 : packets_for(wqe.length, qp.mtu);
+  if (wqe.op == SendOp::kRead) wqe.segment_packets = read_segment_packets(qp);
   qp.send.assign = qp.send.assign + wqe.packets;
   return true;
 }
@@ -121,7 +123,7 @@ void stop_for_signature(QueuePair& qp) {
 
 [[nodiscard]] uint32_t end_of_next(const QueuePair& qp, const SendWqe& wqe) {
   const uint32_t from = qp.send.cursor_packet;
-  return wqe.op == SendOp::kRead ? segment_end(qp, wqe, from) : from + 1;
+  return wqe.op == SendOp::kRead ? segment_end(wqe, from) : from + 1;
 }
 
 // Whether the peer lets what stands at the cursor be sent.
@@ -140,27 +142,45 @@ void stop_for_signature(QueuePair& qp) {
          qp.send.unrequested + 1 < kMessagesPerAck && 2 * qp.sq.size() <= qp.sq.max_entries();
 }
 
+[[nodiscard]] uint32_t ack_every(const QueuePair& qp) {
+  const uint32_t most = qp.send.window.limits.ack_every;
+  return flow::applies(qp) ? flow::ack_every(qp, most) : most;
+}
+
 // Whether the packet about to go must ask for an acknowledgement: at a message's end, every so
 // often within one, and when the window closes behind it (nothing else would ask before the probe).
 [[nodiscard]] bool wants_ack(const QueuePair& qp, const SendWqe& wqe, uint32_t packet,
-                             uint64_t this_cost) {
-  if (qp.send.unrequested + 1 >= qp.send.window.limits.ack_every) return true;
+                             uint64_t this_cost, bool last_of_turn) {
+  if (qp.send.unrequested + 1 >= ack_every(qp)) return true;
   if (packet + 1 == wqe.packets && !can_wait_for_ack(qp, wqe)) return true;
   const uint64_t next_cost = uint64_t{qp.mtu} + kPacketOverhead;
-  return !window_allows(qp, this_cost + next_cost, 2);
+  if (!window_allows(qp, this_cost + next_cost, 2)) return true;
+  return flow::applies(qp) && (last_of_turn || flow::closes_behind(qp, Direction::kOut, this_cost));
 }
 
-void time_round_trip(QueuePair& qp, Psn psn, Time now) {
+void time_round_trip(QueuePair& qp, Direction direction, Psn first, Psn psn, Time now) {
+  // Of responses the first: the last comes as much later as all of them take.
+  if (flow::applies(qp)) {
+    flow::time_round_trip(qp, direction, direction == Direction::kIn ? first : psn, now);
+  }
   if (qp.send.rtt.timing) return;
   qp.send.rtt.timing = true;
   qp.send.rtt.timed_psn = psn;
   qp.send.rtt.timed_at = now;
+  qp.send.rtt.timed_repair = false;
+}
+
+// Whether the way to another host has room for what stands at the cursor.
+[[nodiscard]] bool is_admitted(Core& core, QueuePair& qp, const SendWqe& wqe, Time now) {
+  const uint64_t weight = cost(qp, wqe, qp.send.cursor_packet, end_of_next(qp, wqe));
+  return flow::admits(core, qp, flow::direction_of(wqe), weight, now);
 }
 
 enum class Sent : uint8_t { kYes, kMustWait, kFailed };
 
 // Sends what stands at the cursor and moves it on.
-[[nodiscard]] Sent send_at_cursor(Core& core, QueuePair& qp, SendWqe& wqe, Time now) {
+[[nodiscard]] Sent send_at_cursor(Core& core, QueuePair& qp, SendWqe& wqe, bool last_of_turn,
+                                  Time now) {
   SendSide& send = qp.send;
   const uint32_t from = send.cursor_packet;
   const uint32_t to = end_of_next(qp, wqe);
@@ -181,7 +201,7 @@ enum class Sent : uint8_t { kYes, kMustWait, kFailed };
     }
     ++send.rd_outstanding;
   } else {
-    ack = wants_ack(qp, wqe, from, weight);
+    ack = wants_ack(qp, wqe, from, weight, last_of_turn);
     const bool sent = watching_signatures(
         core, qp, [&] { return request_packets::send_data(core, qp, send.cursor, from, ack); });
     if (!sent) return Sent::kFailed;
@@ -190,11 +210,12 @@ enum class Sent : uint8_t { kYes, kMustWait, kFailed };
   send.unrequested = ack ? 0 : send.unrequested + 1;
   if (ack) send.requested_end = wqe.first_psn + to;
   send.window.sent_cost += weight;
+  if (flow::applies(qp)) flow::on_sent(qp, flow::direction_of(wqe), weight, now);
   const Psn end = wqe.first_psn + to;
-  if (again) core.count(Counter::kRetransmittedPackets);
+  if (again) note_resent(send, end, core, 1);
   if (end.is_after(send.sent_end)) {
     send.sent_end = end;
-    if (ack && !again) time_round_trip(qp, end.previous(), now);
+    if (ack && !again) time_round_trip(qp, flow::direction_of(wqe), psn, end.previous(), now);
   }
   send.cursor_packet = to;
   if (to == wqe.packets) {
@@ -237,12 +258,14 @@ enum class Sent : uint8_t { kYes, kMustWait, kFailed };
 }
 
 // How many packets the window has room for; 0 too when it must be looked at more closely.
-[[nodiscard]] uint32_t window_room(const QueuePair& qp) {
+[[nodiscard]] uint32_t window_room(const QueuePair& qp, Time now) {
   const Window& window = qp.send.window;
   const uint64_t in_flight = window.sent_cost - window.acked_cost;
   const auto out = static_cast<uint32_t>(distance(qp.send.una, qp.cursor_psn()));
   if (in_flight >= window.allowed || out >= window.limits.max_packets) return 0;
-  const uint64_t by_cost = (window.allowed - in_flight) / (qp.mtu + kPacketOverhead);
+  uint64_t bytes = window.allowed - in_flight;
+  if (flow::applies(qp)) bytes = std::min(bytes, flow::room(qp, Direction::kOut, now));
+  const uint64_t by_cost = bytes / (qp.mtu + kPacketOverhead);
   return static_cast<uint32_t>(std::min<uint64_t>(by_cost, window.limits.max_packets - out));
 }
 
@@ -258,68 +281,47 @@ enum class Sent : uint8_t { kYes, kMustWait, kFailed };
 
 // Sends a run from the cursor on, if there is one; gives the number of its packets.
 [[nodiscard]] uint32_t send_run_at_cursor(Core& core, QueuePair& qp, const SendWqe& wqe,
-                                          uint32_t budget, Time now) {
+                                          uint32_t budget, bool others_wait, Time now) {
   SendSide& send = qp.send;
   const uint32_t from = send.cursor_packet;
   if (from == 0 || from + 2 >= wqe.packets) return 0;
   const Psn psn = wqe.first_psn + from;
   // An ACK is asked for by the last one alone.
-  uint32_t most = std::min(
-      {budget, window_room(qp),
-       send.window.limits.ack_every - std::min(send.unrequested, send.window.limits.ack_every)});
+  const uint32_t every = ack_every(qp);
+  uint32_t most =
+      std::min({budget, window_room(qp, now), every - std::min(send.unrequested, every)});
   const bool again = psn.is_before(send.sent_end);
   if (again) most = std::min(most, static_cast<uint32_t>(distance(psn, send.sent_end)));
   if (const uint32_t cut = cut_of(qp, wqe); from < cut) most = std::min(most, cut - from);
   OutRun run = run_at_cursor(core, qp, wqe, most);
   const uint32_t packets = run.packets;
   if (packets < 2) return 0;
+  const bool last_of_turn = others_wait && packets == budget;
   const uint64_t weight = uint64_t{qp.mtu} + kPacketOverhead;
   send.window.sent_cost += (packets - 1) * weight;
   send.unrequested += packets - 1;
   send.cursor_packet += packets - 1;
   wire::Bth bth = run_header(qp, wqe, from);
-  bth.ack_request = wants_ack(qp, wqe, send.cursor_packet, weight);
+  bth.ack_request = wants_ack(qp, wqe, send.cursor_packet, packets * weight, last_of_turn);
   run.path = &qp.attr.path;
   run.first = bth;
   core.link.send_run(run);
   core.count(Counter::kPacketsSent, packets);
   core.count(Counter::kRunsSent);
   send.window.sent_cost += weight;
+  if (flow::applies(qp)) flow::on_sent(qp, Direction::kOut, packets * weight, now);
   send.unrequested = bth.ack_request ? 0 : send.unrequested + 1;
   if (bth.ack_request) send.requested_end = psn + packets;
   ++send.cursor_packet;
   if (again) {
-    core.count(Counter::kRetransmittedPackets, packets);
+    note_resent(send, psn + packets, core, packets);
   } else {
     send.sent_end = psn + packets;
-    if (bth.ack_request) time_round_trip(qp, send.sent_end.previous(), now);
+    if (bth.ack_request) {
+      time_round_trip(qp, Direction::kOut, psn, send.sent_end.previous(), now);
+    }
   }
   return packets;
-}
-
-// There is no room: what is left of a repair goes before anything new. Of two, all from the first's
-// beginning to the second's end.
-void put_off_resend(Core& core, QueuePair& qp, Resend what, Psn from, Psn end) {
-  SendSide& send = qp.send;
-  const bool responses = what == Resend::kResponses;
-  const bool other = send.resend_waits && send.resend_responses == responses;
-  send.resend_from = other && send.resend_from.is_before(from) ? send.resend_from : from;
-  send.resend_end = other && send.resend_end.is_after(end) ? send.resend_end : end;
-  send.resend_waits = true;
-  send.resend_responses = responses;
-  core.make_runnable(qp);
-}
-
-// Goes on with a repair that had no room. False when it still has none.
-[[nodiscard]] bool go_on_with_resend(Core& core, QueuePair& qp) {
-  SendSide& send = qp.send;
-  if (!send.resend_waits) return true;
-  send.resend_waits = false;
-  const Psn from = send.resend_from.is_before(send.una) ? send.una : send.resend_from;
-  if (!from.is_before(send.resend_end)) return true;
-  resend(core, qp, send.resend_responses ? Resend::kResponses : Resend::kRequests, from,
-         static_cast<uint32_t>(distance(from, send.resend_end)));
-  return !send.resend_waits && qp.can_send();
 }
 
 void refuse(Core& core, QueuePair& qp) {
@@ -330,8 +332,11 @@ void refuse(Core& core, QueuePair& qp) {
 void pump_reliable(Core& core, QueuePair& qp, Time now) {
   SendSide& send = qp.send;
   if (send.rnr_until != 0) return;
-  if (!go_on_with_resend(core, qp)) return;
-  uint32_t budget = core.tuning.quantum;
+  if (!go_on_with_resend(core, qp, now)) return;
+  const bool others_wait = flow::applies(qp) && qp.flow.has_turn;
+  const uint32_t turn =
+      others_wait ? std::min(core.tuning.quantum, flow::kTurnPackets) : core.tuning.quantum;
+  uint32_t budget = turn;
   send.refused = false;
   while (send.cursor < qp.sq.tail()) {
     SendWqe& wqe = qp.sq.at(send.cursor);
@@ -350,18 +355,20 @@ void pump_reliable(Core& core, QueuePair& qp, Time now) {
       if (send.refused) refuse(core, qp);
       break;
     }
+    if (flow::applies(qp) && !(may_send(qp, wqe) && is_admitted(core, qp, wqe, now))) break;
     if (send.cursor_packet != 0 && send.cursor_packet == cut_of(qp, wqe)) core.link.cut();
-    if (const uint32_t run = send_run_at_cursor(core, qp, wqe, budget, now); run != 0) {
+    if (const uint32_t run = send_run_at_cursor(core, qp, wqe, budget, others_wait, now);
+        run != 0) {
       budget -= run;
       continue;
     }
-    const Sent sent = send_at_cursor(core, qp, wqe, now);
+    const Sent sent = send_at_cursor(core, qp, wqe, others_wait && budget == 1, now);
     if (sent == Sent::kFailed) wqe.local_status = WcStatus::kLocalProtection;
     if (sent != Sent::kYes) break;
     --budget;
   }
   stop_for_signature(qp);
-  if (budget < core.tuning.quantum) qp.served = true;
+  if (budget < turn) qp.served = true;
   // Local operations, and entries that failed here, end when everything before them has.
   completer::retire_local(core, qp, now);
   if (qp.can_send()) recovery::arm(core, qp, now);
@@ -437,15 +444,22 @@ uint64_t cost(const QueuePair& qp, const SendWqe& wqe, uint32_t from, uint32_t t
 }
 
 uint32_t read_segment_packets(const QueuePair& qp) {
+  // To another host at least this much, as long as that is not known to be too much.
+  constexpr uint64_t kLeastBytes = 32 * 1024;
   const FlightLimits& limits = qp.send.window.limits;
-  const uint32_t in_window =
-      std::min(limits.max_bytes / (qp.mtu + kPacketOverhead), limits.max_packets);
-  const uint32_t in_parallel = std::clamp<uint32_t>(qp.attr.max_rd_atomic, 1, 4);
-  return std::max<uint32_t>(in_window / in_parallel, 1);
+  uint64_t bytes = limits.max_bytes;
+  uint32_t in_parallel = std::clamp<uint32_t>(qp.attr.max_rd_atomic, 1, 4);
+  if (flow::applies(qp)) {
+    const uint64_t window = qp.flow.destination->way(Direction::kIn).control.window();
+    bytes = std::min(bytes, std::max(window, in_parallel * kLeastBytes));
+  }
+  const uint64_t in_window =
+      std::min<uint64_t>(bytes / (qp.mtu + kPacketOverhead), limits.max_packets);
+  return static_cast<uint32_t>(std::max<uint64_t>(in_window / in_parallel, 1));
 }
 
-uint32_t segment_end(const QueuePair& qp, const SendWqe& wqe, uint32_t packet) {
-  const uint32_t segment = read_segment_packets(qp);
+uint32_t segment_end(const SendWqe& wqe, uint32_t packet) {
+  const uint32_t segment = wqe.segment_packets;
   return std::min((packet / segment + 1) * segment, wqe.packets);
 }
 
@@ -459,47 +473,9 @@ void take_turn(Core& core, QueuePair& qp, Time now) {
   if (!qp.can_send()) return;
   if (is_reliable(qp.type)) {
     pump_reliable(core, qp, now);
+    if (flow::applies(qp)) flow::end_turn(core, qp, now);
   } else {
     pump_unreliable(core, qp);
-  }
-}
-
-void resend(Core& core, QueuePair& qp, Resend what, Psn from, uint32_t packets) {
-  const Psn end = from + packets;
-  uint64_t number = qp.sq.head();
-  while (from.is_before(end) && number < qp.sq.tail()) {
-    SendWqe& wqe = qp.sq.at(number);
-    if (!wqe.started) return;
-    const uint32_t packet = (from - wqe.first_psn.value()).value();
-    if (packet >= wqe.packets) {
-      ++number;
-      continue;
-    }
-    if (what == Resend::kResponses && !wqe.wants_response()) {
-      from = wqe.first_psn + wqe.packets;
-      continue;
-    }
-    if (!core.link.has_room_towards(qp.attr.path, qp.attr.dest_qpn)) {
-      return put_off_resend(core, qp, what, from, end);
-    }
-    core.count(Counter::kRetransmittedPackets);
-    uint32_t sent = 1;
-    if (wqe.op == SendOp::kRead) {
-      sent = segment_end(qp, wqe, packet) - packet;
-      if (what == Resend::kResponses) {
-        sent = std::min(sent, static_cast<uint32_t>(distance(from, end)));
-      }
-      request_packets::send_read_request(core, qp, wqe, packet, packet + sent);
-    } else if (wqe.is_atomic() && wqe.op != SendOp::kAtomicWrite) {
-      request_packets::send_atomic(core, qp, wqe);
-    } else if (request_packets::send_data(core, qp, number, packet, from.next() == end)) {
-      if (from.next() == end && end.is_after(qp.send.requested_end)) qp.send.requested_end = end;
-    } else {
-      wqe.local_status = WcStatus::kLocalProtection;
-      if (number == qp.sq.head()) completer::fail_head(core, qp, wqe.local_status);
-      return;
-    }
-    from = from + sent;
   }
 }
 

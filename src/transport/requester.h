@@ -27,15 +27,19 @@ void take_turn(Core& core, QueuePair& qp, Time now);
 // repeated to the end of its segment, or the responder would remember it as two; responses that did
 // not arrive may be asked for one by one.
 enum class Resend : uint8_t { kRequests, kResponses };
-void resend(Core& core, QueuePair& qp, Resend what, wire::Psn from, uint32_t packets);
+void resend(Core& core, QueuePair& qp, Resend what, wire::Psn from, uint32_t packets, Time now);
+// Goes on with one that had no room. False when it still has none.
+[[nodiscard]] bool go_on_with_resend(Core& core, QueuePair& qp, Time now);
+// Packets before `end` went again.
+void note_resent(SendSide& send, wire::Psn end, Core& core, uint32_t packets);
 
 // PSNs that a message of `length` bytes takes.
 [[nodiscard]] uint32_t packets_for(uint64_t length, uint32_t mtu);
 // What packets [from, to) of an entry weigh against the window.
 [[nodiscard]] uint64_t cost(const QueuePair& qp, const SendWqe& wqe, uint32_t from, uint32_t to);
-// Packets of one READ segment on this queue pair.
+// Packets of one READ segment of an entry that starts now.
 [[nodiscard]] uint32_t read_segment_packets(const QueuePair& qp);
 // End of the READ segment that holds packet `packet`.
-[[nodiscard]] uint32_t segment_end(const QueuePair& qp, const SendWqe& wqe, uint32_t packet);
+[[nodiscard]] uint32_t segment_end(const SendWqe& wqe, uint32_t packet);
 
 }  // namespace verbena::transport::requester

@@ -54,6 +54,7 @@ struct SendWqe {
   // kSuccess, or why this entry must fail once all before it are complete.
   WcStatus local_status = WcStatus::kSuccess;
   uint32_t packets = 0;  // PSNs it takes: for a READ those of its responses; 0 for local operations
+  uint32_t segment_packets = 0;  // of a READ: those that are asked for at once
   wire::Psn first_psn;
 
   [[nodiscard]] bool is_atomic() const {

@@ -77,6 +77,7 @@ class RecordingLink final : public PacketSink {
     return static_cast<uint32_t>(std::min<size_t>(room, wanted));
   }
   void cut() override { cuts.push_back(sent.size()); }
+  [[nodiscard]] bool paces(const Path&, Qpn) const override { return same_host; }
   [[nodiscard]] bool is_unread(const Path&, Qpn) const override { return unread; }
   [[nodiscard]] std::span<uint8_t> staging() override { return staging_; }
 
@@ -85,6 +86,7 @@ class RecordingLink final : public PacketSink {
   size_t room = kUnlimited;
   bool discard = false;
   bool unread = false;  // the receiver lives, and has not read everything
+  bool same_host = false;
 
  private:
   std::array<uint8_t, wire::kMaxMtu> staging_{};

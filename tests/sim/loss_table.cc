@@ -4,16 +4,14 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
-#include <vector>
 
 #include "base/check.h"
 #include "link/simulated_node.h"
+#include "sim/plain_qp.h"
 
 namespace verbena::sim {
 namespace {
 
-using transport::QpAttr;
-using transport::QpState;
 using transport::SendOp;
 
 constexpr uint64_t kLinkBitsPerSecond = 25'000'000'000;
@@ -47,12 +45,10 @@ class Measurement {
                  faults_),
         a_(network_, random_, options(1, what)),
         b_(network_, random_, options(2, what)),
-        memory_a_(what.message_bytes * kWorkDepth),
-        memory_b_(what.message_bytes * kWorkDepth) {
-    keys_a_ = prepare(a_, memory_a_, qpn_a_);
-    keys_b_ = prepare(b_, memory_b_, qpn_b_);
-    connect(a_, qpn_a_, b_, qpn_b_);
-    connect(b_, qpn_b_, a_, qpn_a_);
+        qp_a_(a_, what.message_bytes, kWorkDepth),
+        qp_b_(b_, what.message_bytes, kWorkDepth) {
+    qp_a_.connect(qp_b_, what.mtu, now_);
+    qp_b_.connect(qp_a_, what.mtu, now_);
   }
 
   Measured run(uint32_t messages) {
@@ -79,57 +75,7 @@ class Measurement {
     return options;
   }
 
-  memory::RegionKeys prepare(link::SimulatedNode& node, std::vector<uint8_t>& bytes, Qpn& qpn) {
-    const PdId pd = node.memory().allocate_pd().value();
-    qpn = node.endpoint()
-              .create_qp({.pd = pd,
-                          .send_cq = node.send_cq(),
-                          .recv_cq = node.recv_cq(),
-                          .send = {.max_entries = kWorkDepth, .max_sge = 1}})
-              .value();
-    return node.memory()
-        .register_region(
-            pd, {.base = bytes.data(),
-                 .length = bytes.size(),
-                 .iova = 0x10000,
-                 .access = memory::kLocalWrite | memory::kRemoteWrite | memory::kRemoteRead})
-        .value();
-  }
-
-  void connect(link::SimulatedNode& node, Qpn qpn, link::SimulatedNode& peer, Qpn peer_qpn) {
-    using namespace transport;
-    QpAttr attr;
-    attr.access = memory::kRemoteWrite | memory::kRemoteRead;
-    attr.mtu = case_.mtu;
-    attr.dest_qpn = peer_qpn;
-    attr.path.source = node.address();
-    attr.path.destination = peer.address();
-    attr.max_dest_rd_atomic = attr.max_rd_atomic = 16;
-    attr.timeout = 14;
-    attr.retry_count = attr.rnr_retry = 7;
-    attr.state = QpState::kInit;
-    const auto go = [&](uint32_t mask) {
-      VERBENA_CHECK(node.endpoint().modify_qp(qpn, attr, kAttrState | mask, now_).has_value());
-    };
-    go(kAttrPkeyIndex | kAttrPort | kAttrAccess);
-    attr.state = QpState::kRtr;
-    go(kAttrPath | kAttrMtu | kAttrDestQpn | kAttrRqPsn | kAttrMaxDestRdAtomic | kAttrMinRnrTimer);
-    attr.state = QpState::kRts;
-    go(kAttrTimeout | kAttrRetryCount | kAttrRnrRetry | kAttrSqPsn | kAttrMaxRdAtomic);
-  }
-
-  void post(uint32_t number) {
-    const uint64_t at = 0x10000 + uint64_t{number % kWorkDepth} * case_.message_bytes;
-    const memory::Sge sge{at, case_.message_bytes, keys_a_.lkey};
-    transport::SendRequest request;
-    request.wr_id = number;
-    request.op = case_.op;
-    request.flags = transport::kSignaled;
-    request.list = {&sge, 1};
-    request.remote_addr = RemoteAddr(at);
-    request.rkey = keys_b_.rkey;
-    VERBENA_CHECK(a_.endpoint().post_send(qpn_a_, request, now_).has_value());
-  }
+  void post(uint32_t number) { qp_a_.post(qp_b_, case_.op, number, now_); }
 
   void step() {
     now_ = std::min({network_.next_arrival(), a_.next_event(), b_.next_event()});
@@ -148,12 +94,8 @@ class Measurement {
   link::SimulatedNetwork network_;
   link::SimulatedNode a_;
   link::SimulatedNode b_;
-  std::vector<uint8_t> memory_a_;
-  std::vector<uint8_t> memory_b_;
-  Qpn qpn_a_;
-  Qpn qpn_b_;
-  memory::RegionKeys keys_a_;
-  memory::RegionKeys keys_b_;
+  PlainQp qp_a_;
+  PlainQp qp_b_;
 };
 
 // Enough bytes for hundreds of losses at the lowest rate.

@@ -16,6 +16,7 @@
 
 #include <unistd.h>
 
+#include "sim/congestion_table.h"
 #include "sim/key_runs.h"
 #include "sim/loss_table.h"
 #include "sim/seed_run.h"
@@ -67,6 +68,8 @@ struct Options {
   uint64_t keys = 0;
   bool loss_table = false;
   bool loss_floors = false;
+  bool congestion_table = false;
+  uint64_t congestion = 0;
   std::string pcap;
 };
 
@@ -93,6 +96,9 @@ and in order, memory must equal a model's, and nothing may be left over.
   --keys N       instead: N seeds of messages through memory keys with layouts and signatures
   --loss-table   instead: what goodput remains at 0.1%, 1% and 5% loss, as a table in markdown
   --loss-floors  instead: whether it is as much as it was, for a few cases
+  --congestion-table
+                 instead: shares of a link with a queue, beside TCP, as a table in markdown
+  --congestion N instead: whether the shares are as wanted, for N seeds
   --help         this
 
 A failure prints the seed, what was violated, and the command that repeats it. Exit status: 0 when all is
@@ -117,6 +123,10 @@ well, 1 after a violation, 2 for a wrong option.
       options.jobs = static_cast<unsigned>(value);
     else if (argument == "--keys" && number(value))
       options.keys = value;
+    else if (argument == "--congestion" && number(value))
+      options.congestion = value;
+    else if (argument == "--congestion-table")
+      options.congestion_table = true;
     else if (argument == "--trace")
       options.trace = true;
     else if (argument == "--verbose")
@@ -290,6 +300,13 @@ int main(int argc, char** argv) {
   verbena::sim::Options options;
   if (!verbena::sim::parse(argc, argv, options)) return 2;
   if (options.keys != 0) return verbena::sim::check_keys(options.first, options.keys) ? 0 : 1;
+  if (options.congestion != 0) {
+    return verbena::sim::check_congestion(options.first, options.congestion) ? 0 : 1;
+  }
+  if (options.congestion_table) {
+    verbena::sim::print_congestion_table();
+    return 0;
+  }
   if (options.loss_floors) return verbena::sim::check_loss_floors() ? 0 : 1;
   if (options.loss_table) {
     verbena::sim::print_loss_table();

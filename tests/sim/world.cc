@@ -22,6 +22,7 @@ constexpr uint64_t kMaxStepsAtOneMoment = 200'000;
   switch (kind) {
     case Kind::kSent:       return "sends";
     case Kind::kLost:       return "LOST";
+    case Kind::kOverflowed: return "OVERFLOWED";
     case Kind::kBlocked:    return "BLOCKED";
     case Kind::kDuplicated: return "DUPLICATED";
     case Kind::kDelayed:    return "DELAYED";

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transport/congestion.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace verbena::transport {
+namespace {
+
+constexpr double kSegment =
+    1500;  // RFC 9438's unit, whatever our packets measure: as TCP beside us
+constexpr double kC = 0.4 * kSegment;
+constexpr double kBeta = 0.7;
+constexpr double kBetaCarried = 0.85;
+constexpr double kBetaMark = 0.8;
+constexpr double kRenoStep = 3 * (1 - kBeta) / (1 + kBeta) * kSegment;
+constexpr double kLeastWindow = 2 * kSegment;
+constexpr double kLossShare = 8;
+constexpr double kLossAllowed = 2 * kSegment;
+constexpr Duration kEmptyShare =
+    8;  // a queue is empty while it adds less than so much of the least
+constexpr int kSpanRounds = 8;
+constexpr uint32_t kSlowStartSamples = 4;
+constexpr Duration kSlowStartShare = 8;
+constexpr Duration kNoise = 20 * kMicrosecond;  // of hosts, not of the way
+constexpr double kPaceSlowStart = 2;
+constexpr double kPace = 1.2;
+
+[[nodiscard]] double seconds(Duration span) {
+  return static_cast<double>(span) / static_cast<double>(kSecond);
+}
+
+}  // namespace
+
+Duration CongestionWindow::time_of(uint64_t cost) const {
+  if (smoothed_ == 0) return 0;
+  const double gain = in_slow_start() ? kPaceSlowStart : kPace;
+  return static_cast<Duration>(static_cast<double>(cost) * static_cast<double>(smoothed_) /
+                               (gain * window_));
+}
+
+// Packets that leave together wait for each other; a queue that stands is one in which all of a
+// round trip waited. In slow start it may be a new one. While all is lost or sent again there is
+// nothing to tell it by.
+bool CongestionWindow::queue_is_empty(Time now) const {
+  if (now > sampled_at_ + 2 * smoothed_) return false;
+  const Duration standing = in_slow_start() ? latest_ : std::min(round_least_, last_round_least_);
+  return least_ != 0 && standing <= least_ + least_ / kEmptyShare + kNoise;
+}
+
+double CongestionWindow::carried() const {
+  return std::max(best_[0], best_[1]) * static_cast<double>(least_);
+}
+
+void CongestionWindow::on_round_trip(Duration round_trip, uint64_t delivered, Time now) {
+  round_trip = std::max<Duration>(round_trip, 1);
+  latest_ = round_trip;
+  sampled_at_ = now;
+  least_ = least_ == 0 ? round_trip : std::min(least_, round_trip);
+  variation_ = smoothed_ == 0 ? round_trip / 2
+                              : variation_ + (std::abs(smoothed_ - round_trip) - variation_) / 4;
+  smoothed_ = smoothed_ == 0 ? round_trip : smoothed_ + (round_trip - smoothed_) / 8;
+  begin_span(now);
+  best_[0] = std::max(best_[0], static_cast<double>(delivered) / static_cast<double>(round_trip));
+  if (now >= round_end_) {
+    round_end_ = now + smoothed_;
+    last_round_least_ = round_samples_ == 0 ? round_trip : round_least_;
+    round_samples_ = 0;
+    round_least_ = round_trip;
+  }
+  round_least_ = std::min(round_least_, round_trip);
+  ++round_samples_;
+  if (in_slow_start()) watch_slow_start();
+}
+
+// A link that loses one packet in many does so at any window. Where one in eight is lost, with or
+// without a queue, it is something that drops what exceeds a rate.
+void CongestionWindow::begin_span(Time now) {
+  if (now <= span_since_ + kSpanRounds * smoothed_) return;
+  span_since_ = now;
+  best_[1] = best_[0];
+  best_[0] = 0;
+  const bool many = lost_ * kLossShare > delivered_ && lost_ > kLossAllowed;
+  lost_ = delivered_ = 0;
+  if (many && !is_reduced(now)) reduce(kBeta * window_, now);
+}
+
+void CongestionWindow::watch_slow_start() {
+  if (round_samples_ < kSlowStartSamples) return;
+  if (round_least_ > least_ + std::max(least_ / kSlowStartShare, kNoise)) threshold_ = window_;
+}
+
+void CongestionWindow::on_delivered(uint64_t cost, bool limited, Time now) {
+  delivered_ += static_cast<double>(cost);
+  heard_at_ = now;
+  // Who does not use the window learns nothing of a larger one; the clock stands still meanwhile.
+  if (!limited) {
+    if (epoch_ != kNever) epoch_ += now - grown_at_;
+    grown_at_ = now;
+    return;
+  }
+  grown_at_ = now;
+  if (is_reduced(now)) return;
+  grow(static_cast<double>(cost), now);
+  window_ = std::min(window_, most_);
+}
+
+void CongestionWindow::grow(double cost, Time now) {
+  if (in_slow_start()) {
+    window_ += cost;
+    return;
+  }
+  if (epoch_ == kNever) {
+    epoch_ = now;
+    top_ = reno_ = window_;
+    to_top_s_ = 0;
+  }
+  const double t = seconds(now - epoch_ + smoothed_);
+  const double cubic = top_ + kC * std::pow(t - to_top_s_, 3);
+  reno_ += kRenoStep * cost / window_;
+  const double target = std::min(std::max(cubic, reno_), 1.5 * window_);
+  if (target > window_) window_ += (target - window_) * cost / window_;
+}
+
+void CongestionWindow::reduce(double window, Time now) {
+  reduced_at_ = now;
+  // RFC 9438, 4.7: who has less than before leaves room for others.
+  top_ = window_ < top_ ? window_ * (1 + kBeta) / 2 : window_;
+  window_ = std::max(window, kLeastWindow);
+  threshold_ = reno_ = window_;
+  to_top_s_ = std::cbrt(std::max(0.0, top_ - window_) / kC);
+  epoch_ = now;
+}
+
+void CongestionWindow::on_loss(uint64_t cost, bool renewed, Time now) {
+  lost_ += static_cast<double>(cost);
+  begin_span(now);
+  if (is_reduced(now) || !renewed || queue_is_empty(now)) return;
+  reduce(std::max(kBeta * window_, std::min(kBetaCarried * window_, carried())), now);
+}
+
+void CongestionWindow::on_mark(Time now) {
+  if (!is_reduced(now)) reduce(kBetaMark * window_, now);
+}
+
+void CongestionWindow::on_timeout(Time now) {
+  // It concerns one queue pair, if others go on.
+  if (now < heard_at_ + answer_time()) return on_loss(0, true, now);
+  if (is_reduced(now)) return;
+  reduce(kBeta * window_, now);
+  window_ = std::min(window_, kLeastWindow);
+}
+
+}  // namespace verbena::transport

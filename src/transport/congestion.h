@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// How much may be under way to another host in one direction, and how fast it leaves. docs/
+// congestion.md says why it is so. The rules:
+//  1. Slow start: the window doubles each round trip until something is lost, marked, or the round
+//     trip has grown by an eighth (HyStart, RFC 9406).
+//  2. Then CUBIC (RFC 9438): beside TCP it takes what one TCP flow takes, however many queue pairs
+//     share it.
+//  3. A loss while the way's queue is empty is the link's own: the window stays. Other losses take
+//     it to 0.7, or to what the way is known to carry within one empty round trip, up to 0.85.
+//     If an eighth of all is lost, though, it is not.
+//  4. A mark (ECN) takes it to 0.8. Losses and marks of one round trip count once.
+//  5. Packets leave at the rate at which a window lasts for a round trip, and a little faster.
+//
+// Amounts are costs: payload and kPacketOverhead for each packet.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "base/time.h"
+
+namespace verbena::transport {
+
+class CongestionWindow {
+ public:
+  CongestionWindow(uint64_t initial_bytes, uint64_t max_bytes)
+      : window_(static_cast<double>(initial_bytes)), most_(static_cast<double>(max_bytes)) {}
+
+  [[nodiscard]] uint64_t window() const { return static_cast<uint64_t>(window_); }
+  // How long this much takes to leave; 0 while no round trip was measured.
+  [[nodiscard]] Duration time_of(uint64_t cost) const;
+  [[nodiscard]] Duration round_trip() const { return smoothed_; }
+  // By then an answer is there unless something was lost (RFC 6298).
+  [[nodiscard]] Duration answer_time() const { return smoothed_ + 4 * variation_; }
+  [[nodiscard]] bool in_slow_start() const { return window_ < threshold_; }
+
+  // Something that was sent once was answered after `round_trip`; meanwhile `delivered` was.
+  void on_round_trip(Duration round_trip, uint64_t delivered, Time now);
+  // `limited`: more would have been sent if the window had been larger.
+  void on_delivered(uint64_t cost, bool limited, Time now);
+  // Something was lost; `renewed` when it was sent after the last loss of its queue pair was seen.
+  void on_loss(uint64_t cost, bool renewed, Time now);
+  void on_mark(Time now);
+  // Nothing was heard for a whole timeout.
+  void on_timeout(Time now);
+
+ private:
+  [[nodiscard]] bool is_reduced(Time now) const { return now < reduced_at_ + smoothed_; }
+  [[nodiscard]] bool queue_is_empty(Time now) const;
+  // What was delivered in an empty round trip at the best rate of late.
+  [[nodiscard]] double carried() const;
+  void reduce(double window, Time now);
+  void grow(double cost, Time now);
+  void begin_span(Time now);
+  void watch_slow_start();
+
+  double window_;
+  double most_;
+  double threshold_ = 1e18;
+  // CUBIC, in bytes and seconds.
+  double top_ = 0;       // W_max
+  double to_top_s_ = 0;  // K
+  double reno_ = 0;      // W_est
+  Time epoch_ = kNever;
+  Time grown_at_ = 0;
+  Time reduced_at_ = -kSecond * 3600;
+  Duration least_ = 0;
+  Duration latest_ = 0;
+  Time sampled_at_ = 0;
+  Duration smoothed_ = 0;
+  Duration variation_ = 0;
+  // A span is a few round trips. Best rate, bytes per ns, of this one and of the one before.
+  Time span_since_ = 0;
+  std::array<double, 2> best_{};
+  double lost_ = 0;
+  double delivered_ = 0;
+  // A round lasts for a round trip.
+  Time round_end_ = 0;
+  uint32_t round_samples_ = 0;
+  Duration round_least_ = 0;
+  Duration last_round_least_ = 0;
+  Time heard_at_ = 0;
+};
+
+}  // namespace verbena::transport

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transport/congestion.h"
+
+#include <gtest/gtest.h>
+
+namespace verbena::transport {
+namespace {
+
+constexpr uint64_t kInitial = 20'000;
+constexpr Duration kRoundTrip = 10 * kMillisecond;
+
+class Congestion : public ::testing::Test {
+ protected:
+  // A round trip in which all of a full window is delivered, in ten parts.
+  void round(Duration round_trip = kRoundTrip, bool limited = true) {
+    const uint64_t window = control_.window();
+    for (int i = 0; i < 10; ++i) {
+      now_ += round_trip / 10;
+      control_.on_round_trip(round_trip, window, now_);
+      control_.on_delivered(window / 10, limited, now_);
+    }
+  }
+  void leave_slow_start() {
+    for (int i = 0; i < 5; ++i) round();
+    round(2 * kRoundTrip);
+    round(2 * kRoundTrip);
+    ASSERT_FALSE(control_.in_slow_start());
+  }
+
+  CongestionWindow control_{kInitial, 1 << 30};
+  Time now_ = kSecond;
+};
+
+TEST_F(Congestion, ItBeginsWithTheInitialWindowAndWithoutPace) {
+  EXPECT_EQ(control_.window(), kInitial);
+  EXPECT_EQ(control_.time_of(1'000'000), 0);
+}
+
+TEST_F(Congestion, SlowStartDoublesTheWindowEachRoundTrip) {
+  round();
+  EXPECT_NEAR(static_cast<double>(control_.window()), 2 * kInitial, 100);
+  round();
+  EXPECT_NEAR(static_cast<double>(control_.window()), 4 * kInitial, 200);
+  EXPECT_TRUE(control_.in_slow_start());
+}
+
+TEST_F(Congestion, SlowStartEndsWhenAllOfARoundTripTookLonger) {
+  for (int i = 0; i < 3; ++i) round();
+  const uint64_t before = control_.window();
+  round(kRoundTrip + kRoundTrip / 10);
+  EXPECT_TRUE(control_.in_slow_start());
+  round(kRoundTrip + kRoundTrip / 5);
+  round(kRoundTrip + kRoundTrip / 5);
+  EXPECT_FALSE(control_.in_slow_start());
+  EXPECT_LT(control_.window(), 5 * before);
+}
+
+TEST_F(Congestion, AWindowThatIsNotUsedDoesNotGrow) {
+  for (int i = 0; i < 10; ++i) round(kRoundTrip, false);
+  EXPECT_EQ(control_.window(), kInitial);
+}
+
+TEST_F(Congestion, IdleTimeIsNoTimeToGrowIn) {
+  leave_slow_start();
+  control_.on_loss(1500, true, now_);
+  now_ += 100 * kSecond;
+  control_.on_delivered(1500, false, now_);
+  const uint64_t before = control_.window();
+  round();
+  EXPECT_LT(control_.window(), before + before / 20);
+}
+
+TEST_F(Congestion, ALossWithAQueueTakesTheWindowDownOncePerRoundTrip) {
+  leave_slow_start();
+  const auto before = static_cast<double>(control_.window());
+  control_.on_loss(1500, true, now_);
+  const uint64_t after = control_.window();
+  EXPECT_GE(static_cast<double>(after), 0.7 * before - 1);
+  EXPECT_LE(static_cast<double>(after), 0.85 * before + 1);
+  control_.on_loss(1500, true, now_ + kRoundTrip / 2);
+  EXPECT_EQ(control_.window(), after);
+  control_.on_loss(1500, true, now_ + 3 * kRoundTrip);
+  EXPECT_LT(control_.window(), after);
+}
+
+TEST_F(Congestion, MoreOfALossThatIsKnownChangesNothing) {
+  leave_slow_start();
+  const uint64_t before = control_.window();
+  control_.on_loss(1500, false, now_);
+  EXPECT_EQ(control_.window(), before);
+}
+
+TEST_F(Congestion, ALossWhileTheQueueIsEmptyIsTheLinksOwn) {
+  leave_slow_start();
+  round();
+  round();
+  round();
+  const uint64_t before = control_.window();
+  control_.on_loss(1500, true, now_);
+  EXPECT_EQ(control_.window(), before);
+}
+
+TEST_F(Congestion, ALossWhenNothingWasMeasuredOfLateIsNot) {
+  leave_slow_start();
+  for (int i = 0; i < 3; ++i) round();
+  const uint64_t before = control_.window();
+  control_.on_loss(1500, true, now_ + 3 * kRoundTrip);
+  EXPECT_LT(control_.window(), before);
+}
+
+TEST_F(Congestion, WhenOneInEightIsLostItIsNotTheLink) {
+  leave_slow_start();
+  for (int i = 0; i < 3; ++i) round();
+  const uint64_t before = control_.window();
+  for (int i = 0; i < 20; ++i) {
+    round();
+    control_.on_loss(control_.window() / 5, true, now_);
+  }
+  EXPECT_LT(control_.window(), before);
+}
+
+TEST_F(Congestion, AMarkTakesALittleLess) {
+  leave_slow_start();
+  const auto before = static_cast<double>(control_.window());
+  control_.on_mark(now_);
+  EXPECT_NEAR(static_cast<double>(control_.window()), 0.8 * before, 1);
+  control_.on_mark(now_ + kMillisecond);
+  EXPECT_NEAR(static_cast<double>(control_.window()), 0.8 * before, 1);
+}
+
+TEST_F(Congestion, SilenceBeginsAnew) {
+  leave_slow_start();
+  now_ += kSecond;
+  control_.on_timeout(now_);
+  EXPECT_LE(control_.window(), 3'000u);
+  EXPECT_TRUE(control_.in_slow_start());
+}
+
+TEST_F(Congestion, TheTimeoutOfOneAmongOthersThatGoOnIsALossLikeAnother) {
+  leave_slow_start();
+  const auto before = static_cast<double>(control_.window());
+  control_.on_timeout(now_);
+  EXPECT_GE(static_cast<double>(control_.window()), 0.7 * before - 1);
+}
+
+// RFC 9438: back at the size at which it was reduced after K, flat there, and on.
+TEST_F(Congestion, TheWindowComesBackToWhereItWas) {
+  leave_slow_start();
+  const uint64_t before = control_.window();
+  control_.on_loss(1500, true, now_);
+  for (int i = 0; i < 3'000 && control_.window() < before; ++i) round(2 * kRoundTrip);
+  EXPECT_GE(control_.window(), before);
+  EXPECT_LT(control_.window(), before + before / 10);
+}
+
+TEST_F(Congestion, AWindowLeavesInLessThanARoundTrip) {
+  leave_slow_start();
+  const Duration all = control_.time_of(control_.window());
+  EXPECT_LT(all, control_.round_trip());
+  EXPECT_GT(all, control_.round_trip() / 2);
+}
+
+TEST_F(Congestion, TheWindowHasABound) {
+  CongestionWindow control(kInitial, 2 * kInitial);
+  for (int i = 0; i < 100; ++i) control.on_delivered(kInitial, true, now_);
+  EXPECT_EQ(control.window(), 2 * kInitial);
+}
+
+}  // namespace
+}  // namespace verbena::transport
