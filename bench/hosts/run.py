@@ -176,8 +176,8 @@ def share(bench, row):
 def parse_options():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("build", type=pathlib.Path, help=argparse.SUPPRESS)
-    parser.add_argument("--only", action="append", default=[], metavar="WORDS",
-                        help="only rows whose names have all of these words, e.g. --only '1Gbit/s WRITE'; may be repeated")
+    parser.add_argument("--only", action="append", default=[], metavar="PARTS",
+                        help="only rows whose names have all of these, e.g. --only '1Gbit/s, 10 ms, loss'; may be repeated")
     parser.add_argument("--full", action="store_true", help="all links with all work: hours; with --only a part of it")
     parser.add_argument("--bbr", action="store_true", help="BBR in every row")
     parser.add_argument("--seconds", type=int, default=3, help="of each measurement, after the flow has its rate")
@@ -186,11 +186,14 @@ def parse_options():
     return parser.parse_args()
 
 
+def has_all(name, wanted):
+    """Whether each of the parts is in one part of the name, by whole words."""
+    return all(any(f" {part} " in f" {has} " for has in name.split(", ")) for part in wanted.split(", "))
+
+
 def chosen(options):
-    names = rows.everything() if options.full else rows.selection()
-    wanted = [words.split() for words in options.only]
-    return [row for row in names
-            if not wanted or any(all(word in row.name.replace(",", "").split() for word in words) for words in wanted)]
+    every = rows.everything() if options.full else rows.selection()
+    return [row for row in every if not options.only or any(has_all(row.name, wanted) for wanted in options.only)]
 
 
 def main():
@@ -198,7 +201,7 @@ def main():
     options = parse_options()
     to_measure = chosen(options)
     if options.list or not to_measure:
-        print("\n".join(row.name for row in to_measure) or "No row has all of these words; see --list.")
+        print("\n".join(row.name for row in to_measure) or "No row has all of these; see --list.")
         return 0 if to_measure else 2
     has_bbr = "bbr" in available_controls()
     print(f"{platform.machine()}, {os.cpu_count()} cores, Linux {platform.release()}; {options.seconds} s each"
