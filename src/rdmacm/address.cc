@@ -82,6 +82,12 @@ bool Address::is_wildcard() const {
   return family() == AF_INET ? v4().sin_addr.s_addr == INADDR_ANY : gid().is_zero();
 }
 
+bool Address::is_loopback() const {
+  const Address address = unmapped();
+  if (address.family() == AF_INET) return ntohl(address.v4().sin_addr.s_addr) >> 24 == 127;
+  return IN6_IS_ADDR_LOOPBACK(&address.v6().sin6_addr);
+}
+
 bool takes_one_family(sa_family_t family) {
   if (family == AF_INET) return true;
   const UniqueFd fd(::socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0));

@@ -40,11 +40,22 @@ TEST_F(RdmacmBind, ToAPortThatIsFound) {
   rdma_cm_id* const id = make_id();
   const Address any = at("127.0.0.1");
   ASSERT_EQ(rdma_bind_addr(id, raw(any)), 0);
-  EXPECT_NE(id->verbs, nullptr);
-  EXPECT_NE(id->pd, nullptr);
-  EXPECT_EQ(id->port_num, 1);
   EXPECT_NE(rdma_get_src_port(id), 0);
   EXPECT_FAILS(rdma_bind_addr(id, raw(any)), EINVAL);  // is bound
+}
+
+// As Linux has it.
+TEST_F(RdmacmBind, LoopbackIsOfNoDeviceForConnections) {
+  for (const char* const address : {"127.0.0.1", "::1", "0.0.0.0"}) {
+    rdma_cm_id* const id = make_id();
+    ASSERT_EQ(rdma_bind_addr(id, raw(at(address))), 0);
+    EXPECT_EQ(id->verbs, nullptr) << address;
+  }
+  rdma_cm_id* const datagrams = make_id(RDMA_PS_UDP);
+  ASSERT_EQ(rdma_bind_addr(datagrams, raw(at("127.0.0.1"))), 0);
+  EXPECT_NE(datagrams->verbs, nullptr);
+  EXPECT_NE(datagrams->pd, nullptr);
+  EXPECT_EQ(datagrams->port_num, 1);
 }
 
 TEST_F(RdmacmBind, APortIsOnesOwn) {

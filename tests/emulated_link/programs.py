@@ -62,6 +62,16 @@ class ProgramsTest(unittest.TestCase):
                     self.assert_ends_well(server)
                     self.assert_crossed(link, loss)
 
+    def test_fi_pingpong_serves_at_an_address_that_others_reach(self):
+        if shutil.which("fi_pingpong") is None:
+            self.skipTest("fi_pingpong is not installed")
+        link = self.join()
+        ping = ["run", "--", "fi_pingpong", "-p", "verbs", "-e", "msg", "-I", "20", "-S", "20000", "-c"]
+        server = self.start(link, 1, *ping)
+        self.connect(link, server, *ping, hosts.IPV4[1], until_listens="Connection refused")
+        self.assert_ends_well(server)
+        self.assert_crossed(link, "0")
+
     def test_the_mtu_option_holds_for_rdma_cm(self):
         if shutil.which("rping") is None:
             self.skipTest("rping is not installed")
@@ -91,7 +101,7 @@ class ProgramsTest(unittest.TestCase):
         self.assertIn("a path MTU of 4096 was refused", said)
         self.assertIn("--mtu 1024", said)
 
-    def connect(self, link, server, *words):
+    def connect(self, link, server, *words, until_listens="REJECTED"):
         """Runs a client until its server listens; nothing tells when it does."""
         until = time.monotonic() + SECONDS
         while True:
@@ -99,7 +109,7 @@ class ProgramsTest(unittest.TestCase):
             said, _ = client.communicate(timeout=SECONDS)
             if client.returncode == 0:
                 return
-            early = "REJECTED" in said and server.poll() is None and time.monotonic() < until
+            early = until_listens in said and server.poll() is None and time.monotonic() < until
             self.assertTrue(early, said)
 
     def secret(self, name, content):

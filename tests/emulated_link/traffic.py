@@ -4,8 +4,8 @@
 
 traffic.py EMULATED_LINK
 """
+import json
 import os
-import signal
 import socket
 import struct
 import subprocess
@@ -195,12 +195,11 @@ class Ending(LinkTest):
             self.assertEqual(len(link.close()), 2)
 
     def test_when_its_parent_is_killed(self):
-        script = "import subprocess, sys; p = subprocess.Popen([sys.argv[1]], stdin=0); print(p.pid, flush=True); p.wait()"
+        script = "import subprocess, sys; subprocess.run([sys.argv[1]], stdin=0)"
         read, write = os.pipe()  # its input stays open
         parent = subprocess.Popen([sys.executable, "-c", script, LINK], stdin=read, stdout=subprocess.PIPE, text=True)
-        pid = int(parent.stdout.readline())
-        parent.stdout.readline()  # it is ready
-        parent.send_signal(signal.SIGKILL)
+        pid = json.loads(parent.stdout.readline())["namespaces"][0].split("/")[2]
+        parent.kill()
         parent.communicate()
         until = time.monotonic() + SECONDS
         while os.path.exists(f"/proc/{pid}/ns/net") and time.monotonic() < until:
