@@ -82,6 +82,11 @@ bool Address::is_wildcard() const {
   return family() == AF_INET ? v4().sin_addr.s_addr == INADDR_ANY : gid().is_zero();
 }
 
+bool Address::is_loopback() const {
+  if (family() == AF_INET) return gid().ipv4()[0] == IN_LOOPBACKNET;
+  return gid() == loopback(AF_INET6, 0).gid();
+}
+
 bool takes_one_family(sa_family_t family) {
   if (family == AF_INET) return true;
   const UniqueFd fd(::socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0));

@@ -32,6 +32,7 @@ class Address {
   void set_port(uint16_t port);
   [[nodiscard]] wire::Gid gid() const;
   [[nodiscard]] bool is_wildcard() const;
+  [[nodiscard]] bool is_loopback() const;
   // IPv4 for a mapped one, itself otherwise.
   [[nodiscard]] Address unmapped() const {
     return family() == AF_INET6 && gid().is_ipv4() ? of(gid(), port()) : *this;

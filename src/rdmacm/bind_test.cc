@@ -40,11 +40,26 @@ TEST_F(RdmacmBind, ToAPortThatIsFound) {
   rdma_cm_id* const id = make_id();
   const Address any = at("127.0.0.1");
   ASSERT_EQ(rdma_bind_addr(id, raw(any)), 0);
+  EXPECT_NE(rdma_get_src_port(id), 0);
+  EXPECT_FAILS(rdma_bind_addr(id, raw(any)), EINVAL);  // is bound
+}
+
+// As to all addresses: the kernel binds it to no device either, and libfabric looks at that.
+TEST_F(RdmacmBind, ALoopbackAddressIsOfNoDeviceUntilOneIsNeeded) {
+  for (const char* const address : {"127.0.0.1", "0.0.0.0"}) {
+    rdma_cm_id* const id = make_id();
+    const Address here = at(address);
+    ASSERT_EQ(rdma_bind_addr(id, raw(here)), 0) << address;
+    EXPECT_EQ(id->verbs, nullptr) << address;
+    EXPECT_EQ(id->pd, nullptr) << address;
+  }
+  rdma_cm_id* const id = make_id();
+  const Address here = at("127.0.0.1");
+  ASSERT_EQ(rdma_bind_addr(id, raw(here)), 0);
+  add_qp(id);
   EXPECT_NE(id->verbs, nullptr);
   EXPECT_NE(id->pd, nullptr);
   EXPECT_EQ(id->port_num, 1);
-  EXPECT_NE(rdma_get_src_port(id), 0);
-  EXPECT_FAILS(rdma_bind_addr(id, raw(any)), EINVAL);  // is bound
 }
 
 TEST_F(RdmacmBind, APortIsOnesOwn) {

@@ -46,6 +46,18 @@ int attach_device(CmId& id) {
   return 0;
 }
 
+void detach_device(CmId& id) {
+  id.verbs = nullptr;
+  id.pd = nullptr;
+  id.port_num = 0;
+}
+
+bool has_device(CmId& id) {
+  if (id.verbs != nullptr) return true;
+  const auto source = id.source_address();
+  return source && source->is_loopback() && attach_device(id) == 0;
+}
+
 void move_home(CmId& id, Channel& to) {
   Channel& from = *id.home;
   // A request in the queue is its listener's, and goes where that goes.

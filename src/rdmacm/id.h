@@ -126,6 +126,9 @@ void destroy_id(CmId& id);
 void discard_request(CmId& id);
 // The id uses the device from here on: 0 or an error number.
 [[nodiscard]] int attach_device(CmId& id);
+void detach_device(CmId& id);
+// Whether it has one. An id that is bound to a loopback address gets it when it is needed.
+[[nodiscard]] bool has_device(CmId& id);
 // Moves it, with its events, to `to`.
 void move_home(CmId& id, Channel& to) VERBENA_REQUIRES(mailbox().mutex);
 

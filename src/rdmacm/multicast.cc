@@ -20,7 +20,7 @@ void detach(Membership& membership) {
 }
 
 [[nodiscard]] int join(CmId& id, const Address& address, bool send_only, void* context) {
-  if (id.verbs == nullptr || !id.is_datagram() || !address.is_multicast()) return EINVAL;
+  if (!has_device(id) || !id.is_datagram() || !address.is_multicast()) return EINVAL;
   auto membership = std::make_unique<Membership>();
   membership->address = address;
   std::memcpy(membership->group.raw, address.gid().bytes.data(), sizeof membership->group.raw);

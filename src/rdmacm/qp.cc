@@ -73,7 +73,7 @@ namespace {
 }
 
 [[nodiscard]] int create_qp(CmId& id, ibv_qp_init_attr_ex& init) {
-  if (id.verbs == nullptr || id.qp != nullptr) return EINVAL;
+  if (!has_device(id) || id.qp != nullptr) return EINVAL;
   if ((init.comp_mask & IBV_QP_INIT_ATTR_PD) == 0 || init.pd == nullptr) {
     init.comp_mask |= IBV_QP_INIT_ATTR_PD;
     init.pd = id.pd;

@@ -90,8 +90,10 @@ int claim_port(CmId& id, uint16_t port) {
 int bind(CmId& id, const Address& address) {
   if (!id.advance(State::kIdle, State::kBound)) return EINVAL;
   int error = 0;
-  // A wildcard is of no device, as it is with several.
+  // A wildcard is of no device, as it is with several; and a loopback address, which the kernel's
+  // rdma_cm takes for one. libfabric then uses the addresses that others can reach.
   if (!address.is_wildcard()) error = settle_at(id, address.gid(), EADDRNOTAVAIL);
+  if (address.is_loopback()) detach_device(id);
   id.set_source(address);
   if (error == 0) error = claim_port(id, address.port());
   if (error != 0) {

@@ -30,7 +30,7 @@ namespace {
 
 [[nodiscard]] int create_srq(CmId& id, ibv_srq_init_attr_ex& init) {
   if ((init.comp_mask & IBV_SRQ_INIT_ATTR_TYPE) == 0 || id.srq != nullptr) return EINVAL;
-  if (id.verbs == nullptr) return EINVAL;
+  if (!has_device(id)) return EINVAL;
   if ((init.comp_mask & IBV_SRQ_INIT_ATTR_PD) == 0 || init.pd == nullptr) {
     init.pd = id.pd;
     init.comp_mask |= IBV_SRQ_INIT_ATTR_PD;

@@ -7,6 +7,7 @@
 
 #include <fcntl.h>
 
+#include "rdmacm/id.h"
 #include "rdmacm/qp.h"
 
 namespace verbena::rsocket {
@@ -85,6 +86,7 @@ int DatagramPort::start(DatagramQueue& queue, uint32_t queue_entries) {
   Address any_port = address_;
   any_port.set_port(0);
   if (rdma_bind_addr(id_, const_cast<sockaddr*>(any_port.raw())) != 0) return errno;
+  if (!rdmacm::has_device(rdmacm::of(id_))) return ENODEV;
   if (const int error = queue.make(id_->verbs, queue_entries); error != 0) return error;
   const size_t bytes = size_t{places_} * (kDatagramBytes + kReceivePlace);
   memory_ = std::make_unique<uint8_t[]>(bytes);

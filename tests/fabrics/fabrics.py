@@ -14,6 +14,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(os.path.dirname(HERE), "verbs"))
@@ -76,6 +77,55 @@ def fi_pingpong(verbena, provider, endpoint):
     return pair(verbena, common + ["-B", "PORT"], common + ["-P", "PORT", "127.0.0.1"], payload)
 
 
+class TwoHosts:
+    """Two network namespaces, connected by a pair of interfaces."""
+
+    def __init__(self):
+        self.names = [f"verbena-{os.getpid()}-{end}" for end in "ab"]
+
+    def __enter__(self):
+        for name in self.names:
+            self.ip("netns", "add", name)
+        self.ip("link", "add", "veth0", "netns", self.names[0], "type", "veth", "peer", "name", "veth0", "netns",
+                self.names[1])
+        for number, name in enumerate(self.names, 1):
+            self.ip("-n", name, "addr", "add", f"10.77.0.{number}/24", "dev", "veth0")
+            for interface in ("lo", "veth0"):
+                self.ip("-n", name, "link", "set", interface, "up")
+        return [["ip", "netns", "exec", name] for name in self.names]
+
+    def __exit__(self, *_):
+        for name in self.names:
+            subprocess.run(["ip", "netns", "del", name], capture_output=True)
+
+    @staticmethod
+    def ip(*words):
+        subprocess.run(["ip", *words], check=True, capture_output=True)
+
+
+def fi_pingpong_between_hosts(verbena, endpoint):
+    """The server names no address: it must be one that the other host can reach."""
+    common = [verbena, "run", "--", "fi_pingpong", "-p", "verbs", "-e", endpoint, "-I", "20", "-S", "1024"]
+    with TwoHosts() as (server, client):
+        serving = subprocess.Popen(server + common, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                   stderr=subprocess.STDOUT, text=True)
+        try:
+            until = time.monotonic() + SECONDS
+            while ":47592" not in subprocess.run(server + ["ss", "-ltn"], capture_output=True, text=True).stdout:
+                if serving.poll() is not None or time.monotonic() > until:
+                    return "the server does not listen"
+                time.sleep(0.05)
+            done = subprocess.run(client + common + ["10.77.0.1"], stdin=subprocess.DEVNULL, capture_output=True,
+                                  text=True, timeout=SECONDS)
+            if done.returncode:
+                return f"the client's exit status {done.returncode}:\n{done.stdout}{done.stderr}"
+            said = serving.communicate(timeout=SECONDS)[0]
+            return f"the server's exit status {serving.returncode}:\n{said}" if serving.returncode else None
+        finally:
+            serving.kill()
+            serving.wait()
+
+
 def ucx_perftest(verbena, transport, test, size, count, identity="verbena"):
     common = ["ucx_perftest", "-p", "PORT"]
     client = ["ucx_perftest", "127.0.0.1", "-p", "PORT", "-t", test, "-s", str(size), "-n", str(count)]
@@ -112,6 +162,10 @@ def cases(verbena, program):
             yield f"fi_pingpong {endpoint}", lambda p=provider, e=endpoint: fi_pingpong(verbena, p, e)
     else:
         print("libfabric is left out: there is no network interface but loopback, which its verbs provider does not use")
+    if os.geteuid() == 0 and shutil.which("ss") is not None:
+        for endpoint in ("msg", "dgram"):
+            yield (f"fi_pingpong between hosts {endpoint}",
+                   lambda e=endpoint: fi_pingpong_between_hosts(verbena, e))
     # UCX opens the device with DEVX and asks by commands of it; refused, it takes the transports over verbs.
     for identity, port in PORT.items():
         yield f"ucx_info {identity}", lambda i=identity, p=port: alone(
