@@ -44,6 +44,19 @@ class RdmacmEndpoint : public Pair {
   }
 };
 
+// As libfabric's server does that names no address: of no device, it looks for an interface.
+TEST_F(RdmacmEndpoint, AListenerAtLoopbackIsOfNoDevice) {
+  rdma_addrinfo hints{};
+  hints.ai_flags = RAI_PASSIVE;
+  hints.ai_port_space = RDMA_PS_TCP;
+  rdma_addrinfo* const found = look_up("127.0.0.1", "0", hints);
+  rdma_cm_id* id = nullptr;
+  ASSERT_EQ(rdma_create_ep(&id, found, nullptr, nullptr), 0);
+  EXPECT_EQ(id->verbs, nullptr);
+  rdma_freeaddrinfo(found);
+  rdma_destroy_ep(id);
+}
+
 TEST_F(RdmacmEndpoint, EachCallWaitsForItsEvent) {
   rdma_cm_id* const listener = make_listener(RDMA_PS_TCP, IBV_QPT_RC);
   rdma_cm_id* passive = nullptr;

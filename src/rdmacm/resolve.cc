@@ -88,12 +88,12 @@ int claim_port(CmId& id, uint16_t port) {
   return error;
 }
 
-int bind(CmId& id, const Address& address) {
+int bind(CmId& id, const Address& address, Loopback loopback) {
   if (!id.advance(State::kIdle, State::kBound)) return EINVAL;
   int error = 0;
-  // A wildcard is of no device, as it is with several. Nor is loopback, to the kernel: a server of
-  // libfabric's tries it, and listens at an interface's address if it is of none.
-  const bool no_device = address.is_wildcard() || (id.ps == RDMA_PS_TCP && address.is_loopback());
+  // A wildcard is of no device, as it is with several.
+  const bool no_device = address.is_wildcard() || (loopback == Loopback::kOfNoDevice &&
+                                                   id.ps == RDMA_PS_TCP && address.is_loopback());
   if (!no_device) {
     error = settle_at(id, address.gid(), EADDRNOTAVAIL);
   }
