@@ -77,7 +77,7 @@ struct Seat {
     if (listener) return Seat{*slot, std::move(*listener)};
     if (listener.error() != EADDRINUSE) return fail(system_error("unix socket", listener.error()));
   }
-  const NameHolder holder = last.empty() ? NameHolder{} : holder_of(last);
+  const NameHolder holder = last.empty() ? NameHolder{} : holder_of(last, names.user());
   const std::string why =
       holder.who == NameHolder::Who::kForeign
           ? "their abstract unix names, as @" + last + ", are held by " + describe(holder)
