@@ -28,6 +28,20 @@ void put_first(const std::string& item, const std::string& variable, Environment
   in[variable] = before.empty() ? item : item + ':' + before;
 }
 
+// As each process that opens the device will find it. Of what can be read only once, as a pipe or a
+// shell's <(...), nothing would be left.
+[[nodiscard]] Result<void, std::string> check_secret(const std::string& file) {
+  std::error_code none;
+  const auto kind = std::filesystem::status(file, none).type();
+  if (kind == std::filesystem::file_type::fifo || kind == std::filesystem::file_type::socket ||
+      kind == std::filesystem::file_type::character) {
+    return fail(file + ": cannot be used as a secret: it is not a file that can be read again");
+  }
+  const auto read = read_secret(file);
+  if (!read) return fail(read.error());
+  return {};
+}
+
 }  // namespace
 
 std::optional<View> view_named(std::string_view name) {
@@ -62,8 +76,9 @@ Result<void, std::string> set_variables(const Choices& choices, Environment& to)
   // The program may go elsewhere before it writes.
   const std::string counters =
       choices.counters.empty() ? "" : std::filesystem::absolute(choices.counters).string();
-  const std::string secret =
-      choices.secret.empty() ? "" : std::filesystem::absolute(choices.secret).string();
+  const std::string secret = choices.secret.value_or("").empty()
+                                 ? ""
+                                 : std::filesystem::absolute(*choices.secret).string();
   const std::array<Given, 9> all{
       {{identity::kDeviceVariable, "--name", choices.name},
        {identity::kIdentityVariable, "--identity", choices.identity},
@@ -85,9 +100,9 @@ Result<void, std::string> set_variables(const Choices& choices, Environment& to)
   }
 
   // Nor why it does not open the device.
-  if (const auto file = to.find(identity::kSecretVariable);
-      file != to.end() && !file->second.empty()) {
-    if (const auto read = read_secret(file->second); !read) return fail(read.error());
+  if (choices.secret && secret.empty()) return fail("--secret is empty; a file is needed");
+  if (const std::string file = value_in(to, identity::kSecretVariable); !file.empty()) {
+    if (const auto checked = check_secret(file); !checked) return checked;
   }
 
   const auto reading = identity::read_settings([&](const char* name) {
@@ -103,6 +118,13 @@ Result<void, std::string> set_variables(const Choices& choices, Environment& to)
     }
   }
   return fail(problem);
+}
+
+std::string warning_about(const Environment& environment) {
+  const std::string file = value_in(environment, identity::kSecretVariable);
+  if (file.empty()) return "";
+  const auto read = read_secret(file);
+  return read && read->exposed ? "other users can read the secret in " + file : "";
 }
 
 void use_libraries(const std::string& directory, View view, Environment& in) {

@@ -24,7 +24,7 @@ struct Choices {
   std::vector<std::string> addresses;
   std::string mtu;
   std::string link;
-  std::string secret;
+  std::optional<std::string> secret;  // an empty name is refused, or nothing would be protected
   bool verbose = false;
   bool quiet = false;
   std::string counters;
@@ -39,6 +39,8 @@ using Environment = std::map<std::string, std::string, std::less<>>;
 // its name: it lies beside the others. What is wrong with a choice, or with a variable that was
 // there, is said.
 [[nodiscard]] Result<void, std::string> set_variables(const Choices& choices, Environment& to);
+// For a person, of what was set: what should be otherwise. Empty: nothing.
+[[nodiscard]] std::string warning_about(const Environment& environment);
 // Puts the libraries before others, and the library for the view before all; once, however often it
 // is done.
 void use_libraries(const std::string& directory, View view, Environment& in);

@@ -34,6 +34,15 @@ constexpr size_t kColumn = 18;
   return line;
 }
 
+// Into a string, or an optional one.
+template <class To>
+[[nodiscard]] auto keep_in(To& to) {
+  return [&to](const std::string& given) {
+    to = given;
+    return Done();
+  };
+}
+
 }  // namespace
 
 std::string help_entry(const std::string& name, const std::string& about, size_t column) {
@@ -72,12 +81,12 @@ Command& Command::flag(std::string_view names, bool& to, std::string about) {
 
 Command& Command::option(std::string_view names, std::string& to, std::string value,
                          std::string about) {
-  return add(names, {.value = std::move(value),
-                     .about = std::move(about),
-                     .store = [&to](const std::string& given) {
-                       to = given;
-                       return Done();
-                     }});
+  return add(names, {.value = std::move(value), .about = std::move(about), .store = keep_in(to)});
+}
+
+Command& Command::option(std::string_view names, std::optional<std::string>& to, std::string value,
+                         std::string about) {
+  return add(names, {.value = std::move(value), .about = std::move(about), .store = keep_in(to)});
 }
 
 Command& Command::option(std::string_view names, double& to, std::string value, std::string about) {

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -24,6 +25,9 @@ class Command {
   Command& flag(std::string_view names, bool& to, std::string about);
   // `value` is what the help calls the word that follows; given at most once.
   Command& option(std::string_view names, std::string& to, std::string value, std::string about);
+  // For an option whose empty value is not as if it were not given.
+  Command& option(std::string_view names, std::optional<std::string>& to, std::string value,
+                  std::string about);
   Command& option(std::string_view names, double& to, std::string value, std::string about);
   // Any number of times.
   Command& list(std::string_view names, std::vector<std::string>& to, std::string value,

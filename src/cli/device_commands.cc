@@ -90,6 +90,9 @@ void add_rsockets(Command& to, Choices& choices) {
   if (const auto applied = set_variables(options.choices, environment); !applied) {
     return usage("run", applied.error(), kItselfFailed);
   }
+  if (const std::string warning = warning_about(environment); !warning.empty()) {
+    std::fprintf(stderr, "verbena run: warning: %s\n", warning.c_str());
+  }
   return run(options.program, *view, std::move(environment));
 }
 

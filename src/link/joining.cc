@@ -48,7 +48,7 @@ struct Asking {
       }
       continue;
     }
-    const PeerIdentity peer = identify_peer(fd->get());
+    const PeerIdentity peer = identify_peer(fd->get(), names.user());
     if (!peer.same_user) continue;  // a squatter; its slot is just taken
     (void)send_message(fd->get(), {PeerMessage::Kind::kAskTable, 0});
     asking.members.push_back({std::move(*fd), peer.pid});
@@ -224,8 +224,8 @@ bool has_members(const GroupNames& names) {
     const std::string name = names.member(static_cast<uint8_t>(slot));
     // Not by trying to bind the name: without the group's lock that would look like a member.
     const auto fd = connect_to(name);
-    if (fd ? identify_peer(fd->get()).same_user
-           : fd.error() == EAGAIN && holder_of(name).who == NameHolder::Who::kOurs) {
+    if (fd ? identify_peer(fd->get(), names.user()).same_user
+           : fd.error() == EAGAIN && holder_of(name, names.user()).who == NameHolder::Who::kOurs) {
       return true;
     }
   }

@@ -17,6 +17,7 @@
 #include "link/clock.h"
 #include "link/joining.h"
 #include "link/membership_state.h"
+#include "link/own_sources.h"
 #include "link/steering.h"
 
 namespace verbena::link {
@@ -77,7 +78,7 @@ struct Seat {
     if (listener) return Seat{*slot, std::move(*listener)};
     if (listener.error() != EADDRINUSE) return fail(system_error("unix socket", listener.error()));
   }
-  const NameHolder holder = last.empty() ? NameHolder{} : holder_of(last);
+  const NameHolder holder = last.empty() ? NameHolder{} : holder_of(last, names.user());
   const std::string why =
       holder.who == NameHolder::Who::kForeign
           ? "their abstract unix names, as @" + last + ", are held by " + describe(holder)
@@ -199,6 +200,7 @@ Result<std::unique_ptr<Membership>, MembershipError> Membership::join_on_port(
   auto udp = open_sockets(options, random);
   if (!udp) return fail(udp.error());
   s.udp = std::move(*udp);
+  s.drop_own_sources();
   obtained->claim.reset();  // from here on ours is the first
   Entry entry{.pid = static_cast<uint32_t>(::getpid()), .takes_rings = options.takes_rings};
   uint32_t buffer = ~uint32_t{0};
@@ -391,6 +393,12 @@ void Membership::State::refresh() {
   ledger->refresh();
 }
 
+void Membership::State::drop_own_sources() {
+  if (const UdpSockets* const ipv6 = sockets(Family::kIpv6)) {
+    link::drop_own_sources(ipv6->receive.get(), addresses.all());
+  }
+}
+
 uint8_t Membership::State::sender_of(const wire::Gid& source, uint16_t port) {
   return addresses.contains(source) ? senders.member(family_of(source), port) : uint8_t{0};
 }
@@ -408,6 +416,7 @@ void Membership::on_ready(DatagramHandler& handler) {
       case kTagAddresses:
         s.addresses.on_ready();
         s.admitted_port = 0;
+        s.drop_own_sources();
         s.multicast_groups.on_addresses_changed();
         break;
       default: break;

@@ -46,6 +46,7 @@ struct Membership::State final : PeerEvents {
     if (table().generation.load(std::memory_order_acquire) != seen_generation) refresh();
   }
   void refresh();
+  void drop_own_sources();  // own_sources.h
   [[nodiscard]] bool is_member(uint8_t slot) const { return is_taken(incarnation[slot]); }
   [[nodiscard]] uint8_t sender_of(const wire::Gid& source, uint16_t port);
   [[nodiscard]] bool local_receiver(const wire::Gid& destination, uint8_t slot) {

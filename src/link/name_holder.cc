@@ -41,9 +41,8 @@ constexpr uint16_t kUidAttribute = 7;
   return text.empty() ? kUsual : static_cast<uid_t>(std::strtoul(text.c_str(), nullptr, 10));
 }
 
-[[nodiscard]] bool is_ours(uid_t uid) {
+[[nodiscard]] bool is_ours(uid_t uid, uid_t own) {
   static const uid_t overflow = overflow_uid();
-  const uid_t own = ::geteuid();
   if (uid != own) return false;
   return own != overflow || is_same_user(uid, own, overflow, contents("/proc/self/uid_map"));
 }
@@ -113,39 +112,40 @@ bool is_same_user(uid_t uid, uid_t own, uid_t overflow, std::string_view uid_map
          inside == 0 && outside == 0 && count == kAll;
 }
 
-PeerIdentity identify_peer(int fd) {
+PeerIdentity identify_peer(int fd, uid_t user) {
   ucred credentials{};
   socklen_t length = sizeof credentials;
   if (::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &credentials, &length) != 0) return {};
-  return {credentials.pid, credentials.uid, is_ours(credentials.uid)};
+  return {credentials.pid, credentials.uid, is_ours(credentials.uid, user)};
 }
 
-NameHolder holder_of(const std::string& name) {
+NameHolder holder_of(const std::string& name, uid_t user) {
   using Who = NameHolder::Who;
   const auto fd = connect_to(name);
   if (fd) {
-    const PeerIdentity identity = identify_peer(fd->get());
+    const PeerIdentity identity = identify_peer(fd->get(), user);
     return {identity.same_user ? Who::kOurs : Who::kForeign, identity};
   }
   if (fd.error() != EAGAIN && fd.error() != ECONNREFUSED) return {Who::kOurs, {}};
   // It takes no connections: one of ours that is stopped, or about to listen, or not one of ours.
   const auto owner = owner_by_diagnosis(name);
   if (!owner) return {name_is_taken(name) ? Who::kOurs : Who::kNobody, {}};
-  const bool ours = is_ours(*owner);
+  const bool ours = is_ours(*owner, user);
   return {ours ? Who::kOurs : Who::kForeign, {.pid = 0, .uid = *owner, .same_user = ours}};
 }
 
-NameHolder holder_of_lately(const std::string& name) {
+NameHolder holder_of_lately(const std::string& name, uid_t user) {
   constexpr Duration kEvery = 250 * kMillisecond;
   struct Last {
     std::string name;
+    uid_t user = 0;
     NameHolder holder;
     Time at = 0;
   };
   thread_local Last last;
   const Time now = monotonic_now();
-  if (last.at == 0 || now - last.at >= kEvery || last.name != name) {
-    last = {name, holder_of(name), now};
+  if (last.at == 0 || now - last.at >= kEvery || last.name != name || last.user != user) {
+    last = {name, user, holder_of(name, user), now};
   }
   return last.holder;
 }

@@ -123,7 +123,7 @@ void Peers::accept_all() {
   for (;;) {
     UniqueFd fd(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!fd.valid()) return;
-    if (!identify_peer(fd.get()).same_user) continue;
+    if (!identify_peer(fd.get(), names_.user()).same_user) continue;
     // Full: strangers that never said who they are make room first.
     if (connections_.size() >= kMaxConnections) {
       const auto silent = std::ranges::find(connections_, 0, &Connection::slot);
@@ -159,7 +159,7 @@ Peers::Connection* Peers::connect(uint8_t slot) {
     return known;
   }
   auto fd = connect_to(names_.member(slot));
-  if (!fd || !identify_peer(fd->get()).same_user ||
+  if (!fd || !identify_peer(fd->get(), names_.user()).same_user ||
       !send_message(fd->get(), {PeerMessage::Kind::kHello, self_})) {
     return nullptr;
   }

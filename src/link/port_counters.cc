@@ -15,10 +15,10 @@ namespace verbena::link {
 namespace {
 
 // One member's answer. A member that is stopped gives none; few are.
-[[nodiscard]] std::optional<TableMapping> ask(const std::string& member) {
+[[nodiscard]] std::optional<TableMapping> ask(const GroupNames& names, uint8_t slot) {
   constexpr int kPatienceMs = 50;
-  const auto fd = connect_to(member);
-  if (!fd || !identify_peer(fd->get()).same_user) return std::nullopt;
+  const auto fd = connect_to(names.member(slot));
+  if (!fd || !identify_peer(fd->get(), names.user()).same_user) return std::nullopt;
   if (!send_message(fd->get(), {PeerMessage::Kind::kAskTable, 0})) return std::nullopt;
   pollfd polled{fd->get(), POLLIN, 0};
   if (::poll(&polled, 1, kPatienceMs) <= 0) return std::nullopt;
@@ -41,7 +41,7 @@ std::optional<TableMapping> PortCounterReader::find_table() const {
   for (const uint16_t port : candidate_ports(options_.udp.port)) {
     const GroupNames names(options_.group, port);
     for (size_t slot = kFirstSlot; slot <= kLastSlot; ++slot) {
-      if (auto mapping = ask(names.member(static_cast<uint8_t>(slot)))) return mapping;
+      if (auto mapping = ask(names, static_cast<uint8_t>(slot))) return mapping;
     }
   }
   return std::nullopt;

@@ -86,7 +86,8 @@ uint32_t Roster::reap_dead(const GroupNames& names, std::optional<uint8_t> self,
       continue;
     // Its name may be another user's by now.
     const std::string name = names.member(slot);
-    if (name_is_taken(name) && holder_of(name).who != NameHolder::Who::kForeign) continue;
+    if (name_is_taken(name) && holder_of(name, names.user()).who != NameHolder::Who::kForeign)
+      continue;
     leave(slot, now);
     ++dead;
   }

@@ -6,11 +6,13 @@
 #include <vector>
 
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <sys/un.h>
 
 #include "link/joining.h"
 #include "link/membership_test_fixture.h"
 #include "link/name_holder.h"
+#include "link/peers.h"
 #include "support/nobody.h"
 
 namespace verbena::link::testing {
@@ -186,6 +188,37 @@ TEST_F(Squatters, OfADeadMembersNameDoNotKeepItAlive) {
     ASSERT_TRUE(wait_until([&] { return squatting(); }));
   }
   EXPECT_TRUE(wait_until([&] { return survivor.report->members == 1; }));
+}
+
+// A service that opens the device as root and then gives up its rights is a member as before: it
+// takes the others for none of another user's, and gives what they share to nobody new.
+TEST_F(Squatters, AMemberThatBecomesAnotherUserStaysAmongItsOwn) {
+  const Member dropped = start_joined([](Membership& host, Report& report, Shared& shared) {
+    if (verbena::testing::become_nobody()) report.stage = 1;
+    Server server(host, report, shared);
+    while (report.leave == 0) server.serve(5);
+  });
+  ASSERT_TRUE(wait_until([&] { return dropped.report->stage == 1; }));
+  const std::string name = names().member(dropped.slot());
+  const Member other = start_joined();
+  const Member victim = start_joined();
+  ASSERT_TRUE(wait_until([&] { return dropped.report->members == 3; }));
+  end(victim, SIGKILL);  // somebody has to look who is left
+  for (const Member& member : {dropped, other}) {
+    EXPECT_TRUE(wait_until([&] { return member.report->members == 2; }));
+  }
+  expect_delivery({dropped, other});
+  EXPECT_EQ(dropped.report->members, 2U);
+
+  const int given = verbena::testing::result_of(start_as_nobody([&] {
+    const auto fd = connect_to(name);
+    if (!fd) return 1;
+    (void)send_message(fd->get(), {PeerMessage::Kind::kAskTable, 0});  // it may be closed already
+    pollfd answer{fd->get(), POLLIN, 0};
+    if (::poll(&answer, 1, 10'000) != 1) return 2;
+    return receive_table(fd->get()) ? 3 : 0;
+  }));
+  EXPECT_EQ(given, 0) << "3: the table was given to another user";
 }
 
 // Who has no number here has everybody's who has none.

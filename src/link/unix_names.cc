@@ -54,7 +54,7 @@ struct Address {
 // asked before that it does not tell.
 [[nodiscard]] std::optional<pid_t> pid_of_holder(const std::string& name) {
   const auto fd = connect_to(name);
-  return fd ? std::optional(identify_peer(fd->get()).pid) : std::nullopt;
+  return fd ? std::optional(identify_peer(fd->get(), ::geteuid()).pid) : std::nullopt;
 }
 
 // By a signal or a debugger, as /proc/PID/stat has it behind the name in brackets.
@@ -104,8 +104,9 @@ void sleep_for(Duration span) {
 }
 
 GroupNames::GroupNames(std::string_view group, uint16_t port)
-    : prefix_(std::string(group.substr(0, kMaxGroupBytes)) + "." + std::to_string(::geteuid()) +
-              "." + std::to_string(port)) {}
+    : user_(::geteuid()),
+      prefix_(std::string(group.substr(0, kMaxGroupBytes)) + "." + std::to_string(user_) + "." +
+              std::to_string(port)) {}
 
 Result<UniqueFd, int> listen_on(const std::string& name, int backlog) {
   auto fd = bind_name(name);
@@ -126,22 +127,22 @@ Result<UniqueFd, int> connect_to(const std::string& name) {
 // Whoever cannot tell (no descriptors, no memory) must not take a living member for dead.
 bool name_is_taken(const std::string& name) { return !bind_name(name); }
 
-Result<GroupLock, int> GroupLock::try_name(const std::string& name) {
+Result<GroupLock, int> GroupLock::try_name(const std::string& name, uid_t user) {
   // As many may ask who holds it as there are members.
   constexpr int kAskers = 256;
   auto fd = listen_on(name, kAskers);
   if (fd) return GroupLock(std::move(*fd));
   if (fd.error() == EADDRINUSE) {
-    const NameHolder holder = holder_of_lately(name);
+    const NameHolder holder = holder_of_lately(name, user);
     if (holder.who == NameHolder::Who::kForeign) return GroupLock(holder);
   }
   return fail(fd.error());
 }
 
-Result<GroupLock, int> GroupLock::take_name(const std::string& name, Duration bound) {
+Result<GroupLock, int> GroupLock::take_name(const std::string& name, uid_t user, Duration bound) {
   LockPatience patience(bound, name);
   for (;;) {
-    auto lock = try_name(name);
+    auto lock = try_name(name, user);
     if (lock || lock.error() != EADDRINUSE) return lock;
     const auto pause = patience.next_pause();
     if (!pause) return fail(ETIMEDOUT);
@@ -150,15 +151,15 @@ Result<GroupLock, int> GroupLock::take_name(const std::string& name, Duration bo
 }
 
 Result<GroupLock, int> GroupLock::try_take(const GroupNames& names) {
-  return try_name(names.lock());
+  return try_name(names.lock(), names.user());
 }
 
 Result<GroupLock, int> GroupLock::take(const GroupNames& names, Duration bound) {
-  return take_name(names.lock(), bound);
+  return take_name(names.lock(), names.user(), bound);
 }
 
 Result<GroupLock, int> GroupLock::take_choice(const GroupNames& names, Duration bound) {
-  return take_name(names.choice(), bound);
+  return take_name(names.choice(), names.user(), bound);
 }
 
 std::optional<pid_t> GroupLock::holder(const GroupNames& names) {

@@ -28,6 +28,8 @@ class GroupNames {
   GroupNames(std::string_view group, uint16_t port);
 
   [[nodiscard]] const std::string& prefix() const { return prefix_; }
+  // Whose group it is: who this process was when this was made.
+  [[nodiscard]] uid_t user() const { return user_; }
   [[nodiscard]] std::string lock() const { return prefix_ + ".lock"; }
   // Held by the newcomer that looks for a port.
   [[nodiscard]] std::string choice() const { return prefix_ + ".choice"; }
@@ -38,6 +40,7 @@ class GroupNames {
   [[nodiscard]] std::string table() const { return prefix_ + ".table"; }
 
  private:
+  uid_t user_;
   std::string prefix_;
 };
 
@@ -91,8 +94,9 @@ class GroupLock {
  private:
   explicit GroupLock(UniqueFd fd) : fd_(std::move(fd)) {}
   explicit GroupLock(const NameHolder& stranger) : stranger_(stranger) {}
-  [[nodiscard]] static Result<GroupLock, int> try_name(const std::string& name);
-  [[nodiscard]] static Result<GroupLock, int> take_name(const std::string& name, Duration bound);
+  [[nodiscard]] static Result<GroupLock, int> try_name(const std::string& name, uid_t user);
+  [[nodiscard]] static Result<GroupLock, int> take_name(const std::string& name, uid_t user,
+                                                        Duration bound);
   UniqueFd fd_;
   std::optional<NameHolder> stranger_;
 };

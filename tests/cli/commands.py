@@ -149,6 +149,7 @@ class Options(unittest.TestCase):
         for arguments, wanted in ((["--mtu", "1500"], "--mtu is '1500'"), (["--identity", "x"], "--identity is 'x'"),
                                   (["--name", "a/b"], "--name is 'a/b'"), (["--counters", "/no/such/x"], "cannot be written: No such file"),
                                   (["--secret", "/no/such/x"], "cannot be used as a secret: No such file"),
+                                  (["--secret", ""], "--secret is empty"), (["--secret", "/dev/null"], "read again"),
                                   (["--address", "10.0.0.0/64"], "10.0.0.0/64"), (["--nothing"], "--nothing")):
             for command, status in (("run", 125), ("env", 2), ("devices", 2)):
                 done = verbena(command, *arguments, *(["--", "true"] if command == "run" else []))
@@ -178,6 +179,16 @@ class Options(unittest.TestCase):
         done = subprocess.run(["sh", "-c", script], env=env, capture_output=True, text=True, timeout=60)
         self.assertNotEqual(done.returncode, 0, done.stdout)
         self.assertIn("Failed to open device", done.stdout + done.stderr)
+
+    def test_a_secret_that_others_can_read_is_warned_of(self):
+        with tempfile.TemporaryDirectory() as folder:
+            secret = os.path.join(folder, "secret")
+            with open(secret, "w", encoding="utf-8") as file:
+                file.write("open sesame\n")
+            for mode, wanted in ((0o600, ""), (0o644, f"verbena run: warning: other users can read the secret in {secret}\n")):
+                os.chmod(secret, mode)
+                done = verbena("run", "--secret", secret, "--", "true")
+                self.assertEqual((done.returncode, done.stderr), (0, wanted))
 
     def test_counters_are_added_to_a_file_when_a_process_ends(self):
         with tempfile.TemporaryDirectory() as folder:

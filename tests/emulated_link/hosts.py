@@ -52,14 +52,14 @@ class Hosts:
         """The words of a command that runs there."""
         return ["nsenter", f"--net={self.namespaces[host]}", "--", *words]
 
-    def socket(self, host, family, kind):
+    def socket(self, host, family, kind, protocol=0):
         """A socket there: of a thread that enters the host and ends."""
         made = []
 
         def make():
             space = os.open(self.namespaces[host], os.O_RDONLY | os.O_CLOEXEC)
             if ctypes.CDLL(None).setns(space, CLONE_NEWNET) == 0:
-                made.append(socket.socket(family, kind))
+                made.append(socket.socket(family, kind, protocol))
             os.close(space)
 
         thread = threading.Thread(target=make)

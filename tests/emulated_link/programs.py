@@ -8,6 +8,8 @@ import json
 import os
 import random
 import shutil
+import socket
+import struct
 import subprocess
 import sys
 import tempfile
@@ -19,6 +21,18 @@ import hosts
 LINK = VERBENA = ""
 SECONDS = 120
 LOSSES = ("0", "1")  # percent
+
+
+def udp_over_ipv6(source, destination, payload):
+    """To the device's port, with all headers."""
+    ends = b"".join(socket.inet_pton(socket.AF_INET6, end) for end in (source, destination))
+    length = 8 + len(payload)
+    ports = struct.pack("!HHH", 50_000, 4791, length)
+    words = ends + struct.pack("!II", length, socket.IPPROTO_UDP) + ports + payload
+    total = sum(struct.unpack(f"!{len(words) // 2}H", words))
+    total = (total & 0xFFFF) + (total >> 16)
+    checksum = ~((total & 0xFFFF) + (total >> 16)) & 0xFFFF or 0xFFFF
+    return struct.pack("!IHBB", 6 << 28, length, socket.IPPROTO_UDP, 64) + ends + ports + struct.pack("!H", checksum) + payload
 
 
 class ProgramsTest(unittest.TestCase):
@@ -156,11 +170,32 @@ class ProgramsTest(unittest.TestCase):
         with open(counted, encoding="utf-8") as file:
             self.assertGreater(json.loads(file.readline())["received"]["wrong tags"], 0)
 
+    def test_who_claims_the_address_of_the_receiver_is_not_heard(self):
+        """No tag is asked for where a packet is from this host; IPv6 takes such packets from others as well."""
+        if shutil.which("rping") is None:
+            self.skipTest("rping is not installed")
+        link = self.join()
+        self.start(link, 1, "run", "--", "rping", "-a", hosts.IPV6[1], "-s")
+        self.wait_for_listener(link)
+        before = self.datagrams_read_ipv6(link)
+        with link.socket(0, socket.AF_INET6, socket.SOCK_RAW, socket.IPPROTO_RAW) as forger:
+            for source in [hosts.IPV6[1]] * 5 + [hosts.IPV6[0]]:
+                forger.sendto(udp_over_ipv6(source, hosts.IPV6[1], bytes(64)), (hosts.IPV6[1], 0))
+        until = time.monotonic() + SECONDS
+        while self.datagrams_read_ipv6(link) == before and time.monotonic() < until:
+            time.sleep(0.05)
+        self.assertEqual(self.datagrams_read_ipv6(link), before + 1)
+
     @staticmethod
     def datagrams_read(link):
         """By the device of the second host."""
         snmp = subprocess.run(link.on(1, "cat", "/proc/net/snmp"), capture_output=True, text=True, check=True).stdout
         return int([line.split()[1] for line in snmp.splitlines() if line.startswith("Udp:")][1])
+
+    @staticmethod
+    def datagrams_read_ipv6(link):
+        snmp = subprocess.run(link.on(1, "cat", "/proc/net/snmp6"), capture_output=True, text=True, check=True).stdout
+        return int(next(line.split()[1] for line in snmp.splitlines() if line.startswith("Udp6InDatagrams")))
 
     def wait_for_listener(self, link):
         """Until the server's end of the device is there."""
