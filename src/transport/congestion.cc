@@ -33,7 +33,7 @@ constexpr double kPace = 1.2;
 }  // namespace
 
 Duration CongestionWindow::time_of(uint64_t cost) const {
-  if (smoothed_ == 0) return 0;
+  if (least_ == 0 || is_near()) return 0;
   const double gain = in_slow_start() ? kPaceSlowStart : kPace;
   return static_cast<Duration>(static_cast<double>(cost) * static_cast<double>(smoothed_) /
                                (gain * window_));
@@ -53,7 +53,8 @@ double CongestionWindow::carried() const {
 }
 
 void CongestionWindow::on_round_trip(Duration round_trip, uint64_t delivered, Time now) {
-  round_trip = std::max<Duration>(round_trip, 1);
+  // Time is that of a batch: what comes back at once may seem to take no time at all.
+  round_trip = std::max(round_trip, kNoise);
   latest_ = round_trip;
   sampled_at_ = now;
   least_ = least_ == 0 ? round_trip : std::min(least_, round_trip);
@@ -77,6 +78,7 @@ void CongestionWindow::on_round_trip(Duration round_trip, uint64_t delivered, Ti
 // without a queue, it is something that drops what exceeds a rate.
 void CongestionWindow::begin_span(Time now) {
   if (now <= span_since_ + kSpanRounds * smoothed_) return;
+  usual_ = delivered_ / static_cast<double>(now - span_since_);
   span_since_ = now;
   best_[1] = best_[0];
   best_[0] = 0;
@@ -102,7 +104,14 @@ void CongestionWindow::on_delivered(uint64_t cost, bool limited, Time now) {
   grown_at_ = now;
   if (is_reduced(now)) return;
   grow(static_cast<double>(cost), now);
-  window_ = std::min(window_, most_);
+  window_ = std::min(window_, limit());
+}
+
+// Near by, the queue that overflows first is most often the receiver's own, its socket's buffer:
+// no more than fits there, beside what is on the wire.
+double CongestionWindow::limit() const {
+  if (!is_near()) return most_;
+  return std::min(most_, buffer_ + usual_ * static_cast<double>(least_));
 }
 
 void CongestionWindow::grow(double cost, Time now) {

@@ -9,7 +9,10 @@
 //     it to 0.7, or to what the way is known to carry within one empty round trip, up to 0.85.
 //     If an eighth of all is lost, though, it is not.
 //  4. A mark (ECN) takes it to 0.8. Losses and marks of one round trip count once.
-//  5. Packets leave at the rate at which a window lasts for a round trip, and a little faster.
+//  5. To a host near by (less than 2 ms) no more is under way than fits the receiver's buffer,
+//  beside
+//     what is on the wire.
+//  6. Packets leave at the rate at which a window lasts for a round trip, and a little faster.
 //
 // Amounts are costs: payload and kPacketOverhead for each packet.
 #pragma once
@@ -23,11 +26,15 @@ namespace verbena::transport {
 
 class CongestionWindow {
  public:
-  CongestionWindow(uint64_t initial_bytes, uint64_t max_bytes)
-      : window_(static_cast<double>(initial_bytes)), most_(static_cast<double>(max_bytes)) {}
+  // `buffer_bytes`: what a receiver can be expected to have room for.
+  CongestionWindow(uint64_t initial_bytes, uint64_t max_bytes, uint64_t buffer_bytes)
+      : window_(static_cast<double>(initial_bytes)),
+        most_(static_cast<double>(max_bytes)),
+        buffer_(static_cast<double>(buffer_bytes)) {}
 
   [[nodiscard]] uint64_t window() const { return static_cast<uint64_t>(window_); }
-  // How long this much takes to leave; 0 while no round trip was measured.
+  // How long this much takes to leave; 0 where there is no pace: while no round trip was measured,
+  // and to hosts so near that no timer is in time.
   [[nodiscard]] Duration time_of(uint64_t cost) const;
   [[nodiscard]] Duration round_trip() const { return smoothed_; }
   // By then an answer is there unless something was lost (RFC 6298).
@@ -45,10 +52,14 @@ class CongestionWindow {
   void on_timeout(Time now);
 
  private:
+  static constexpr Duration kNear = 2 * kMillisecond;
+
   [[nodiscard]] bool is_reduced(Time now) const { return now < reduced_at_ + smoothed_; }
   [[nodiscard]] bool queue_is_empty(Time now) const;
   // What was delivered in an empty round trip at the best rate of late.
   [[nodiscard]] double carried() const;
+  [[nodiscard]] bool is_near() const { return least_ != 0 && least_ < kNear; }
+  [[nodiscard]] double limit() const;
   void reduce(double window, Time now);
   void grow(double cost, Time now);
   void begin_span(Time now);
@@ -56,6 +67,7 @@ class CongestionWindow {
 
   double window_;
   double most_;
+  double buffer_;
   double threshold_ = 1e18;
   // CUBIC, in bytes and seconds.
   double top_ = 0;       // W_max
@@ -72,6 +84,7 @@ class CongestionWindow {
   // A span is a few round trips. Best rate, bytes per ns, of this one and of the one before.
   Time span_since_ = 0;
   std::array<double, 2> best_{};
+  double usual_ = 0;  // rate of all of the one before
   double lost_ = 0;
   double delivered_ = 0;
   // A round lasts for a round trip.

@@ -27,7 +27,7 @@ class Congestion : public ::testing::Test {
     ASSERT_FALSE(control_.in_slow_start());
   }
 
-  CongestionWindow control_{kInitial, 1 << 30};
+  CongestionWindow control_{kInitial, 1 << 30, 100'000};
   Time now_ = kSecond;
 };
 
@@ -160,8 +160,23 @@ TEST_F(Congestion, AWindowLeavesInLessThanARoundTrip) {
   EXPECT_GT(all, control_.round_trip() / 2);
 }
 
+TEST_F(Congestion, NearByTheWindowIsWhatTheReceiverHasRoomForAndWhatIsOnTheWire) {
+  for (int i = 0; i < 100; ++i) {
+    now_ += 100 * kMicrosecond;
+    control_.on_round_trip(100 * kMicrosecond, 30'000, now_);
+    control_.on_delivered(30'000, true, now_);
+  }
+  EXPECT_NEAR(static_cast<double>(control_.window()), 130'000, 4'000);
+}
+
+TEST_F(Congestion, AnAnswerThatSeemsToTakeNoTimeDoesNotHideAQueue) {
+  control_.on_round_trip(0, 0, now_);
+  control_.on_round_trip(-5, 0, now_);
+  EXPECT_GT(control_.round_trip(), 10 * kMicrosecond);
+}
+
 TEST_F(Congestion, TheWindowHasABound) {
-  CongestionWindow control(kInitial, 2 * kInitial);
+  CongestionWindow control(kInitial, 2 * kInitial, 10 * kInitial);
   for (int i = 0; i < 100; ++i) control.on_delivered(kInitial, true, now_);
   EXPECT_EQ(control.window(), 2 * kInitial);
 }

@@ -26,6 +26,9 @@ struct Tuning {
                       .initial_bytes = 20 * 1024,
                       .max_packets = Hold::kMaxAhead,
                       .ack_every = 16};
+  // What fits the receive buffer of another host's socket on most machines (212,992 bytes), with
+  // room for the kernel's own bookkeeping.
+  uint64_t receiver_bytes = 160 * 1024;
   // Where the link itself sees to the receiver's buffer (PacketSink::paces).
   FlightLimits paced{
       .max_bytes = 1024 * 1024, .initial_bytes = 1024 * 1024, .max_packets = 512, .ack_every = 64};

@@ -64,7 +64,8 @@ namespace verbena::transport {
   X(kDropWrongService, "packets dropped: service does not match the queue pair") \
   X(kDropWrongPeer, "packets dropped: not from the connected peer")              \
   X(kDropRd, "packets dropped: reliable datagram")                               \
-  X(kDropCnp, "congestion notifications ignored")
+  X(kDropCnp, "congestion notifications ignored")                                \
+  X(kCongestionNotice, "congestion notifications heeded")
 
 enum class Counter : uint8_t {
 #define X(name, text) name,

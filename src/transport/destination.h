@@ -41,6 +41,7 @@ struct Way {
   uint64_t delivered = 0;  // all that ever was
   Time paced_until = 0;    // what was sent so far leaves by then, at the rate it should
   WaitingLine waiting;     // for room
+  uint32_t turns = 0;      // given to those who waited, and not over
 };
 
 enum class Direction : uint8_t { kOut, kIn };

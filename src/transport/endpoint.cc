@@ -229,7 +229,7 @@ void Endpoint::receive(const InPacket& packet, Time now) {
   const wire::OpcodeInfo& info = *packet.view.info;
   switch (info.service) {
     case wire::Service::kRd:  counters_.add(Counter::kDropRd); return;
-    case wire::Service::kCnp: counters_.add(Counter::kDropCnp); return;
+    case wire::Service::kCnp: return receive_congestion_notice(packet, now);
     default:                  break;
   }
   if (packet.destination.is_multicast()) return receive_multicast(packet);
@@ -251,6 +251,17 @@ void Endpoint::receive(const InPacket& packet, Time now) {
   }
   if (qp->type == QpType::kUc) return responder::on_uc_request(core_, *qp, packet);
   responder::on_request(core_, *qp, packet);
+}
+
+// RoCEv2 annex A17.9.3: something that this queue pair sent met congestion on its way.
+void Endpoint::receive_congestion_notice(const InPacket& packet, Time now) {
+  QueuePair* const qp = find(packet.view.bth.dest_qp);
+  if (qp == nullptr || !flow::applies(*qp) || packet.source != qp->attr.path.destination ||
+      packet.destination != qp->attr.path.source) {
+    return counters_.add(Counter::kDropCnp);
+  }
+  counters_.add(Counter::kCongestionNotice);
+  flow::on_mark(*qp, Direction::kOut, now);
 }
 
 namespace {

@@ -128,6 +128,7 @@ class Endpoint {
  private:
   [[nodiscard]] QueuePair* find(Qpn qpn) const { return qps_.find(qpn.value); }
   void receive_multicast(const InPacket& packet);
+  void receive_congestion_notice(const InPacket& packet, Time now);
   // But for room in the queue. Gives the message's length.
   [[nodiscard]] Result<uint64_t, Error> accepts(const QueuePair& qp,
                                                 const SendRequest& request) const;

@@ -77,6 +77,13 @@ void leave_line(QueuePair& qp) {
   qp.flow.waits_at = nullptr;
 }
 
+void lose_turn(QueuePair& qp) {
+  qp.flow.has_turn = false;
+  if (qp.flow.turn_at == nullptr) return;
+  --qp.flow.turn_at->turns;
+  qp.flow.turn_at = nullptr;
+}
+
 // How far the pace may be ahead of time.
 [[nodiscard]] Duration burst(const Way& way) {
   const Duration slack = std::min(kTimerSlack, way.control.round_trip() / kSlackShare);
@@ -125,6 +132,8 @@ void give_turns(Core& core, Destination& destination, Way& way, Time now) {
     QueuePair& qp = *way.waiting.pop_front();
     qp.flow.waits_at = nullptr;
     qp.flow.has_turn = true;
+    qp.flow.turn_at = &way;
+    ++way.turns;
     core.make_runnable(qp);
     taken += std::max(qp.flow.wants, kTurnPackets * (uint64_t{qp.mtu} + kPacketOverhead));
   }
@@ -140,7 +149,8 @@ void join(Core& core, QueuePair& qp) {
   leave(core, qp);
   const FlightLimits& limits = core.tuning.flight;
   qp.flow.destination = &core.destinations.join(
-      qp.attr.path.destination, qp, CongestionWindow(limits.initial_bytes, limits.max_bytes));
+      qp.attr.path.destination, qp,
+      CongestionWindow(limits.initial_bytes, limits.max_bytes, core.tuning.receiver_bytes));
 }
 
 void stop(Core& core, QueuePair& qp) {
@@ -148,7 +158,7 @@ void stop(Core& core, QueuePair& qp) {
   leave_line(qp);
   drop_charges(qp);
   stop_timing(qp);
-  qp.flow.has_turn = false;
+  lose_turn(qp);
   // What it had out no longer stands in the way of others; they may wait for nothing else.
   for (Way& way : qp.flow.destination->ways) {
     if (!way.waiting.empty()) wake_at(core, *qp.flow.destination, 0);
@@ -172,7 +182,7 @@ bool admits(Core& core, QueuePair& qp, Direction direction, uint64_t cost, Time 
   const bool first = qp.flow.has_turn || qp.cursor_psn().is_before(qp.send.sent_end);
   // Who begins waits until there is room for a few, or each packet would have an ACK of its own.
   if (!qp.flow.has_turn) cost = std::max(cost, least_turn(way));
-  if (!way.waiting.empty() && !qp.flow.has_turn) {
+  if ((!way.waiting.empty() || way.turns != 0) && !qp.flow.has_turn) {
     wait_in_line(qp, way, cost, first);
     return false;
   }
@@ -269,7 +279,7 @@ Duration answer_time(const QueuePair& qp) {
 }
 
 void end_turn(Core& core, QueuePair& qp, Time now) {
-  qp.flow.has_turn = false;
+  lose_turn(qp);
   give_turns(core, *qp.flow.destination, now);
 }
 

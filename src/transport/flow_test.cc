@@ -65,7 +65,7 @@ TEST_F(Flow, WhoWaitsHasItsTurn) {
     run_until(now_ + kMillisecond);
   }
   EXPECT_GT(all.second, 2 * kWindowPackets);
-  EXPECT_GT(all.second, all.first / 2);
+  EXPECT_GT(all.second, all.first / 3);
 }
 
 TEST_F(Flow, QueuePairsToTwoHostsHaveAWindowEach) {
@@ -151,6 +151,23 @@ TEST_F(Flow, PacketsLeaveAtThePaceOfTheWindow) {
   run_until(now_ + 9 * kMillisecond);
   EXPECT_GT(at_once, 0u);
   EXPECT_GT(sent().size(), at_once);
+}
+
+TEST_F(Flow, ACongestionNoticeMakesTheWindowSmaller) {
+  connect();
+  write(kQpn, 200 * 1024);
+  ASSERT_EQ(sent().size(), kWindowPackets);
+  now_ += 10 * kMillisecond;
+  const Packet notice(headers_of(wire::Service::kCnp, Op::kSendMiddle, kQpn, Psn(0)), Bytes(16));
+  endpoint_->receive(arriving(notice), now_);
+  EXPECT_EQ(count(Counter::kCongestionNotice), 1u);
+  // Of a window of 16 packets none is free until more than four are acknowledged.
+  ack(3);
+  EXPECT_EQ(sent().size(), 0u);
+  // From another host it says nothing.
+  endpoint_->receive(arriving(notice, wire::Gid::from_ipv4(10, 0, 0, 9)), now_);
+  EXPECT_EQ(count(Counter::kCongestionNotice), 1u);
+  EXPECT_EQ(count(Counter::kDropCnp), 1u);
 }
 
 // A receiver that keeps what follows a lost packet says nothing of it until it is repaired.

@@ -156,6 +156,7 @@ struct FlowSide {
   QueuePair* next_waiting = nullptr;   // before this one
   uint64_t wants = 0;                  // room for so much; 0: for a repair, which needs none
   bool has_turn = false;
+  Way* turn_at = nullptr;               // it was given, to one that waited there
   std::array<TimedPacket, 16> timed{};  // a ring, oldest first
   uint32_t timed_first = 0;
   uint32_t timed_count = 0;

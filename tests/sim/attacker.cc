@@ -125,12 +125,15 @@ void Attacker::deliver(uint32_t host, const wire::Gid& source,
   world_.strike(host, wire::build_frame(flow, 64, 0, bth_to_pad));
 }
 
-// A write that would be good, but for the address it comes from.
+// A send, or a congestion notification, that would be good but for the address it comes from.
 void Attacker::forge_from_elsewhere() {
   Victim victim;
   if (!pick_victim(victim)) return;
   const End& to = victim.pair->lane(victim.lane).to();
-  const wire::Headers headers = headers_for(Service::kRc, Op::kSendOnly, to.qpn, sent_end(victim));
+  const bool notice = world_.chance(20);
+  const wire::Headers headers =
+      headers_for(notice ? Service::kCnp : Service::kRc, notice ? Op::kSendMiddle : Op::kSendOnly,
+                  to.qpn, sent_end(victim));
   const std::array<uint8_t, 8> payload{1, 2, 3, 4, 5, 6, 7, 8};
   deliver(to.host, address_, wire::encode(headers, payload));
 }
