@@ -24,12 +24,7 @@ void describe_path(CmId& id);
 // The port space of `id`, with this port.
 [[nodiscard]] uint64_t service_id_of(const CmId& id, uint16_t port);
 
-// On Linux an id that is bound to a loopback address is of no device, which no RDMA device has.
-// Ours has it, and programs use it. But libfabric, which asks with rdma_create_ep(), would have its
-// servers listen there alone.
-enum class Loopback : uint8_t { kOfTheDevice, kOfNoDevice };
-[[nodiscard]] int bind(CmId& id, const Address& address,
-                       Loopback loopback = Loopback::kOfTheDevice);
+[[nodiscard]] int bind(CmId& id, const Address& address);
 [[nodiscard]] int resolve_address(CmId& id, const std::optional<Address>& source,
                                   const Address& destination);
 [[nodiscard]] int resolve_route(CmId& id);

@@ -17,7 +17,7 @@ namespace {
                                const ibv_qp_init_attr* init) {
   const auto source = Address::read(found.ai_src_addr);
   if (!source) return EINVAL;
-  if (const int error = bind(id, *source, Loopback::kOfNoDevice); error != 0) return error;
+  if (const int error = bind(id, *source); error != 0) return error;
   if (init != nullptr) {
     id.qp_init = std::make_unique<ibv_qp_init_attr>(*init);
     id.qp_init->qp_type = id.qp_type;

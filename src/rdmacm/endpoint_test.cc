@@ -44,7 +44,7 @@ class RdmacmEndpoint : public Pair {
   }
 };
 
-// As libfabric's server does that names no address: of no device, it looks for an interface.
+// Nor is one of libfabric's, whose server names no address and then looks for an interface.
 TEST_F(RdmacmEndpoint, AListenerAtLoopbackIsOfNoDevice) {
   rdma_addrinfo hints{};
   hints.ai_flags = RAI_PASSIVE;

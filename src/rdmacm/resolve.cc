@@ -51,6 +51,14 @@ void tell(CmId& id, rdma_cm_event_type type, int error) {
   post(std::move(event));
 }
 
+// To Linux a loopback address is a wildcard: no RDMA device has it. Ours has, and programs use it.
+// But libfabric, which asks with an id that has no channel, would have its servers listen there
+// alone.
+[[nodiscard]] bool is_of_no_device(const CmId& id, const Address& address) {
+  if (address.is_wildcard()) return true;
+  return address.is_loopback() && id.ps == RDMA_PS_TCP && id.is_alone();
+}
+
 }  // namespace
 
 uint64_t service_id_of(const CmId& id, uint16_t port) {
@@ -88,13 +96,10 @@ int claim_port(CmId& id, uint16_t port) {
   return error;
 }
 
-int bind(CmId& id, const Address& address, Loopback loopback) {
+int bind(CmId& id, const Address& address) {
   if (!id.advance(State::kIdle, State::kBound)) return EINVAL;
   int error = 0;
-  // A wildcard is of no device, as it is with several.
-  const bool no_device = address.is_wildcard() || (loopback == Loopback::kOfNoDevice &&
-                                                   id.ps == RDMA_PS_TCP && address.is_loopback());
-  if (!no_device) {
+  if (!is_of_no_device(id, address)) {
     error = settle_at(id, address.gid(), EADDRNOTAVAIL);
   }
   id.set_source(address);
