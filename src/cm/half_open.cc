@@ -58,6 +58,11 @@ void HalfOpen::Line::push(const ConnectionTable& table, const Connection& c, Tim
   places.push_back({c.id, now});
 }
 
+void HalfOpen::asked(const Connection& c) {
+  waiting_.try_emplace(c.listener.value, Line{State::kReqReceived})
+      .first->second.push(table_, c, 0);
+}
+
 Connection* HalfOpen::oldest_replied(Time now) {
   auto& places = replied_.places;
   for (; !places.empty() && now - places.front().since >= kLeastWait; places.pop_front()) {
@@ -68,16 +73,25 @@ Connection* HalfOpen::oldest_replied(Time now) {
 }
 
 Connection* HalfOpen::oldest_waiting(const Listener& listener, size_t least) {
+  const auto found = waiting_.find(listener.id.value);
+  return found == waiting_.end() ? nullptr : oldest_silent(found->second, least);
+}
+
+Connection* HalfOpen::oldest_waiting_anywhere() {
+  for (auto& [listener, line] : waiting_) {
+    if (Connection* const c = oldest_silent(line, 1)) return c;
+  }
+  return nullptr;
+}
+
+Connection* HalfOpen::oldest_silent(Line& line, size_t least) const {
   // In a flood it is asked for at every request: who has much is among the first few.
   constexpr size_t kMostLookedAt = 64;
-  auto& places = waiting_.places;
-  while (!places.empty() && waiting_.find(table_, places.front()) == nullptr) places.pop_front();
+  auto& places = line.places;
+  while (!places.empty() && line.find(table_, places.front()) == nullptr) places.pop_front();
   for (size_t i = 0; i < std::min(places.size(), kMostLookedAt); ++i) {
-    Connection* const c = waiting_.find(table_, places[i]);
-    if (c != nullptr && c->listener == listener.id && is_silent(*c) &&
-        size_of(c->destination) >= least) {
-      return c;
-    }
+    Connection* const c = line.find(table_, places[i]);
+    if (c != nullptr && is_silent(*c) && size_of(c->destination) >= least) return c;
   }
   return nullptr;
 }

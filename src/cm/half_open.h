@@ -42,13 +42,17 @@ class HalfOpen {
   }
 
   // It waits for the program from now on, or the program's answer was sent.
-  void asked(const Connection& c) { waiting_.push(table_, c, 0); }
+  void asked(const Connection& c);
   void replied(const Connection& c, Time now) { replied_.push(table_, c, now); }
   // The oldest that a silent address has made: of those that were answered long enough ago, or of
   // those that wait for this listener's program, if the address has at least so many half open.
   // nullptr: there is none.
   [[nodiscard]] Connection* oldest_replied(Time now);
   [[nodiscard]] Connection* oldest_waiting(const Listener& listener, size_t least);
+  // Of those that wait for any listener's.
+  [[nodiscard]] Connection* oldest_waiting_anywhere();
+  // It listens no more.
+  void forget(ListenerId listener) { waiting_.erase(listener.value); }
 
  private:
   struct Source {
@@ -69,16 +73,17 @@ class HalfOpen {
       Time since;
     };
     State state;
-    std::deque<Place> places;
+    std::deque<Place> places{};
 
     void push(const ConnectionTable& table, const Connection& c, Time now);
     [[nodiscard]] Connection* find(const ConnectionTable& table, const Place& place) const;
   };
+  [[nodiscard]] Connection* oldest_silent(Line& line, size_t least) const;
   void forget_idle();
 
   const ConnectionTable& table_;
   std::unordered_map<wire::Gid, Source, GidHash> sources_;
-  Line waiting_{State::kReqReceived, {}};
+  std::unordered_map<uint64_t, Line> waiting_;  // by listener
   Line replied_{State::kRepSent, {}};
   size_t size_ = 0;
   size_t answered_ = 0;

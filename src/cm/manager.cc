@@ -22,6 +22,7 @@ Result<ListenerId, Error> Manager::listen(const ListenParams& params) {
 
 Result<void, Error> Manager::unlisten(ListenerId id) {
   if (!listeners_.remove(id)) return fail(Error::kGone);
+  half_open_.forget(id);
   return {};
 }
 

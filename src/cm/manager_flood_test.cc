@@ -37,6 +37,17 @@ class Flood : public ManagerTest {
       deliver(req_from(from, 1 + requests_), from);
     }
   }
+  [[nodiscard]] static Req to(uint64_t service, Req m) {
+    m.service_id = service;
+    return m;
+  }
+  // Another listener, until its backlog is full.
+  void flood_other(uint64_t service) {
+    ASSERT_TRUE(server_.listen({.service_id = service, .backlog = kBacklog}));
+    for (uint32_t i = 0; i < kBacklog; ++i, ++requests_) {
+      deliver(to(service, req_from(forged(requests_), 1 + requests_)), forged(requests_));
+    }
+  }
   // The program takes every request that it is told of.
   void accept_all() {
     while (!events.all.empty()) {
@@ -170,6 +181,27 @@ TEST_F(Flood, AKnownPeerHasRoomInAFullBacklog) {
   ASSERT_FALSE(events.all.empty());
   EXPECT_EQ(events.all.back().kind, EventKind::kConnectRequest);
   EXPECT_EQ(events.all.back().destination, kPeer);
+}
+
+// However many wait at another listener, which came before.
+TEST_F(Flood, AKnownPeerHasRoomInAFullBacklogBesideAnother) {
+  ASSERT_TRUE(connects(kPeer, 0x500));
+  flood(kBacklog);
+  flood_other(kService + 1);
+  deliver(to(kService + 1, req_from(kPeer, 0x501)), kPeer);
+  EXPECT_EQ(events.all.back().kind, EventKind::kConnectRequest);
+  EXPECT_EQ(events.all.back().destination, kPeer);
+}
+
+// Nor do listeners whose programs take no requests keep it from one that does.
+TEST_F(Flood, AKnownPeerHasRoomThoughAllThatCanBeHalfOpenWaits) {
+  ASSERT_TRUE(connects(kPeer, 0x500));
+  for (uint64_t i = 1; i <= kRoom / kBacklog; ++i) flood_other(kService + i);
+  ASSERT_EQ(server_.half_open(), kRoom);
+  deliver(req_from(kPeer, 0x501), kPeer);
+  EXPECT_EQ(events.all.back().kind, EventKind::kConnectRequest);
+  EXPECT_EQ(events.all.back().destination, kPeer);
+  EXPECT_EQ(server_.half_open(), kRoom);
 }
 
 // Many honest peers at once, none of them known: nobody's request is given up for another's while

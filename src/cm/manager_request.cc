@@ -146,9 +146,13 @@ bool Manager::make_room_in_backlog(const From& from, const Listener& listener) {
 
 bool Manager::make_room_half_open(const From& from) {
   if (half_open_.size() < config_.max_half_open) return true;
-  Connection* const replied = half_open_.oldest_replied(from.now);
-  if (replied != nullptr) evict(*replied);
-  return replied != nullptr;
+  Connection* oldest = half_open_.oldest_replied(from.now);
+  // Programs that take no requests may hold all of them.
+  if (oldest == nullptr && !half_open_.is_silent(from.peer)) {
+    oldest = half_open_.oldest_waiting_anywhere();
+  }
+  if (oldest != nullptr) evict(*oldest);
+  return oldest != nullptr;
 }
 
 bool Manager::has_room(const From& from, const Listener& listener) {

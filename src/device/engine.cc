@@ -151,9 +151,7 @@ void Engine::settle(Time now, Acks acks) {
   show_traffic();
   if (now >= trouble_due_) show_trouble(now);
   // Nothing else may happen that would make the helper look.
-  if (link_->transmit_counters().without_ring != 0 && notices_.wants(Notices::Kind::kWithoutRing)) {
-    world_.wake_helper();
-  }
+  if (has_unsaid_losses()) world_.wake_helper();
   publish_completions();
 }
 

@@ -274,6 +274,8 @@ class Engine final : public transport::EventSink,
   // To the table that all members of the host share.
   void show_traffic() VERBENA_REQUIRES(lock_);
   void show_trouble(Time now) VERBENA_REQUIRES(lock_);
+  // Packets that will never go or come, which note_troubles() is to say.
+  [[nodiscard]] bool has_unsaid_losses() const VERBENA_REQUIRES(lock_);
 
   EventRouter& router_;
   EngineLock lock_;

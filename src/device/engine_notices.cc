@@ -52,6 +52,14 @@ Time Engine::note_troubles(Time now) {
                  "else. Run it without --link shared (VERBENA_LINK)",
                  static_cast<unsigned long long>(lost));
   }
+  if (const uint64_t dropped = link_->intake_counters().bad_tag;
+      dropped != 0 && notices_.wants(Notices::Kind::kWrongTag)) {
+    notices_.say(Notices::Kind::kWrongTag,
+                 "packets from another host were dropped (%llu so far), because they carry no tag "
+                 "that was made with this process's secret. Both ends need the same --secret "
+                 "(VERBENA_SECRET)",
+                 static_cast<unsigned long long>(dropped));
+  }
   if (silent_error_.look_at > now) return silent_error_.look_at;
   if (router_.has_unread_event(silent_error_.qpn)) {
     notices_.say(Notices::Kind::kSilentError,
@@ -64,6 +72,12 @@ Time Engine::note_troubles(Time now) {
   }
   silent_error_ = {};
   return silent_error_.look_at;
+}
+
+bool Engine::has_unsaid_losses() const {
+  return (link_->transmit_counters().without_ring != 0 &&
+          notices_.wants(Notices::Kind::kWithoutRing)) ||
+         (link_->intake_counters().bad_tag != 0 && notices_.wants(Notices::Kind::kWrongTag));
 }
 
 void Engine::tell_refused_mtu(transport::Mtu wanted, transport::Mtu largest) {

@@ -21,6 +21,7 @@ class Notices {
     kWithoutRing,
     kMtuRefused,
     kNameHeld,
+    kWrongTag,
     kCount
   };
   struct Line {

@@ -39,33 +39,36 @@ namespace {
 // Subscribed first, read second: a change in between is seen twice, never missed.
 LocalAddresses::LocalAddresses() : notices_(open_notices()) { refresh(); }
 
+// Where the system refuses (no descriptors), what was known stays: were no address this host's,
+// anybody could send in its name.
 void LocalAddresses::refresh() {
-  addresses_.clear();
-  ifaddrs* list = nullptr;
-  if (::getifaddrs(&list) == 0) {
-    for (const ifaddrs* item = list; item != nullptr; item = item->ifa_next) {
-      if (item->ifa_addr == nullptr) continue;
-      if (item->ifa_addr->sa_family == AF_INET) {
-        sockaddr_in in;
-        std::memcpy(&in, item->ifa_addr, sizeof in);
-        const auto* const b = reinterpret_cast<const uint8_t*>(&in.sin_addr);
-        addresses_.push_back(wire::Gid::from_ipv4(b[0], b[1], b[2], b[3]));
-      } else if (item->ifa_addr->sa_family == AF_INET6) {
-        sockaddr_in6 in6;
-        std::memcpy(&in6, item->ifa_addr, sizeof in6);
-        wire::Gid address;
-        std::memcpy(address.bytes.data(), &in6.sin6_addr, address.bytes.size());
-        addresses_.push_back(address);
-      }
-    }
-    ::freeifaddrs(list);
-  }
-  std::ranges::sort(addresses_);
   last_ = {};
   last_is_local_ = false;  // of the unspecified address
+  ifaddrs* list = nullptr;
+  outdated_ = ::getifaddrs(&list) != 0;
+  if (outdated_) return;
+  addresses_.clear();
+  for (const ifaddrs* item = list; item != nullptr; item = item->ifa_next) {
+    if (item->ifa_addr == nullptr) continue;
+    if (item->ifa_addr->sa_family == AF_INET) {
+      sockaddr_in in;
+      std::memcpy(&in, item->ifa_addr, sizeof in);
+      const auto* const b = reinterpret_cast<const uint8_t*>(&in.sin_addr);
+      addresses_.push_back(wire::Gid::from_ipv4(b[0], b[1], b[2], b[3]));
+    } else if (item->ifa_addr->sa_family == AF_INET6) {
+      sockaddr_in6 in6;
+      std::memcpy(&in6, item->ifa_addr, sizeof in6);
+      wire::Gid address;
+      std::memcpy(address.bytes.data(), &in6.sin6_addr, address.bytes.size());
+      addresses_.push_back(address);
+    }
+  }
+  ::freeifaddrs(list);
+  std::ranges::sort(addresses_);
 }
 
 bool LocalAddresses::look_up(const wire::Gid& address) {
+  if (outdated_) refresh();
   last_ = address;
   last_is_local_ = is_loopback(address) || std::ranges::binary_search(addresses_, address);
   return last_is_local_;

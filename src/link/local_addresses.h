@@ -38,6 +38,7 @@ class LocalAddresses {
   std::vector<wire::Gid> addresses_;  // sorted
   wire::Gid last_;
   bool last_is_local_ = false;
+  bool outdated_ = false;  // the system did not tell
   uint32_t notices_read_ = 0;
 };
 

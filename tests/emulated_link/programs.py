@@ -166,7 +166,9 @@ class ProgramsTest(unittest.TestCase):
                 self.assertIsNone(server.poll())
                 client.kill()
         self.connect(link, server, "run", "--secret", secret, *ping, "-c")
-        self.assert_ends_well(server)
+        said, _ = server.communicate(timeout=SECONDS)
+        self.assertEqual(server.returncode, 0, said)
+        self.assertEqual(said.count("Both ends need the same --secret"), 1, said)
         with open(counted, encoding="utf-8") as file:
             self.assertGreater(json.loads(file.readline())["received"]["wrong tags"], 0)
 
