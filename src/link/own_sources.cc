@@ -19,7 +19,7 @@ constexpr uint32_t kTake = 0xffffffff;
 constexpr uint32_t kDrop = 0;
 
 [[nodiscard]] sock_filter load(uint32_t at) { return BPF_STMT(BPF_LD | BPF_W | BPF_ABS, at); }
-[[nodiscard]] sock_filter answer(uint32_t value) { return BPF_STMT(BPF_RET | BPF_K, value); }
+[[nodiscard]] sock_filter verdict(uint32_t value) { return BPF_STMT(BPF_RET | BPF_K, value); }
 [[nodiscard]] sock_filter unless_equal(uint32_t value, uint8_t skipped) {
   return BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, 0, skipped);
 }
@@ -30,8 +30,8 @@ std::vector<sock_filter> own_source_program(std::span<const wire::Gid> own) {
   // What a host sends to itself comes from its loopback interface, but for copies of what it sends
   // to a group.
   std::vector<sock_filter> program{
-      load(kInterface),  unless_equal(kLoopbackIndex, 1),  answer(kTake),
-      load(kPacketType), unless_equal(PACKET_LOOPBACK, 1), answer(kTake)};
+      load(kInterface),  unless_equal(kLoopbackIndex, 1),  verdict(kTake),
+      load(kPacketType), unless_equal(PACKET_LOOPBACK, 1), verdict(kTake)};
   size_t left = kMostOwnSources;
   for (const wire::Gid& address : own) {
     if (address.is_ipv4()) continue;
@@ -41,9 +41,9 @@ std::vector<sock_filter> own_source_program(std::span<const wire::Gid> own) {
       const auto over_the_rest = static_cast<uint8_t>(2 * (3 - word) + 1);
       program.push_back(unless_equal(load_be32(address.bytes.data() + 4 * word), over_the_rest));
     }
-    program.push_back(answer(kDrop));
+    program.push_back(verdict(kDrop));
   }
-  program.push_back(answer(kTake));
+  program.push_back(verdict(kTake));
   return program;
 }
 
