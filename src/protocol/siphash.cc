@@ -3,17 +3,9 @@
 
 #include <bit>
 
+#include "base/little_endian.h"
+
 namespace verbena::protocol {
-namespace {
-
-// The algorithm reads words least significant byte first, on every machine.
-[[nodiscard]] uint64_t load_le64(const uint8_t* p) {
-  uint64_t value = 0;
-  for (int i = 7; i >= 0; --i) value = value << 8 | p[i];
-  return value;
-}
-
-}  // namespace
 
 SipHash::SipHash(const SipKey& key) {
   const uint64_t k0 = load_le64(key.data());

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <string_view>
 
-#include "wire/little_endian.h"
+#include "base/little_endian.h"
 #include "wire/packet_tag_fast.h"
 #include "wire/packet_tag_portable.h"
 

@@ -5,7 +5,7 @@
 #include <bit>
 #include <cstring>
 
-#include "wire/little_endian.h"
+#include "base/little_endian.h"
 
 namespace verbena::wire {
 namespace {

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// For the little on the wire that is not big-endian.
+// For algorithms that read words least significant byte first, on every machine. What we define
+// ourselves is big-endian (endian.h).
 #pragma once
 
 #include <bit>
 #include <cstdint>
 #include <cstring>
 
-namespace verbena::wire {
+namespace verbena {
 
 [[nodiscard]] inline uint64_t load_le64(const uint8_t* p) {
   uint64_t value = 0;
@@ -19,4 +20,4 @@ inline void store_le64(uint8_t* p, uint64_t value) {
   std::memcpy(p, &value, sizeof value);
 }
 
-}  // namespace verbena::wire
+}  // namespace verbena
