@@ -40,8 +40,8 @@ Time Engine::note_troubles(Time now) {
     notices_.say(
         Notices::Kind::kPacketsDropped,
         "the receive buffer overflowed, and the kernel dropped packets (%u so far): "
-        "connections send them again, datagrams are lost. A larger net.core.rmem_max gives "
-        "more room",
+        "connections send them again, datagrams are lost. This process does not get enough of a "
+        "processor to read them in time",
         dropped);
   }
   if (const uint64_t lost = link_->transmit_counters().without_ring;
