@@ -107,6 +107,13 @@ class EndpointTest : public ::testing::Test {
             .min_rnr_timer = 12,
             .dest_qpn = kPeerQpn};
   }
+  static constexpr Duration kTimeout = 4096 << 14;  // of these: 67 ms
+  static QpAttr with(uint8_t timeout, uint8_t retry_count) {
+    QpAttr attr = defaults();
+    attr.timeout = timeout;
+    attr.retry_count = retry_count;
+    return attr;
+  }
   QpInit init(QpType type = QpType::kRc) {
     return {.type = type,
             .pd = pd_,
