@@ -244,7 +244,10 @@ void Endpoint::receive(const InPacket& packet, Time now) {
     return counters_.add(Counter::kDropWrongPeer);
   }
   qp->heard_at = now;
-  if (info.is_response()) return completer::on_response(core_, *qp, packet, now);
+  if (info.is_response()) {
+    qp->send.black_hole.answered = true;
+    return completer::on_response(core_, *qp, packet, now);
+  }
   if (qp->state() == QpState::kRtr && !qp->recv.established) {
     qp->recv.established = true;
     core_.events.qp_event(Event::kCommunicationEstablished, qp->qpn);
