@@ -161,7 +161,9 @@ struct FlowSide {
   std::array<WayShare, 2> shares{};    // by Direction
   Way* waits_at = nullptr;             // in line there,
   QueuePair* next_waiting = nullptr;   // before this one
-  uint64_t wants = 0;                  // room for so much; 0: for a repair, which needs none
+  QueuePair* previous_waiting = nullptr;
+  bool listed_repairing = false;  // in its destination's list
+  uint64_t wants = 0;             // room for so much; 0: for a repair, which needs none
   bool has_turn = false;
   Way* turn_at = nullptr;               // it was given, to one that waited there
   std::array<TimedPacket, 16> timed{};  // a ring, oldest first
