@@ -96,6 +96,15 @@ Time Engine::note_troubles(Time now) {
                  "(VERBENA_SECRET)",
                  static_cast<unsigned long long>(dropped));
   }
+  if (const link::IntakeCounters& taken = link_->intake_counters();
+      taken.tagged != 0 && notices_.wants(Notices::Kind::kTagWithoutSecret)) {
+    notices_.say(
+        Notices::Kind::kTagWithoutSecret,
+        "packets from %s were dropped (%llu so far), because they carry a tag that was made "
+        "with a secret, and this process has none. Both ends need the same --secret "
+        "(VERBENA_SECRET)",
+        to_string(taken.tagged_from).c_str(), static_cast<unsigned long long>(taken.tagged));
+  }
   if (silent_error_.look_at > now) return silent_error_.look_at;
   if (router_.has_unread_event(silent_error_.qpn)) {
     notices_.say(Notices::Kind::kSilentError,
@@ -114,7 +123,8 @@ bool Engine::has_unsaid_losses() const {
   return (link_->transmit_counters().too_large != 0 && notices_.wants(Notices::Kind::kTooLarge)) ||
          (link_->transmit_counters().without_ring != 0 &&
           notices_.wants(Notices::Kind::kWithoutRing)) ||
-         (link_->intake_counters().bad_tag != 0 && notices_.wants(Notices::Kind::kWrongTag));
+         (link_->intake_counters().bad_tag != 0 && notices_.wants(Notices::Kind::kWrongTag)) ||
+         (link_->intake_counters().tagged != 0 && notices_.wants(Notices::Kind::kTagWithoutSecret));
 }
 
 void Engine::tell_refused_mtu(transport::Mtu wanted, transport::Mtu largest) {

@@ -24,6 +24,7 @@ class Notices {
     kBlackHole,
     kNameHeld,
     kWrongTag,
+    kTagWithoutSecret,
     kCount
   };
   struct Line {

@@ -43,6 +43,8 @@ struct IntakeCounters {
   uint64_t not_this_host = 0;  // from elsewhere, while only this host is served
   uint64_t not_a_member = 0;   // from an address of this host, and no member's port
   uint64_t bad_tag = 0;        // from another host, without the tag that our secret gives
+  uint64_t tagged = 0;         // with a tag, while this process has no secret,
+  wire::Gid tagged_from{};     // the last from there
   uint64_t bad_records = 0;    // in rings: what no sender of ours writes
 };
 

@@ -222,8 +222,23 @@ class ProgramsTest(unittest.TestCase):
         said, _ = server.communicate(timeout=SECONDS)
         self.assertEqual(server.returncode, 0, said)
         self.assertEqual(said.count("Both ends need the same --secret"), 1, said)
+        self.assertIn("no tag that was made with this process's secret", said)
         with open(counted, encoding="utf-8") as file:
             self.assertGreater(json.loads(file.readline())["received"]["wrong tags"], 0)
+
+    def test_who_has_no_secret_says_so_when_tags_come(self):
+        if shutil.which("rping") is None:
+            self.skipTest("rping is not installed")
+        link = self.join()
+        ping = ["--", "rping", "-C", "5", "-a", hosts.IPV4[1]]
+        server = self.start(link, 1, "run", *ping, "-s")
+        self.wait_for_listener(link)
+        self.start(link, 0, "run", "--secret", self.secret("secret", "one"), *ping, "-c")
+        line = server.stdout.readline()
+        while line and "carry a tag" not in line:
+            line = server.stdout.readline()
+        self.assertIn(f"packets from {hosts.IPV4[0]} were dropped", line)
+        self.assertIn("Both ends need the same --secret", line)
 
     def test_who_claims_the_address_of_the_receiver_is_not_heard(self):
         """No tag is asked for where a packet is from this host; IPv6 takes such packets from others as well."""
