@@ -112,7 +112,10 @@ void Membership::on_ready() {
     const bool lives = message.incarnation == incarnation_[message.from];
     switch (message.kind) {
       case Kind::kRing:
-        if (lives) events_->on_ring(message.from, message.incarnation, message.ring, message.bell);
+        // What it sent before it went has been sent.
+        if (lives || message.incarnation + 1 == incarnation_[message.from]) {
+          events_->on_ring(message.from, message.incarnation, message.ring, message.bell);
+        }
         break;
       case Kind::kBell:
         if (lives) events_->on_bell(message.from, message.bell);

@@ -14,6 +14,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <ucontext.h>
@@ -74,6 +75,17 @@ class Scheduler {
 
   // The one whose thread runs now; nullptr: none, and everything is as usual.
   [[nodiscard]] static Scheduler* current() { return current_; }
+  // While there is one, the thread that runs looks at memory as it is and no other goes on.
+  class Alone {
+   public:
+    Alone() : scheduler_(std::exchange(current_, nullptr)) {}
+    ~Alone() { current_ = scheduler_; }
+    Alone(const Alone&) = delete;
+    Alone& operator=(const Alone&) = delete;
+
+   private:
+    Scheduler* scheduler_;
+  };
 
  private:
   enum class State : uint8_t { kReady, kLocking, kSleeping, kDone };

@@ -32,8 +32,17 @@ void World::start(uint8_t slot) {
   alive_.push_back(&made);
   ++senders_;
   scheduler_.spawn(id, "helper " + name, [&made] { made.run_helper(); });
-  scheduler_.spawn(id, "sender " + name, [this, &made] { sender(made); });
-  scheduler_.spawn(id, "receiver " + name, [this, &made] { receiver(made); });
+  run_program(made, "sender " + name, &World::sender);
+  run_program(made, "receiver " + name, &World::receiver);
+  if (draw(3) == 0) run_program(made, "destroyer " + name, &World::destroyer);
+}
+
+void World::run_program(Process& process, std::string name, void (World::*body)(Process&)) {
+  ++process.programs;
+  scheduler_.spawn(process.id(), std::move(name), [this, &process, body] {
+    (this->*body)(process);
+    --process.programs;
+  });
 }
 
 std::vector<std::string> World::run() {

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The processes of one host under a seed: their programs poll, arm, sleep on channels, spin on
-// memory, pause and post; processes join, are stopped and are killed at any step.
+// memory, pause and post, and destroy queue pairs and completion queues; processes join, leave, are
+// stopped and are killed at any step.
 //
 // What may not happen: a message that is lost or comes twice; a completion that waits for ever, or
-// for long while everybody runs; more on its way to a receiver than it has room for; room or
-// credits that do not come back, a dead member's among them; a host that finds no rest.
+// for long while everybody runs, or comes from a queue pair that is gone; more on its way to a
+// receiver than it has room for; room or credits that do not come back, a dead member's among them;
+// a host that finds no rest. Whoever touches a completion queue that is destroyed ends the process.
 #pragma once
 
 #include <cstdint>
@@ -27,6 +29,9 @@ struct Tally {
   uint64_t stops = 0;
   uint64_t kills = 0;
   uint64_t joins = 0;
+  uint64_t leaves = 0;
+  uint64_t queue_pairs = 0;  // destroyed with messages on their way
+  uint64_t queues = 0;       // destroyed beside a thread that sleeps or polls
   uint64_t wakeups = 0;
 
   friend bool operator==(const Tally&, const Tally&) = default;
@@ -47,14 +52,20 @@ class World {
   enum class Way : uint8_t { kPoll, kEvents, kMemory };
 
   void start(uint8_t slot);
+  // A thread of the process's program.
+  void run_program(Process& process, std::string name, void (World::*body)(Process&));
   void sender(Process& process);
   void receiver(Process& process);
+  // Makes completion queues on the receiver's channel, and destroys them.
+  void destroyer(Process& process);
   // Some of what was posted; nobody waits for longer than the bound.
   uint32_t wait_for(Process& process, device::CompletionQueue& cq,
                     device::CompletionChannel& channel, Way way);
   void faults();
   [[nodiscard]] Process* one_to_kill();
   void kill(Process& victim);
+  void leave(Process& leaver);
+  void close(Process& process);
   void pause(Duration most);
   void pause_with_helper(uint8_t slot);
   void violation(const std::string& what);
