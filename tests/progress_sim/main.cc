@@ -67,6 +67,7 @@ void print(const Tally& tally) {
   line("kills", tally.kills);
   line("joins", tally.joins);
   line("orderly ends", tally.leaves);
+  line("forks", tally.forks);
   line("queue pairs destroyed", tally.queue_pairs);
   line("completion queues destroyed", tally.queues);
 }
@@ -74,8 +75,8 @@ void print(const Tally& tally) {
 // Runs that never reach these show nothing.
 [[nodiscard]] bool reached_all(const Tally& tally) {
   return tally.polled != 0 && tally.slept != 0 && tally.spun != 0 && tally.stops != 0 &&
-         tally.kills != 0 && tally.joins != 0 && tally.leaves != 0 && tally.queue_pairs != 0 &&
-         tally.queues != 0;
+         tally.kills != 0 && tally.joins != 0 && tally.leaves != 0 && tally.forks != 0 &&
+         tally.queue_pairs != 0 && tally.queues != 0;
 }
 
 [[nodiscard]] bool run_all(const Options& options) {

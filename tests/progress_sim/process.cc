@@ -175,6 +175,7 @@ bool Process::send(uint8_t slot, Peer& peer, Header header, uint32_t bytes) {
 }
 
 bool Process::send_datagram(uint8_t slot, Header header) {
+  if (abandoned_) return true;  // there are no sockets
   Host::Member& to = host_.member(slot);
   header.cost = header.is_ack ? kAckCost : kDataCost;
   ledger_.spend(slot, header.cost);

@@ -68,6 +68,15 @@ class Process final : private device::ProgressWork,
   void shut_down();
   void leave();
 
+  // --- fork (process_fork.cc): around it, by the thread that forks
+  void before_fork();
+  void after_fork_in_parent();
+  void after_fork_in_child();
+  // Whatever a child may do with what it inherited: nothing comes of it.
+  void use_in_child();
+  // What others could change of it, all its descriptors.
+  [[nodiscard]] std::vector<bool> readable() const;
+
   void run_helper() {
     progress_.run_helper();
     helper_ended_ = true;
@@ -182,6 +191,7 @@ class Process final : private device::ProgressWork,
   [[nodiscard]] size_t receive_datagrams(Time now);
   void take(const Header& header);
   [[nodiscard]] bool has_more() const;
+  void unlock_after_fork();
   [[nodiscard]] bool room_again() { return link_->room_again() || ledger_.room_again(); }
 
   Scheduler& scheduler_;
@@ -208,6 +218,7 @@ class Process final : private device::ProgressWork,
   Time left_ = 0;              // when a thread last left wait()
   Time helper_until_ = kNever;
   bool helper_ended_ = false;
+  bool abandoned_ = false;  // in a forked child
   Time last_traffic_ = 0;
   uint32_t qpns_made_ = 0;
   // Queue pairs that are gone, and the how-manieth each was.

@@ -49,6 +49,8 @@ class Scheduler {
 
   // --- faults
   void kill(uint32_t process);
+  // In a forked child: the thread that runs is the only one.
+  void kill_others();
   void stop(uint32_t process);
   void go_on(uint32_t process);
 
