@@ -20,6 +20,8 @@ class Notices {
     kPacketsDropped,
     kWithoutRing,
     kMtuRefused,
+    kTooLarge,
+    kBlackHole,
     kNameHeld,
     kWrongTag,
     kCount

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "wire/gid.h"
 #include "wire/packet.h"
 
 namespace verbena::link {
@@ -19,7 +20,11 @@ struct TransmitCounters {
   uint64_t to_unresponsive = 0;  // packets not sent: their receiver on this host takes nothing
   uint64_t errors = 0;           // sends the kernel refused; the transport will see a loss
   int last_error = 0;
-  uint64_t without_ring = 0;  // of errors: only rings may be used, and none leads there
+  uint64_t too_large =
+      0;  // of errors: more than the interface, or the way as far as the kernel knows, carries
+  wire::Gid too_large_to{};      // the last of these,
+  uint32_t too_large_bytes = 0;  // without IP and UDP headers
+  uint64_t without_ring = 0;     // of errors: only rings may be used, and none leads there
 };
 
 struct ReceiveCounters {

@@ -45,6 +45,11 @@ Destination& Destinations::join(const wire::Gid& address, QueuePair& qp,
   return *place;
 }
 
+Destination* Destinations::find(const wire::Gid& address) const {
+  const auto place = all_.find(address);
+  return place == all_.end() ? nullptr : place->second.get();
+}
+
 void Destinations::leave(Destination& destination, QueuePair& qp) {
   std::erase(destination.users, &qp);
   if (!destination.users.empty()) return;

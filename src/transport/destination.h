@@ -64,6 +64,8 @@ class Destinations {
   Destination& join(const wire::Gid& address, QueuePair& qp, const CongestionWindow& initial);
   // The host is forgotten with its last one.
   void leave(Destination& destination, QueuePair& qp);
+  // nullptr: no queue pair goes there.
+  [[nodiscard]] Destination* find(const wire::Gid& address) const;
   [[nodiscard]] size_t size() const { return all_.size(); }
   [[nodiscard]] TimerHeap<Destination>& timers() { return timers_; }
   [[nodiscard]] const TimerHeap<Destination>& timers() const { return timers_; }

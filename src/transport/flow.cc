@@ -358,4 +358,33 @@ void on_timer(Core& core, Destination& destination, Time now) {
   }
 }
 
+namespace {
+
+// That reliable queue pairs use now; nullptr: none.
+[[nodiscard]] Way* way_in_use(const Core& core, const wire::Gid& to) {
+  if (core.destinations.size() == 0) return nullptr;
+  Destination* const destination = core.destinations.find(to);
+  if (destination == nullptr) return nullptr;
+  Way& way = destination->way(Direction::kOut);
+  return way.in_flight == 0 ? nullptr : &way;
+}
+
+}  // namespace
+
+uint32_t open_turn(Core& core, QueuePair& qp, const wire::Gid& to, Time now) {
+  const Way* const way = way_in_use(core, to);
+  const Time by_rate = core.open_rate.allows_at(to, now);
+  const Time when = std::max(by_rate, way == nullptr ? 0 : pace_allows_at(*way));
+  if (when > now) {
+    core.timers.set(qp, when);
+    return 0;
+  }
+  return way == nullptr && by_rate == 0 ? core.tuning.quantum : kTurnPackets;
+}
+
+void on_open_sent(Core& core, const wire::Gid& to, uint64_t cost, Time now) {
+  core.open_rate.on_sent(to, cost, now);
+  if (Way* const way = way_in_use(core, to)) pace(*way, cost, now);
+}
+
 }  // namespace verbena::transport::flow
