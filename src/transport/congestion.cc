@@ -21,6 +21,8 @@ constexpr Duration kEmptyShare =
     8;  // a queue is empty while it adds less than so much of the least
 constexpr int kSpanRounds = 8;
 constexpr uint32_t kSlowStartSamples = 4;
+constexpr uint32_t kCautiousRounds = 5;
+constexpr double kCautiousGrowth = 4;
 constexpr Duration kSlowStartShare = 8;
 constexpr Duration kNoise = 20 * kMicrosecond;  // of hosts, not of the way
 constexpr double kPaceSlowStart = 2;
@@ -64,6 +66,7 @@ void CongestionWindow::on_round_trip(Duration round_trip, uint64_t delivered, Ti
   begin_span(now);
   best_[0] = std::max(best_[0], static_cast<double>(delivered) / static_cast<double>(round_trip));
   if (now >= round_end_) {
+    if (in_slow_start()) end_slow_start_round();
     round_end_ = now + smoothed_;
     last_round_least_ = round_samples_ == 0 ? round_trip : round_least_;
     round_samples_ = 0;
@@ -87,9 +90,22 @@ void CongestionWindow::begin_span(Time now) {
   if (many && !is_reduced(now)) reduce(kBeta * window_, now);
 }
 
+// HyStart++ (RFC 9406): the queue seems to grow, so the window does so slowly for some rounds. A
+// host that was off its core for a moment looks the same, until the next round.
 void CongestionWindow::watch_slow_start() {
-  if (round_samples_ < kSlowStartSamples) return;
-  if (round_least_ > least_ + std::max(least_ / kSlowStartShare, kNoise)) threshold_ = window_;
+  if (is_cautious() || round_samples_ < kSlowStartSamples) return;
+  if (round_least_ <= least_ + std::max(least_ / kSlowStartShare, kNoise)) return;
+  cautious_least_ = round_least_;
+  cautious_rounds_ = 0;
+}
+
+void CongestionWindow::end_slow_start_round() {
+  if (!is_cautious() || round_samples_ < kSlowStartSamples) return;
+  if (round_least_ < cautious_least_) {
+    cautious_least_ = 0;  // it was not the queue
+  } else if (++cautious_rounds_ == kCautiousRounds) {
+    threshold_ = window_;
+  }
 }
 
 void CongestionWindow::on_delivered(uint64_t cost, bool limited, Time now) {
@@ -116,7 +132,7 @@ double CongestionWindow::limit() const {
 
 void CongestionWindow::grow(double cost, Time now) {
   if (in_slow_start()) {
-    window_ += cost;
+    window_ += is_cautious() ? cost / kCautiousGrowth : cost;
     return;
   }
   if (epoch_ == kNever) {
@@ -133,6 +149,7 @@ void CongestionWindow::grow(double cost, Time now) {
 
 void CongestionWindow::reduce(double window, Time now) {
   reduced_at_ = now;
+  cautious_least_ = 0;
   // RFC 9438, 4.7: who has less than before leaves room for others.
   top_ = window_ < top_ ? window_ * (1 + kBeta) / 2 : window_;
   window_ = std::max(window, kLeastWindow);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // How much may be under way to another host in one direction, and how fast it leaves. docs/
 // congestion.md says why it is so. The rules:
-//  1. Slow start: the window doubles each round trip until something is lost, marked, or the round
-//     trip has grown by an eighth (HyStart, RFC 9406).
+//  1. Slow start: the window doubles each round trip until something is lost or marked. Once the
+//     round trip has grown by an eighth it grows by a quarter, and if that lasts for five round
+//     trips slow start is over (HyStart++, RFC 9406).
 //  2. Then CUBIC (RFC 9438): beside TCP it takes what one TCP flow takes, however many queue pairs
 //     share it.
 //  3. A loss while the way's queue is empty is the link's own: the window stays. Other losses take
@@ -63,7 +64,9 @@ class CongestionWindow {
   void reduce(double window, Time now);
   void grow(double cost, Time now);
   void begin_span(Time now);
+  [[nodiscard]] bool is_cautious() const { return cautious_least_ != 0; }
   void watch_slow_start();
+  void end_slow_start_round();
 
   double window_;
   double most_;
@@ -92,6 +95,9 @@ class CongestionWindow {
   uint32_t round_samples_ = 0;
   Duration round_least_ = 0;
   Duration last_round_least_ = 0;
+  // Of slow start that goes on with caution: the round trips it began with; 0: it does not.
+  Duration cautious_least_ = 0;
+  uint32_t cautious_rounds_ = 0;
   Time heard_at_ = 0;
 };
 
