@@ -11,6 +11,7 @@ constexpr double kSegment =
     1500;  // RFC 9438's unit, whatever our packets measure: as TCP beside us
 constexpr double kC = 0.4 * kSegment;
 constexpr double kBeta = 0.7;
+constexpr double kBetaSlowStart = 0.5;
 constexpr double kBetaCarried = 0.85;
 constexpr double kBetaMark = 0.8;
 constexpr double kRenoStep = 3 * (1 - kBeta) / (1 + kBeta) * kSegment;
@@ -74,7 +75,7 @@ void CongestionWindow::on_round_trip(Duration round_trip, uint64_t delivered, Ti
   }
   round_least_ = std::min(round_least_, round_trip);
   ++round_samples_;
-  if (in_slow_start()) watch_slow_start();
+  if (in_slow_start()) watch_slow_start(round_trip);
 }
 
 // A link that loses one packet in many does so at any window. Where one in eight is lost, with or
@@ -91,11 +92,15 @@ void CongestionWindow::begin_span(Time now) {
 }
 
 // HyStart++ (RFC 9406): the queue seems to grow, so the window does so slowly for some rounds. A
-// host that was off its core for a moment looks the same, until the next round.
-void CongestionWindow::watch_slow_start() {
-  if (is_cautious() || round_samples_ < kSlowStartSamples) return;
-  if (round_least_ <= least_ + std::max(least_ / kSlowStartShare, kNoise)) return;
-  cautious_least_ = round_least_;
+// host that was off its core for a moment looks the same, until the next round. Packets are paced,
+// so that the queue grows while a round lasts: its first samples say nothing of the last ones.
+void CongestionWindow::watch_slow_start(Duration round_trip) {
+  if (is_cautious()) return;
+  const bool is_long = round_trip > least_ + std::max(least_ / kSlowStartShare, kNoise);
+  long_samples_ = is_long ? long_samples_ + 1 : 0;
+  if (long_samples_ < kSlowStartSamples) return;
+  long_samples_ = 0;
+  cautious_least_ = round_trip;
   cautious_rounds_ = 0;
 }
 
@@ -162,7 +167,9 @@ void CongestionWindow::on_loss(uint64_t cost, bool renewed, Time now) {
   lost_ += static_cast<double>(cost);
   begin_span(now);
   if (is_reduced(now) || !renewed || queue_is_empty(now)) return;
-  reduce(std::max(kBeta * window_, std::min(kBetaCarried * window_, carried())), now);
+  // Slow start may have gone to twice of what the way takes before anybody could tell.
+  const double least = in_slow_start() ? kBetaSlowStart : kBeta;
+  reduce(std::max(least * window_, std::min(kBetaCarried * window_, carried())), now);
 }
 
 void CongestionWindow::on_mark(Time now) {

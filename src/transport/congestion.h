@@ -55,7 +55,8 @@ class CongestionWindow {
  private:
   static constexpr Duration kNear = 2 * kMillisecond;
 
-  [[nodiscard]] bool is_reduced(Time now) const { return now < reduced_at_ + smoothed_; }
+  // What was sent before may still be found to be lost.
+  [[nodiscard]] bool is_reduced(Time now) const { return now < reduced_at_ + answer_time(); }
   [[nodiscard]] bool queue_is_empty(Time now) const;
   // What was delivered in an empty round trip at the best rate of late.
   [[nodiscard]] double carried() const;
@@ -65,7 +66,7 @@ class CongestionWindow {
   void grow(double cost, Time now);
   void begin_span(Time now);
   [[nodiscard]] bool is_cautious() const { return cautious_least_ != 0; }
-  void watch_slow_start();
+  void watch_slow_start(Duration round_trip);
   void end_slow_start_round();
 
   double window_;
@@ -98,6 +99,7 @@ class CongestionWindow {
   // Of slow start that goes on with caution: the round trips it began with; 0: it does not.
   Duration cautious_least_ = 0;
   uint32_t cautious_rounds_ = 0;
+  uint32_t long_samples_ = 0;  // in a row
   Time heard_at_ = 0;
 };
 
