@@ -82,6 +82,7 @@ inline constexpr size_t kHeaderKinds = 10;
 
 enum class PayloadRule : uint8_t {
   kNone,        // no payload
+  kExtension,   // none, or an acknowledgement's extension (extended_ack.h)
   kFullMtu,     // exactly the path MTU: First and Middle
   kUpToMtu,     // 0 to MTU: Only
   kOneToMtu,    // 1 to MTU: Last
