@@ -16,6 +16,7 @@ constexpr double kBetaCarried = 0.85;
 constexpr double kBetaMark = 0.8;
 constexpr double kRenoStep = 3 * (1 - kBeta) / (1 + kBeta) * kSegment;
 constexpr double kLeastWindow = 2 * kSegment;
+constexpr double kSmallWindow = 16 * kSegment;
 constexpr double kLossShare = 8;
 constexpr double kLossAllowed = 2 * kSegment;
 constexpr Duration kEmptyShare =
@@ -47,6 +48,9 @@ Duration CongestionWindow::time_of(uint64_t cost) const {
 // nothing to tell it by.
 bool CongestionWindow::queue_is_empty(Time now) const {
   if (now > sampled_at_ + 2 * smoothed_) return false;
+  // So near, a queue shorter than the noise cannot be seen. A small window fits such a queue, and
+  // is soon as large again if it was not one.
+  if (least_ < kEmptyShare * kNoise && window_ < kSmallWindow) return false;
   const Duration standing = in_slow_start() ? latest_ : std::min(round_least_, last_round_least_);
   return least_ != 0 && standing <= least_ + least_ / kEmptyShare + kNoise;
 }

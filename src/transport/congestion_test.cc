@@ -108,6 +108,18 @@ TEST_F(Congestion, ALossWhileTheQueueIsEmptyIsTheLinksOwn) {
   EXPECT_EQ(control_.window(), before);
 }
 
+// Where a queue shorter than the noise of hosts would not be seen.
+TEST_F(Congestion, SoNearThatAQueueCannotBeSeenALossTakesASmallWindowDown) {
+  constexpr Duration kShort = 100 * kMicrosecond;
+  for (const bool small : {true, false}) {
+    control_ = CongestionWindow(small ? 15'000 : 60'000, 1 << 30, 1 << 30);
+    for (int i = 0; i < 3; ++i) round(kShort, false);
+    const uint64_t before = control_.window();
+    control_.on_loss(1500, true, now_);
+    EXPECT_EQ(control_.window() < before, small);
+  }
+}
+
 TEST_F(Congestion, ALossWhenNothingWasMeasuredOfLateIsNot) {
   leave_slow_start();
   for (int i = 0; i < 3; ++i) round();
