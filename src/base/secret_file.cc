@@ -12,14 +12,18 @@
 
 namespace verbena {
 
-Result<SecretFile, std::string> read_secret(const std::string& path) {
+Result<SecretFile, std::string> read_secret(const std::string& path, SecretSource source) {
   constexpr size_t kLongest = 4096;
   const auto wrong = [&](const char* why) {
     return fail(path + ": cannot be used as a secret: " + why);
   };
-  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  const int patience = source == SecretSource::kFile ? O_NONBLOCK | O_NOCTTY : 0;
+  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | patience));
   struct stat status{};
   if (!fd.valid() || ::fstat(fd.get(), &status) != 0) return wrong(std::strerror(errno));
+  if (source == SecretSource::kFile && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode)) {
+    return wrong("it is not a file that can be read again");
+  }
   SecretFile file;
   // One more than may be, and a newline.
   file.secret.resize(kLongest + 2);

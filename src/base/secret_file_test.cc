@@ -5,6 +5,7 @@
 #include <fstream>
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 namespace verbena {
 namespace {
@@ -44,6 +45,16 @@ TEST_F(SecretFileTest, IsNeitherEmptyNorHuge) {
   EXPECT_FALSE(read_secret(file(std::string(1 << 20, 'a'))));
   EXPECT_FALSE(read_secret(folder_));
   EXPECT_FALSE(read_secret(folder_ / "missing"));
+}
+
+TEST_F(SecretFileTest, IsNotWaitedForIfItMustBeAFile) {
+  const std::string fifo = folder_ / "fifo";
+  ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
+  EXPECT_EQ(read_secret(fifo, SecretSource::kFile).error(),
+            fifo + ": cannot be used as a secret: it is not a file that can be read again");
+  EXPECT_FALSE(read_secret("/dev/zero", SecretSource::kFile));
+  EXPECT_FALSE(read_secret(folder_, SecretSource::kFile));
+  EXPECT_EQ(read_secret(file("abc"), SecretSource::kFile)->secret, "abc");
 }
 
 TEST_F(SecretFileTest, ThatOthersCanReadIsNoticed) {

@@ -28,16 +28,9 @@ void put_first(const std::string& item, const std::string& variable, Environment
   in[variable] = before.empty() ? item : item + ':' + before;
 }
 
-// As each process that opens the device will find it. Of what can be read only once, as a pipe or a
-// shell's <(...), nothing would be left.
+// As each process that opens the device will find it.
 [[nodiscard]] Result<void, std::string> check_secret(const std::string& file) {
-  std::error_code none;
-  const auto kind = std::filesystem::status(file, none).type();
-  if (kind == std::filesystem::file_type::fifo || kind == std::filesystem::file_type::socket ||
-      kind == std::filesystem::file_type::character) {
-    return fail(file + ": cannot be used as a secret: it is not a file that can be read again");
-  }
-  const auto read = read_secret(file);
+  const auto read = read_secret(file, SecretSource::kFile);
   if (!read) return fail(read.error());
   return {};
 }
@@ -124,7 +117,7 @@ Result<void, std::string> set_variables(const Choices& choices, Environment& to)
 std::string warning_about(const Environment& environment) {
   const std::string file = value_in(environment, identity::kSecretVariable);
   if (file.empty()) return "";
-  const auto read = read_secret(file);
+  const auto read = read_secret(file, SecretSource::kFile);
   return read && read->exposed ? "other users can read the secret in " + file : "";
 }
 

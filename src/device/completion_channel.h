@@ -20,7 +20,8 @@ class CompletionChannel {
   [[nodiscard]] int fd() const { return count_.fd(); }
 
   void notify(CompletionQueue& cq);
-  // Waits (unless the descriptor is non-blocking) for an event. 0, or an errno: EAGAIN, EINTR.
+  // Waits (unless the descriptor is non-blocking) for an event. 0, or an errno: EAGAIN, EINTR, in a
+  // forked child ENODEV.
   [[nodiscard]] int wait(CompletionQueue*& cq);
   // An event that is there already, without waiting.
   [[nodiscard]] bool take(CompletionQueue*& cq);
@@ -36,6 +37,8 @@ class CompletionChannel {
   // Around fork: no other thread is at its events.
   void before_fork() VERBENA_ACQUIRE(mutex_) { mutex_.lock(); }
   void after_fork() VERBENA_RELEASE(mutex_) { mutex_.unlock(); }
+  // In the child: the events are the parent's.
+  void abandon_in_child() { count_.abandon(); }
 
   uint32_t users = 0;  // completion queues attached
 

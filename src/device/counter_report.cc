@@ -63,6 +63,7 @@ std::string counter_line(const Engine& engine) {
   received.add("system calls", in.syscalls);
   received.add("overflow", in.overflow);
   received.add("wrong tags", engine.link().intake_counters().bad_tag);
+  received.add("tags without a secret", engine.link().intake_counters().tagged);
   received.add("not from a member", engine.link().intake_counters().not_a_member);
   all.put("received", received.text());
   Object transport;

@@ -168,6 +168,8 @@ void Device::after_fork_in_parent() {
 }
 
 void Device::after_fork_in_child() {
+  for (CompletionChannel* const channel : forking_) channel->abandon_in_child();
+  for (Context* const context : contexts_) context->events().abandon_in_child();
   after_fork();
   engine_->abandon_in_child();
 }

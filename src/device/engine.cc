@@ -31,7 +31,7 @@ Result<std::unique_ptr<Engine>, link::MembershipError> Engine::make(const Engine
   link::HostLinkOptions host{.host = options.host, .kind = options.link};
   host.host.management = &management_rules();
   if (!options.secret_file.empty()) {
-    const auto file = read_secret(options.secret_file);
+    const auto file = read_secret(options.secret_file, SecretSource::kFile);
     if (!file)
       return fail(
           link::MembershipError{link::MembershipError::Kind::kSystem, file.error(), EACCES});

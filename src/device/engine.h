@@ -207,6 +207,7 @@ class Engine final : public transport::EventSink,
   // transport::EventSink
   void qp_event(transport::Event event, Qpn qpn) override;
   void srq_event(transport::Event event, SrqId srq) override { router_.on_srq_event(event, srq); }
+  void large_packets_lost(const transport::LargePacketsLost& lost) override;
   // link::Arrivals
   void on_packet(const transport::InPacket& packet, Time now) override;
   [[nodiscard]] uint32_t on_joined(const link::Joined& joined, link::PacketCheck& check,
@@ -274,6 +275,7 @@ class Engine final : public transport::EventSink,
   // To the table that all members of the host share.
   void show_traffic() VERBENA_REQUIRES(lock_);
   void show_trouble(Time now) VERBENA_REQUIRES(lock_);
+  void note_too_large() VERBENA_REQUIRES(lock_);
   // Packets that will never go or come, which note_troubles() is to say.
   void say_dropped(uint32_t packets) VERBENA_REQUIRES(lock_);
   [[nodiscard]] bool has_unsaid_losses() const VERBENA_REQUIRES(lock_);

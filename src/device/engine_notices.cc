@@ -1,12 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // What makes a program hang without a word: the engine notices it, and says it (notices.h).
 #include "device/engine.h"
+#include "device/route_mtu.h"
 
 namespace verbena::device {
 namespace {
 
 // A program that reads its events does so by then.
 constexpr Duration kReadsEventsWithin = kSecond;
+
+// The largest path MTU whose packets have less payload than this.
+[[nodiscard]] uint32_t mtu_below(uint32_t payload_bytes) {
+  uint32_t mtu = transport::mtu_bytes(transport::Mtu::k2048);
+  while (mtu > transport::mtu_bytes(transport::Mtu::k256) && mtu >= payload_bytes) mtu /= 2;
+  return mtu;
+}
 
 }  // namespace
 
@@ -33,8 +41,36 @@ void Engine::qp_event(transport::Event event, Qpn qpn) {
   progress_.have_helper_by(silent_error_.look_at);
 }
 
+void Engine::large_packets_lost(const transport::LargePacketsLost& lost) {
+  lock_.assert_held();
+  if (!notices_.wants(Notices::Kind::kBlackHole)) return;
+  const uint32_t mtu = mtu_below(lost.payload_bytes);
+  notices_.say(Notices::Kind::kBlackHole,
+               "packets with %u bytes of data %s %s do not arrive, while small ones do: some link "
+               "on the way carries less, and nobody says so. Give all links of the way the same "
+               "MTU, or the program that connects the option --mtu %u (VERBENA_MTU=%u)",
+               lost.payload_bytes, lost.incoming ? "from" : "to", to_string(lost.peer).c_str(), mtu,
+               mtu);
+  world_.wake_helper();
+}
+
+// Queue pairs and connections keep the path MTU that they were made with.
+void Engine::note_too_large() {
+  if (!notices_.wants(Notices::Kind::kTooLarge)) return;
+  const link::TransmitCounters& sent = link_->transmit_counters();
+  const uint32_t carried = route_mtu(sent.too_large_to);
+  const uint32_t mtu = mtu_bytes(path_mtu_for(carried));
+  notices_.say(
+      Notices::Kind::kTooLarge,
+      "packets of %u bytes to %s are not sent: the way there now carries IP packets of %u bytes. "
+      "Give the interfaces and links of the way their MTU back, or connect again with --mtu %u "
+      "(VERBENA_MTU=%u)",
+      sent.too_large_bytes, to_string(sent.too_large_to).c_str(), carried, mtu, mtu);
+}
+
 Time Engine::note_troubles(Time now) {
   lock_.assert_held();
+  if (link_->transmit_counters().too_large != 0) note_too_large();
   if (const uint32_t dropped = link_->receive_counters().overflow;
       dropped != 0 && notices_.wants(Notices::Kind::kPacketsDropped)) {
     say_dropped(dropped);
@@ -54,6 +90,15 @@ Time Engine::note_troubles(Time now) {
                  "that was made with this process's secret. Both ends need the same --secret "
                  "(VERBENA_SECRET)",
                  static_cast<unsigned long long>(dropped));
+  }
+  if (const link::IntakeCounters& taken = link_->intake_counters();
+      taken.tagged != 0 && notices_.wants(Notices::Kind::kTagWithoutSecret)) {
+    notices_.say(
+        Notices::Kind::kTagWithoutSecret,
+        "packets from %s were dropped (%llu so far), because they carry a tag that was made "
+        "with a secret, and this process has none. Both ends need the same --secret "
+        "(VERBENA_SECRET)",
+        to_string(taken.tagged_from).c_str(), static_cast<unsigned long long>(taken.tagged));
   }
   if (silent_error_.look_at > now) return silent_error_.look_at;
   if (router_.has_unread_event(silent_error_.qpn)) {
@@ -90,9 +135,11 @@ void Engine::say_dropped(uint32_t packets) {
 }
 
 bool Engine::has_unsaid_losses() const {
-  return (link_->transmit_counters().without_ring != 0 &&
+  return (link_->transmit_counters().too_large != 0 && notices_.wants(Notices::Kind::kTooLarge)) ||
+         (link_->transmit_counters().without_ring != 0 &&
           notices_.wants(Notices::Kind::kWithoutRing)) ||
-         (link_->intake_counters().bad_tag != 0 && notices_.wants(Notices::Kind::kWrongTag));
+         (link_->intake_counters().bad_tag != 0 && notices_.wants(Notices::Kind::kWrongTag)) ||
+         (link_->intake_counters().tagged != 0 && notices_.wants(Notices::Kind::kTagWithoutSecret));
 }
 
 void Engine::tell_refused_mtu(transport::Mtu wanted, transport::Mtu largest) {

@@ -27,11 +27,17 @@ EventCount::EventCount() : fd_(::eventfd(0, EFD_CLOEXEC | EFD_SEMAPHORE)) {
   nowait_ = fd_.valid() && read_now(fd_.get()) == EAGAIN;
 }
 
-bool EventCount::blocking() const { return (::fcntl(fd_.get(), F_GETFL) & O_NONBLOCK) == 0; }
+bool EventCount::blocking() const {
+  return !abandoned_ && (::fcntl(fd_.get(), F_GETFL) & O_NONBLOCK) == 0;
+}
 
-void EventCount::add(uint64_t count) { (void)!::write(fd_.get(), &count, sizeof count); }
+void EventCount::add(uint64_t count) {
+  if (abandoned_) return;
+  (void)!::write(fd_.get(), &count, sizeof count);
+}
 
 bool EventCount::try_take() {
+  if (abandoned_) return false;
   if (nowait_) return read_now(fd_.get()) == 0;
   // Nobody else reads: it is there still when it is read.
   pollfd ready{fd_.get(), POLLIN, 0};
@@ -40,6 +46,7 @@ bool EventCount::try_take() {
 }
 
 int EventCount::take(Mutex& owners) {
+  if (abandoned_) return ENODEV;
   if (nowait_) {
     uint64_t one = 0;
     return ::read(fd_.get(), &one, sizeof one) == sizeof one ? 0 : errno;

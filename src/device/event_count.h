@@ -25,12 +25,16 @@ class EventCount {
   // Takes one, and waits for it unless the descriptor is non-blocking. 0, or an errno: EAGAIN,
   // EINTR. Not with the owner's mutex held.
   [[nodiscard]] int take(Mutex& owners) VERBENA_EXCLUDES(owners);
+  // In a forked child, where the descriptor is still the parent's: nothing is added or taken any
+  // more; take() gives ENODEV.
+  void abandon() { abandoned_ = true; }
 
  private:
   UniqueFd fd_;
   // The kernel reads it without waiting when asked to (preadv2, RWF_NOWAIT): for an eventfd since
   // 5.7, and not in every sandbox. Where it does not, all who read take turns under the mutex.
   bool nowait_ = false;
+  bool abandoned_ = false;
 };
 
 }  // namespace verbena::device

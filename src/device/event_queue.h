@@ -50,6 +50,8 @@ class EventQueue {
   // Around fork: no other thread is at its events.
   void before_fork() VERBENA_ACQUIRE(mutex_) { mutex_.lock(); }
   void after_fork() VERBENA_RELEASE(mutex_) { mutex_.unlock(); }
+  // In the child: the events are the parent's.
+  void abandon_in_child() { count_.abandon(); }
 
   static constexpr size_t kMaxEvents = 4096;
 

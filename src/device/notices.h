@@ -20,8 +20,11 @@ class Notices {
     kPacketsDropped,
     kWithoutRing,
     kMtuRefused,
+    kTooLarge,
+    kBlackHole,
     kNameHeld,
     kWrongTag,
+    kTagWithoutSecret,
     kCount
   };
   struct Line {

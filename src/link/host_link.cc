@@ -32,7 +32,7 @@ Result<std::unique_ptr<HostLink>, MembershipError> HostLink::join(const HostLink
   if (!joined) return fail(joined.error());
   std::unique_ptr<HostLink> link(new HostLink(std::move(*joined), options.kind, arrivals));
   if (options.key) {
-    link->seal_.emplace(*link->host_, *options.key);
+    link->seal_.emplace(link->host_->addresses(), *options.key);
     link->udp_.out().set_seal(&*link->seal_);
     link->intake_.set_seal(&*link->seal_);
   }

@@ -67,6 +67,8 @@ class Intake final : public DatagramHandler {
   }
   void pass(const Datagram& datagram, Time now);
   void accept(const Datagram& datagram);
+  // Whether what is wrong with it is a tag, for which there is no secret here; counts that.
+  [[nodiscard]] bool is_tagged(const Datagram& datagram);
   void filter_ring_packet(const RingPacket& packet, Time now);
   [[nodiscard]] bool is_ours(Qpn qpn) const {
     return qpn.value >> 16 == host_.slot() || qpn == kGsiQpn;

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "wire/gid.h"
 #include "wire/packet.h"
 
 namespace verbena::link {
@@ -19,7 +20,11 @@ struct TransmitCounters {
   uint64_t to_unresponsive = 0;  // packets not sent: their receiver on this host takes nothing
   uint64_t errors = 0;           // sends the kernel refused; the transport will see a loss
   int last_error = 0;
-  uint64_t without_ring = 0;  // of errors: only rings may be used, and none leads there
+  uint64_t too_large =
+      0;  // of errors: more than the interface, or the way as far as the kernel knows, carries
+  wire::Gid too_large_to{};      // the last of these,
+  uint32_t too_large_bytes = 0;  // without IP and UDP headers
+  uint64_t without_ring = 0;     // of errors: only rings may be used, and none leads there
 };
 
 struct ReceiveCounters {
@@ -38,6 +43,8 @@ struct IntakeCounters {
   uint64_t not_this_host = 0;  // from elsewhere, while only this host is served
   uint64_t not_a_member = 0;   // from an address of this host, and no member's port
   uint64_t bad_tag = 0;        // from another host, without the tag that our secret gives
+  uint64_t tagged = 0;         // with a tag, while this process has no secret,
+  wire::Gid tagged_from{};     // the last from there
   uint64_t bad_records = 0;    // in rings: what no sender of ours writes
 };
 

@@ -351,6 +351,7 @@ uint32_t Membership::receive_buffer_wanted() const {
 uint16_t Membership::port() const { return state_->options.udp.port; }
 const std::string& Membership::this_host_only() const { return state_->this_host_only; }
 const std::string& Membership::name_held() const { return state_->name_held; }
+LocalAddresses& Membership::addresses() { return state_->addresses; }
 bool Membership::is_local(const wire::Gid& address) { return state_->addresses.contains(address); }
 bool Membership::is_local_by_now(const wire::Gid& address) {
   return state_->addresses.contains_by_now(address);

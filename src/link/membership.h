@@ -28,6 +28,7 @@
 #include "base/random.h"
 #include "base/result.h"
 #include "base/time.h"
+#include "link/local_addresses.h"
 #include "link/management.h"
 #include "link/ports.h"
 #include "link/ring_events.h"
@@ -107,6 +108,7 @@ class Membership final : public Credits {
   // Of which name another user has bound, and who; empty: of none.
   [[nodiscard]] const std::string& name_held() const;
   [[nodiscard]] bool is_local(const wire::Gid& address);
+  [[nodiscard]] LocalAddresses& addresses();
   // The same of an address that another member uses: it may have heard of it before us.
   [[nodiscard]] bool is_local_by_now(const wire::Gid& address);
   // nullptr where the family is not there.

@@ -11,7 +11,7 @@
 #include <span>
 
 #include "link/datagram.h"
-#include "link/membership.h"
+#include "link/local_addresses.h"
 #include "wire/packet_tag.h"
 
 namespace verbena::link {
@@ -20,14 +20,14 @@ class Seal {
  public:
   static constexpr uint32_t kBytes = wire::PacketTag::kBytes;
 
-  Seal(Membership& host, const wire::TagKey& key) : host_(host), tag_(key) {}
+  Seal(LocalAddresses& host, const wire::TagKey& key) : host_(host), tag_(key) {}
 
   // Multicast leaves the host as well.
   [[nodiscard]] bool is_wanted_to(const wire::Gid& destination) {
-    return !host_.is_local(destination);
+    return !host_.contains(destination);
   }
   [[nodiscard]] bool is_wanted_from(const Datagram& datagram) {
-    return !host_.is_local(datagram.source) || datagram.destination.is_multicast();
+    return !host_.contains(datagram.source) || datagram.destination.is_multicast();
   }
   // Behind the packet, where there is room.
   void put(const wire::Gid& source, const wire::Gid& destination, uint8_t* packet,
@@ -36,7 +36,7 @@ class Seal {
   [[nodiscard]] std::optional<std::span<const uint8_t>> open(const Datagram& datagram) const;
 
  private:
-  Membership& host_;
+  LocalAddresses& host_;
   wire::PacketTag tag_;
 };
 

@@ -296,6 +296,7 @@ bool SharedLink::prepare_sleep() {
 void SharedLink::woke() { silence(bell_.get()); }
 
 void SharedLink::on_timer(Time now) {
+  look();  // what a dead member did not read would keep the timer going for ever
   if (now >= idle_check_) give_back_idle(now);
   if (now >= take_check_) withdraw_late(now);
 }

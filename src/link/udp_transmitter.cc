@@ -128,6 +128,15 @@ void UdpTransmitter::no_such_family() {
   counters_.last_error = EAFNOSUPPORT;
 }
 
+void UdpTransmitter::refused(const Message& message, int error) {
+  ++counters_.errors;
+  counters_.last_error = error;
+  if (error != EMSGSIZE) return;
+  ++counters_.too_large;
+  counters_.too_large_to = message.destination;
+  counters_.too_large_bytes = message.segment_bytes;
+}
+
 bool UdpTransmitter::goes_to_unresponsive(const transport::Path& path, Qpn qpn, uint32_t packets) {
   if (credits_ == nullptr || !credits_->anyone_unresponsive()) return false;
   if (!credits_->is_unresponsive(path.destination, qpn)) return false;
@@ -384,8 +393,7 @@ bool UdpTransmitter::send_apart(const Message& message) {
       sent = ::sendmsg(fd, &header.msg_hdr, MSG_DONTWAIT);
     }
     if (sent < 0) {
-      ++counters_.errors;
-      counters_.last_error = errno;
+      refused(message, errno);
     } else {
       any = true;
     }
@@ -423,11 +431,12 @@ void UdpTransmitter::transmit(size_t first, size_t count) {
     const Message& message = messages_[first + done];
     if (message.segments > 1 && gso_was_refused(error)) {
       ++counters_.gso_refused;
-      // If it does not go apart either, it was not for the batch: an address is gone, say.
-      if (send_apart(message)) gso_[ipv4 ? 1 : 0] = false;
+      // If it does not go apart either, it was not for the batch: an address is gone, say, or an
+      // interface carries less than before.
+      const uint64_t too_large = counters_.too_large;
+      if (send_apart(message) && counters_.too_large == too_large) gso_[ipv4 ? 1 : 0] = false;
     } else {
-      ++counters_.errors;
-      counters_.last_error = error;
+      refused(message, error);
     }
     ++done;
   }

@@ -134,6 +134,7 @@ class UdpTransmitter final : public transport::PacketSink {
     return std::min(kMaxSegments - segments, (kMaxGsoBytes - bytes) / packet_bytes);
   }
   void no_such_family();
+  void refused(const Message& message, int error);
   [[nodiscard]] bool is_sealed(const transport::Path& path) const;
   // Whether data for it is lost here; counts that.
   [[nodiscard]] bool goes_to_unresponsive(const transport::Path& path, Qpn qpn, uint32_t packets);

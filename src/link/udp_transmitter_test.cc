@@ -4,14 +4,19 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <memory>
 #include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/endian.h"
+#include "link/local_addresses.h"
+#include "link/seal.h"
 #include "link/udp_receiver.h"
 #include "wire/headers.h"
 #include "wire/packet.h"
@@ -126,6 +131,27 @@ TEST_F(UdpTransmitterTest, TheHopLimitIsOnTheWireAndBatchesDoNotMixThem) {
   }
 }
 
+// Tag and ICRC, as the receiving end looks at them.
+class Opened final : public DatagramHandler {
+ public:
+  explicit Opened(const Seal& seal) : seal_(seal) {}
+  void on_datagram(const Datagram& datagram) override {
+    const auto packet = seal_.open(datagram);
+    const bool good = packet && wire::icrc_solve({.source = datagram.source,
+                                                  .destination = datagram.destination,
+                                                  .source_port = datagram.source_port,
+                                                  .destination_port = kTransmitterPort},
+                                                 *packet) == 0;
+    ++(good ? right : wrong);
+  }
+  void on_consumed(const wire::Gid&, uint16_t, uint32_t) override {}
+  int right = 0;
+  int wrong = 0;
+
+ private:
+  const Seal& seal_;
+};
+
 class TrafficClasses final : public DatagramHandler {
  public:
   void on_datagram(const Datagram& datagram) override { seen.push_back(datagram.traffic_class); }
@@ -183,6 +209,38 @@ TEST_F(UdpTransmitterTest, AnAddressThatIsGoneDoesNotEndBatches) {
   (void)sends_for_four(gone);
   EXPECT_GE(transmitter_->counters().errors, 1U);
   EXPECT_EQ(sends_for_four(loopback), 1U);
+}
+
+// To a group, which is sealed as what leaves the host is. The kernel refuses batches of a socket
+// that makes no checksums.
+TEST_F(UdpTransmitterTest, PacketsWithATagGoApartWhereBatchesAreRefused) {
+  const wire::Gid group = wire::Gid::from_ipv4(239, 255, 71, 9);
+  ip_mreqn member{};
+  std::memcpy(&member.imr_multiaddr, group.ipv4(), 4);
+  std::memcpy(&member.imr_address, kLoopback.ipv4(), 4);
+  ASSERT_EQ(
+      ::setsockopt(sockets_->receive.get(), IPPROTO_IP, IP_ADD_MEMBERSHIP, &member, sizeof member),
+      0);
+  LocalAddresses addresses;
+  Seal seal(addresses, wire::tag_key_of(std::array<uint8_t, 4>{1, 2, 3, 4}));
+  transmitter_->set_seal(&seal);
+  path_.destination = group;
+  const std::array<uint8_t, 512> payload{};
+  Opened opened(seal);
+  for (const int refused : {0, 1}) {
+    ASSERT_EQ(::setsockopt(sockets_->send.get(), SOL_SOCKET, SO_NO_CHECK, &refused, sizeof refused),
+              0);
+    for (int i = 0; i < 4; ++i) send_as_is(payload);
+    transmitter_->flush();
+  }
+  EXPECT_EQ(transmitter_->counters().gso_refused, sockets_->gso ? 1U : 0U);
+  EXPECT_EQ(transmitter_->counters().sends, sockets_->gso ? 5U : 8U);
+  EXPECT_EQ(transmitter_->counters().errors, 0U);
+  UdpReceiver receiver;
+  while (receiver.receive(sockets_->receive.get(), Family::kIpv4, opened,
+                          UdpReceiver::Ask::kBatch) > 0) {}
+  EXPECT_EQ(opened.right, 8);
+  EXPECT_EQ(opened.wrong, 0);
 }
 
 // Runs and single packets of all lengths, mixed: each arrives with a right ICRC, and runs leave as

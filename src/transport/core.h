@@ -14,6 +14,7 @@
 #include "transport/counters.h"
 #include "transport/destination.h"
 #include "transport/hold.h"
+#include "transport/open_rate.h"
 #include "transport/queue_pair.h"
 #include "transport/work.h"
 
@@ -73,6 +74,7 @@ struct Core {
   Counters& counters;
   TimerHeap<QueuePair>& timers;
   Destinations& destinations;
+  OpenRate& open_rate;
   std::vector<QueuePair*>& ack_list;  // queue pairs that owe an ACK at the end of the batch
   std::vector<QueuePair*>& run_list;  // queue pairs with more to send
   const IdTable<SharedRecvQueue>& srqs;

@@ -25,7 +25,7 @@ class WaitingLine {
   void push_back(QueuePair& qp);
   void push_front(QueuePair& qp);
   [[nodiscard]] QueuePair* pop_front();  // nullptr when there is none
-  void remove(QueuePair& qp);
+  void remove(QueuePair& qp);            // which is in it
 
  private:
   QueuePair* first_ = nullptr;
@@ -54,16 +54,19 @@ struct Destination {
 
   const wire::Gid address;
   std::array<Way, 2> ways;
-  std::vector<QueuePair*> users;
-  TimerHook timer;  // somebody waits for time to pass
+  uint32_t users = 0;                 // queue pairs
+  std::vector<QueuePair*> repairing;  // have lost something, and may not have it repaired
+  TimerHook timer;                    // somebody waits for time to pass
 };
 
 class Destinations {
  public:
-  // Adds a queue pair to those of the host.
-  Destination& join(const wire::Gid& address, QueuePair& qp, const CongestionWindow& initial);
+  // One more queue pair goes there.
+  Destination& join(const wire::Gid& address, const CongestionWindow& initial);
   // The host is forgotten with its last one.
-  void leave(Destination& destination, QueuePair& qp);
+  void leave(Destination& destination);
+  // nullptr: no queue pair goes there.
+  [[nodiscard]] Destination* find(const wire::Gid& address) const;
   [[nodiscard]] size_t size() const { return all_.size(); }
   [[nodiscard]] TimerHeap<Destination>& timers() { return timers_; }
   [[nodiscard]] const TimerHeap<Destination>& timers() const { return timers_; }

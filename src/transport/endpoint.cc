@@ -30,8 +30,8 @@ Endpoint::Endpoint(memory::Domain& memory, PacketSink& link, EventSink& events,
       limits_(limits),
       tuning_(tuning),
       hold_pool_(tuning.hold_buffers),
-      core_{memory,        link,      events,    hold_pool_, counters_, timers_,
-            destinations_, ack_list_, run_list_, srqs_,      run_room_, tuning_},
+      core_{memory,     link,      events,    hold_pool_, counters_, timers_, destinations_,
+            open_rate_, ack_list_, run_list_, srqs_,      run_room_, tuning_},
       qps_(limits.max_qps),
       srqs_(limits.max_srqs) {}
 
@@ -247,7 +247,10 @@ void Endpoint::receive(const InPacket& packet, Time now) {
   qp->heard_at = now;
   marks::learn(*qp, packet);
   if (marks::is_marked(packet.traffic_class)) marks::on_marked(core_, *qp, info, 1, now);
-  if (info.is_response()) return completer::on_response(core_, *qp, packet, now);
+  if (info.is_response()) {
+    qp->send.black_hole.answered = true;
+    return completer::on_response(core_, *qp, packet, now);
+  }
   if (qp->state() == QpState::kRtr && !qp->recv.established) {
     qp->recv.established = true;
     core_.events.qp_event(Event::kCommunicationEstablished, qp->qpn);
@@ -259,12 +262,15 @@ void Endpoint::receive(const InPacket& packet, Time now) {
 // RoCEv2 annex A17.9.3: something that this queue pair sent met congestion on its way.
 void Endpoint::receive_congestion_notice(const InPacket& packet, Time now) {
   QueuePair* const qp = find(packet.view.bth.dest_qp);
-  if (qp == nullptr || !flow::applies(*qp) || packet.source != qp->attr.path.destination ||
-      packet.destination != qp->attr.path.source) {
-    return counters_.add(Counter::kDropCnp);
-  }
+  // A datagram queue pair has many peers: it is about what goes to this one.
+  const bool from_peer =
+      qp != nullptr && (qp->type == QpType::kUd || (packet.source == qp->attr.path.destination &&
+                                                    packet.destination == qp->attr.path.source));
+  const bool is_open = qp != nullptr && (qp->type == QpType::kUc || qp->type == QpType::kUd);
+  if (!from_peer || !(is_open || flow::applies(*qp))) return counters_.add(Counter::kDropCnp);
   counters_.add(Counter::kCongestionNotice);
-  flow::on_mark(*qp, Direction::kOut, now);
+  if (!is_open) return flow::on_mark(*qp, Direction::kOut, now);
+  open_rate_.on_mark(packet.source, now);
 }
 
 namespace {
@@ -427,7 +433,13 @@ void Endpoint::flush_acks() {
 }
 
 void Endpoint::advance(Time now) {
-  while (QueuePair* const qp = timers_.pop_due(now)) recovery::on_timer(core_, *qp, now);
+  while (QueuePair* const qp = timers_.pop_due(now)) {
+    if (is_reliable(qp->type)) {
+      recovery::on_timer(core_, *qp, now);
+    } else {
+      requester::pump(core_, *qp, now);
+    }
+  }
   while (Destination* const destination = destinations_.timers().pop_due(now)) {
     flow::on_timer(core_, *destination, now);
   }

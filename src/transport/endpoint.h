@@ -157,6 +157,7 @@ class Endpoint {
   HoldPool hold_pool_;
   TimerHeap<QueuePair> timers_;
   Destinations destinations_;
+  OpenRate open_rate_;
   uint32_t rounds_ = 0;
   bool acks_refused_ = false;  // by the last finish_batch(): their receivers had no room
   std::vector<QueuePair*> ack_list_;

@@ -149,7 +149,7 @@ void join(Core& core, QueuePair& qp) {
   leave(core, qp);
   const FlightLimits& limits = core.tuning.flight;
   qp.flow.destination = &core.destinations.join(
-      qp.attr.path.destination, qp,
+      qp.attr.path.destination,
       CongestionWindow(limits.initial_bytes, limits.max_bytes, core.tuning.receiver_bytes));
 }
 
@@ -168,7 +168,8 @@ void stop(Core& core, QueuePair& qp) {
 void leave(Core& core, QueuePair& qp) {
   if (!applies(qp)) return;
   stop(core, qp);
-  core.destinations.leave(*qp.flow.destination, qp);
+  if (qp.flow.listed_repairing) std::erase(qp.flow.destination->repairing, &qp);
+  core.destinations.leave(*qp.flow.destination);
   qp.flow = {};
 }
 
@@ -316,6 +317,10 @@ void on_loss(Core& core, QueuePair& qp, Direction direction, uint64_t cost, bool
              Time now) {
   Way& way = way_of(qp, direction);
   WayShare& share = share_of(qp, direction);
+  if (!qp.flow.listed_repairing) {
+    qp.flow.listed_repairing = true;
+    qp.flow.destination->repairing.push_back(&qp);
+  }
   if (!qp.send.recovering) {
     share.falls_from = share.charged;
     share.falls_since = now;
@@ -343,8 +348,11 @@ void on_mark(QueuePair& qp, Direction direction, Time now) {
 
 void on_timer(Core& core, Destination& destination, Time now) {
   bool repairing = false;
-  for (QueuePair* const qp : destination.users) {
-    if (!qp->send.recovering) continue;
+  std::erase_if(destination.repairing, [](QueuePair* const qp) {
+    qp->flow.listed_repairing = qp->send.recovering;
+    return !qp->send.recovering;
+  });
+  for (QueuePair* const qp : destination.repairing) {
     for (const Direction direction : {Direction::kOut, Direction::kIn}) {
       charge(*qp, direction, now);
       repairing = repairing || is_repairing(*qp, direction);
@@ -356,6 +364,35 @@ void on_timer(Core& core, Destination& destination, Time now) {
       look_again(core, destination, way, now);
     }
   }
+}
+
+namespace {
+
+// That reliable queue pairs use now; nullptr: none.
+[[nodiscard]] Way* way_in_use(const Core& core, const wire::Gid& to) {
+  if (core.destinations.size() == 0) return nullptr;
+  Destination* const destination = core.destinations.find(to);
+  if (destination == nullptr) return nullptr;
+  Way& way = destination->way(Direction::kOut);
+  return way.in_flight == 0 ? nullptr : &way;
+}
+
+}  // namespace
+
+uint32_t open_turn(Core& core, QueuePair& qp, const wire::Gid& to, Time now) {
+  const Way* const way = way_in_use(core, to);
+  const Time by_rate = core.open_rate.allows_at(to, now);
+  const Time when = std::max(by_rate, way == nullptr ? 0 : pace_allows_at(*way));
+  if (when > now) {
+    core.timers.set(qp, when);
+    return 0;
+  }
+  return way == nullptr && by_rate == 0 ? core.tuning.quantum : kTurnPackets;
+}
+
+void on_open_sent(Core& core, const wire::Gid& to, uint64_t cost, Time now) {
+  core.open_rate.on_sent(to, cost, now);
+  if (Way* const way = way_in_use(core, to)) pace(*way, cost, now);
 }
 
 }  // namespace verbena::transport::flow

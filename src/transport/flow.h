@@ -70,4 +70,11 @@ void on_mark(QueuePair& qp, Direction direction, Time now);
 
 void on_timer(Core& core, Destination& destination, Time now);
 
+// --- UC and UD, which have no destination: what nobody acknowledges (open_rate.h). While reliable
+// queue pairs have something under way to the same host, it leaves at their pace, and takes part of
+// it.
+// How many packets may go there at once; 0: the queue pair's timer is set.
+[[nodiscard]] uint32_t open_turn(Core& core, QueuePair& qp, const wire::Gid& to, Time now);
+void on_open_sent(Core& core, const wire::Gid& to, uint64_t cost, Time now);
+
 }  // namespace verbena::transport::flow

@@ -75,6 +75,12 @@ struct RoundTrip {
   bool timed_repair = false;  // it was sent before, and the peer said that it has it not
 };
 
+// Of the oldest packet that is out, if it is large (black_hole.h).
+struct BlackHole {
+  bool answered = false;  // something came back since the last silence
+  uint8_t silences = 0;   // in which something came back, and no answer to it
+};
+
 struct SendSide {
   // una <= psn at the cursor <= sent_end <= assign (modular): out and unacknowledged are
   // [una, cursor's psn); [cursor's psn, sent_end) was sent before and will be sent again;
@@ -125,7 +131,8 @@ struct SendSide {
   bool drained_notified = true;  // SQ_DRAINED is not owed
   bool answer_awaited = false;   // the next entry waits for what is out, which may not have asked
   wire::Gid multicast_source{};  // of the last datagram to a group
-  bool signature_stop = false;   // of a pipelined queue pair: stops before it starts another
+  BlackHole black_hole;
+  bool signature_stop = false;  // of a pipelined queue pair: stops before it starts another
 };
 
 // What a queue pair has under way in one direction of the way to another host.
@@ -154,7 +161,9 @@ struct FlowSide {
   std::array<WayShare, 2> shares{};    // by Direction
   Way* waits_at = nullptr;             // in line there,
   QueuePair* next_waiting = nullptr;   // before this one
-  uint64_t wants = 0;                  // room for so much; 0: for a repair, which needs none
+  QueuePair* previous_waiting = nullptr;
+  bool listed_repairing = false;  // in its destination's list
+  uint64_t wants = 0;             // room for so much; 0: for a repair, which needs none
   bool has_turn = false;
   Way* turn_at = nullptr;               // it was given, to one that waited there
   std::array<TimedPacket, 16> timed{};  // a ring, oldest first

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "transport/black_hole.h"
 #include "transport/completer.h"
 #include "transport/flow.h"
 #include "transport/packet_writer.h"
@@ -235,6 +236,7 @@ void ask_again_for_oldest(Core& core, QueuePair& qp, Time now) {
 
 void on_timeout(Core& core, QueuePair& qp, Time now) {
   core.count(Counter::kTimeout);
+  black_hole::on_silence(core, qp, qp.send.retries_left == 0);
   if (!waits_for_reader(core, qp, now)) {
     if (qp.send.retries_left == 0) {
       core.count(Counter::kRetryExceeded);
@@ -256,7 +258,11 @@ void on_timeout(Core& core, QueuePair& qp, Time now) {
 
 void on_probe(Core& core, QueuePair& qp, Time now) {
   core.count(Counter::kTailProbe);
-  if (qp.send.probes < kMaxProbeDoublings) ++qp.send.probes;
+  if (qp.send.probes < kMaxProbeDoublings) {
+    ++qp.send.probes;
+  } else {
+    black_hole::on_silence(core, qp, false);  // there may be no timeout
+  }
   qp.send.probing = true;
   qp.send.probed_at = now;
   qp.send.probed = qp.send.una;
@@ -345,6 +351,7 @@ void on_timer(Core& core, QueuePair& qp, Time now) {
 void on_progress(Core& core, QueuePair& qp, uint64_t acked_cost, Time now) {
   SendSide& send = qp.send;
   sample_round_trip(qp, now);
+  black_hole::on_arrival(qp);
   send.retries_left = qp.attr.retry_count;
   send.unread_since = kNever;
   send.rnr_left = qp.attr.rnr_retry;
@@ -411,6 +418,7 @@ void on_probe_answer(Core& core, QueuePair& qp, Psn acked, Time now) {
 void on_rnr(Core& core, QueuePair& qp, Duration wait, Time now) {
   SendSide& send = qp.send;
   if (!in_flight(qp) || send.rnr_until != 0) return;
+  black_hole::on_arrival(qp);
   if (qp.attr.rnr_retry != 7) {
     if (send.rnr_left == 0) {
       core.count(Counter::kRnrRetryExceeded);

@@ -375,7 +375,7 @@ void pump_reliable(Core& core, QueuePair& qp, Time now) {
 }
 
 // UC and UD: an entry is complete when its last packet is with the link.
-void pump_unreliable(Core& core, QueuePair& qp) {
+void pump_unreliable(Core& core, QueuePair& qp, Time now) {
   SendSide& send = qp.send;
   uint32_t budget = core.tuning.quantum;
   while (send.cursor < qp.sq.tail() && qp.can_send()) {
@@ -393,20 +393,27 @@ void pump_unreliable(Core& core, QueuePair& qp) {
         refuse(core, qp);
         break;
       }
+      const uint32_t turn = flow::open_turn(core, qp, path.destination, now);
+      if (turn == 0) break;
       if (!ud) {
-        OutRun run = run_at_cursor(core, qp, wqe, budget);
+        OutRun run = run_at_cursor(core, qp, wqe, std::min(budget, turn));
         if (run.packets >= 2) {
           run.path = &path;
           run.first = run_header(qp, wqe, send.cursor_packet);
           core.link.send_run(run);
           core.count(Counter::kPacketsSent, run.packets);
           core.count(Counter::kRunsSent);
+          flow::on_open_sent(core, path.destination,
+                             run.packets * (uint64_t{qp.mtu} + kPacketOverhead), now);
           send.cursor_packet += run.packets;
           budget -= run.packets;
           continue;
         }
       }
       --budget;
+      const uint64_t weight = ud ? wqe.length + kPacketOverhead
+                                 : cost(qp, wqe, send.cursor_packet, send.cursor_packet + 1);
+      flow::on_open_sent(core, path.destination, weight, now);
       const bool sent = watching_signatures(core, qp, [&] {
         return ud ? datagram::send(core, qp, send.cursor)
                   : request_packets::send_data(core, qp, send.cursor, send.cursor_packet, false);
@@ -478,7 +485,7 @@ void take_turn(Core& core, QueuePair& qp, Time now) {
     pump_reliable(core, qp, now);
     if (flow::applies(qp)) flow::end_turn(core, qp, now);
   } else {
-    pump_unreliable(core, qp);
+    pump_unreliable(core, qp, now);
   }
 }
 

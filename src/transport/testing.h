@@ -118,7 +118,9 @@ class RecordingEvents final : public EventSink {
  public:
   void qp_event(Event event, Qpn qpn) override { all.emplace_back(event, qpn.value); }
   void srq_event(Event event, SrqId srq) override { all.emplace_back(event, srq.value); }
+  void large_packets_lost(const LargePacketsLost& what) override { lost.push_back(what); }
   std::vector<std::pair<Event, uint32_t>> all;
+  std::vector<LargePacketsLost> lost;
 };
 
 // What the endpoint's queue pair and its peer are in these tests.

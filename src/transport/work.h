@@ -68,11 +68,21 @@ class CompletionQueue {
   virtual void push(const Completion& completion) = 0;
 };
 
+// Packets with so much payload do not arrive there, or do not arrive from there, while small ones
+// do.
+struct LargePacketsLost {
+  wire::Gid peer;
+  uint32_t payload_bytes = 0;
+  bool incoming = false;
+};
+
 class EventSink {
  public:
   virtual ~EventSink() = default;
   virtual void qp_event(Event event, Qpn qpn) = 0;
   virtual void srq_event(Event event, SrqId srq) = 0;
+  // No event of verbs.
+  virtual void large_packets_lost(const LargePacketsLost& /*lost*/) {}
 };
 
 // One packet to send: BTH and extension headers, then the payload's pieces, then pad_bytes of zeros

@@ -42,6 +42,10 @@ Passage Bottleneck::enter(Time now, uint32_t bytes, bool ect) {
   counters_.bytes += bytes;
   counters_.max_packet_bytes = std::max<uint64_t>(counters_.max_packet_bytes, bytes);
   counters_.sum_queue_bytes += queued;
+  if (impairments_.carried_bytes != 0 && bytes > impairments_.carried_bytes) {
+    ++counters_.too_large;
+    return {.fate = Fate::kTooLarge};
+  }
   // An idle link takes any packet: a queue shorter than one would let nothing through.
   if (queued > 0 && queued + bytes > impairments_.queue_bytes) {
     ++counters_.dropped;

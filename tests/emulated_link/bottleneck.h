@@ -21,7 +21,9 @@ struct Impairments {
   uint64_t rate_bps = 0;  // of IP packets, without a link layer's headers; 0: no bound, no queue
   Duration delay = 0;     // one way
   uint64_t queue_bytes = 1'000'000;
-  uint64_t mark_bytes = 0;  // ECT packets that find more in the queue are marked; 0: never
+  uint64_t mark_bytes = 0;     // ECT packets that find more in the queue are marked; 0: never
+  uint32_t carried_bytes = 0;  // larger packets are lost, before the queue; 0: none are
+  bool tells = false;          // their senders are told (icmp.h)
   uint32_t loss_ppm = 0;
   uint32_t reorder_ppm = 0;  // the share that is delayed by reorder_by more than the others
   Duration reorder_by = kMillisecond;
@@ -34,6 +36,7 @@ struct BottleneckCounters {
   uint64_t max_packet_bytes = 0;
   uint64_t dropped = 0;  // the queue was full
   uint64_t lost = 0;
+  uint64_t too_large = 0;
   uint64_t marked = 0;
   uint64_t reordered = 0;
   uint64_t max_queue_bytes = 0;
@@ -44,7 +47,7 @@ struct BottleneckCounters {
   }
 };
 
-enum class Fate : uint8_t { kLeaves, kDropped, kLost };
+enum class Fate : uint8_t { kLeaves, kDropped, kLost, kTooLarge };
 
 struct Passage {
   Fate fate = Fate::kLeaves;
@@ -58,6 +61,7 @@ class Bottleneck {
 
   // A packet enters. `now` does not go back, and is less than 100 days.
   [[nodiscard]] Passage enter(Time now, uint32_t bytes, bool ect);
+  [[nodiscard]] const Impairments& impairments() const { return impairments_; }
   [[nodiscard]] const BottleneckCounters& counters() const { return counters_; }
   void reset_counters() { counters_ = {}; }
 

@@ -129,6 +129,15 @@ TEST(Bottleneck, JitterIsWithinItsBound) {
   EXPECT_GT(most, kMillisecond / 2);
 }
 
+TEST(Bottleneck, LargePacketsVanish) {
+  Impairments impairments = gigabit();
+  impairments.carried_bytes = kBytes;
+  Bottleneck link(impairments, 1);
+  EXPECT_EQ(link.enter(0, kBytes + 1, false).fate, Fate::kTooLarge);
+  EXPECT_EQ(link.enter(0, kBytes, false).due, kOnLink + 5 * kMillisecond);
+  EXPECT_EQ(link.counters().too_large, 1u);
+}
+
 TEST(Bottleneck, OneSeedIsOneHistory) {
   Impairments impairments = gigabit();
   impairments.loss_ppm = impairments.reorder_ppm = 200'000;

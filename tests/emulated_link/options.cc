@@ -28,6 +28,7 @@ constexpr Kind kTime{kTimes, 3600e9};
 constexpr Kind kPercent{kPercents, 1e6};
 constexpr Kind kBytes{kNumbers, 1e10};
 constexpr Kind kMtu{kNumbers, 9'000};
+constexpr Kind kFlag{kNumbers, 1};
 constexpr Kind kSeed{kNumbers, 1e15};
 
 [[nodiscard]] std::optional<double> read_value(const std::string& text, const Kind& kind) {
@@ -60,6 +61,8 @@ constexpr Kind kSeed{kNumbers, 1e15};
   if (name == "--delay") return into(link.delay, kTime);
   if (name == "--queue") return into(link.queue_bytes, kBytes);
   if (name == "--mark") return into(link.mark_bytes, kBytes);
+  if (name == "--carries") return into(link.carried_bytes, kMtu);
+  if (name == "--tells") return into(link.tells, kFlag);
   if (name == "--loss") return into(link.loss_ppm, kPercent);
   if (name == "--reorder") return into(link.reorder_ppm, kPercent);
   if (name == "--reorder-by") return into(link.reorder_by, kTime);
@@ -84,6 +87,8 @@ line of JSON; when standard input ends, the last time. Both directions are alike
   --delay T        one way, e.g. 50us, 5ms
   --queue BYTES    before the link, drop-tail (default 1000000)
   --mark BYTES     set CE on ECT packets that find more than so many bytes in the queue
+  --carries BYTES  larger IP packets vanish, though the interfaces take them; 0 (default): none do
+  --tells 1        with --carries: senders over IPv4 are told by ICMP, as a router does
   --loss P         percent of packets lost behind the queue
   --reorder P      percent of packets delayed by --reorder-by T (default 1ms) more than others
   --jitter T       each packet is delayed by 0 to T more, and may overtake others

@@ -24,7 +24,8 @@ TEST(LinkOptions, AllAreRead) {
   EXPECT_EQ(problem_with({"--rate",       "2.5G",  "--delay",    "50us", "--queue",   "125000",
                           "--mark",       "30000", "--loss",     "0.1",  "--reorder", "1%",
                           "--reorder-by", "2ms",   "--jitter",   "1ms",  "--mtu",     "9000",
-                          "--seed",       "9",     "--run-time", "20s"},
+                          "--seed",       "9",     "--run-time", "20s",  "--carries", "1400",
+                          "--tells",      "1"},
                          options),
             "");
   EXPECT_EQ(options.impairments.rate_bps, 2'500'000'000u);
@@ -36,6 +37,8 @@ TEST(LinkOptions, AllAreRead) {
   EXPECT_EQ(options.impairments.reorder_by, 2 * kMillisecond);
   EXPECT_EQ(options.impairments.jitter, kMillisecond);
   EXPECT_EQ(options.mtu_bytes, 9'000u);
+  EXPECT_EQ(options.impairments.carried_bytes, 1'400u);
+  EXPECT_TRUE(options.impairments.tells);
   EXPECT_EQ(options.seed, 9u);
   EXPECT_EQ(options.run_time, 20 * kSecond);
 }
@@ -50,6 +53,7 @@ TEST(LinkOptions, WrongOnesAreNamed) {
                                              {"--queue", ""},
                                              {"--mtu", "9001"},
                                              {"--mtu", "576"},
+                                             {"--tells", "2"},
                                              {"--speed", "1"},
                                              {"--rate"}}) {
     EXPECT_NE(problem_with(words, options).find(words[0]), std::string::npos) << words[0];

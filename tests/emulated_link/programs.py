@@ -41,8 +41,9 @@ class ProgramsTest(unittest.TestCase):
         self.folder = tempfile.mkdtemp(prefix="verbena-hosts-")
         self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
 
-    def join(self, loss="0", mtu="1500"):
-        link = hosts.Hosts(LINK, "--rate", "200M", "--delay", "500us", "--queue", "200000", "--loss", loss, "--mtu", mtu, "--seed", "3")
+    def join(self, loss="0", mtu="1500", carries="0", tells="0"):
+        link = hosts.Hosts(LINK, "--rate", "200M", "--delay", "500us", "--queue", "200000", "--loss", loss, "--mtu", mtu, "--seed", "3",
+                           "--carries", carries, "--tells", tells)
         self.addCleanup(link.close)
         return link
 
@@ -116,6 +117,58 @@ class ProgramsTest(unittest.TestCase):
         self.assertIn("a path MTU of 4096 was refused", said)
         self.assertIn("--mtu 1024", said)
 
+    def assert_ping_says(self, link, size, words, during=lambda client: None):
+        """rping with data of this size, of which its client or its server says all these words before it fails."""
+        ping = [VERBENA, "run", "--", "rping", "-S", str(size), "-a", hosts.IPV4[1]]
+        path = os.path.join(self.folder, "said")
+        until = time.monotonic() + SECONDS
+        with open(path, "w", encoding="utf-8") as file:
+            def start(host, *options):
+                process = subprocess.Popen(link.on(host, *ping, *options), stdin=subprocess.DEVNULL, stdout=file, stderr=file)
+                self.addCleanup(process.wait)
+                self.addCleanup(process.kill)
+                return process
+
+            start(1, "-s")
+            self.wait_for_listener(link)
+            client = start(0, "-c")
+            during(client)
+            said = ""
+            while not all(word in said for word in words):
+                self.assertLess(time.monotonic(), until, said)
+                if client.poll() is not None and "REJECTED" in said:
+                    client = start(0, "-c")  # it came before the server listened
+                    during(client)
+                time.sleep(0.05)
+                with open(path, encoding="utf-8") as written:
+                    said = written.read()
+
+    def test_a_way_that_loses_large_packets_without_a_word_is_named(self):
+        if shutil.which("rping") is None:
+            self.skipTest("rping is not installed")
+        link = self.join(carries="1000")
+        self.assert_ping_says(link, 5000, [f"packets with 1024 bytes of data from {hosts.IPV4[0]} do not arrive", "--mtu 512"])
+
+    def test_a_way_that_carries_less_than_the_interface_and_says_so_is_named(self):
+        if shutil.which("rping") is None:
+            self.skipTest("rping is not installed")
+        link = self.join(carries="1000", tells="1")
+        self.assert_ping_says(link, 5000, [f"to {hosts.IPV4[1]} are not sent: the way there now carries IP packets of 1000 bytes",
+                                           "--mtu 512"])
+
+    def test_an_interface_that_carries_less_than_before_is_named(self):
+        if shutil.which("rping") is None:
+            self.skipTest("rping is not installed")
+        link = self.join(mtu="9000")
+
+        def change(client):
+            while client.poll() is None and link.counters()[0]["max_packet_bytes"] < 4096:
+                time.sleep(0.02)
+            for host in (0, 1):
+                subprocess.run(link.on(host, "ip", "link", "set", "wire0", "mtu", "1500"), check=True)
+
+        self.assert_ping_says(link, 20000, ["the way there now carries IP packets of 1500 bytes", "--mtu 1024"], change)
+
     def connect(self, link, server, *words, until_listens="REJECTED"):
         """Runs a client until its server listens; nothing tells when it does."""
         until = time.monotonic() + SECONDS
@@ -170,8 +223,23 @@ class ProgramsTest(unittest.TestCase):
         said, _ = server.communicate(timeout=SECONDS)
         self.assertEqual(server.returncode, 0, said)
         self.assertEqual(said.count("Both ends need the same --secret"), 1, said)
+        self.assertIn("no tag that was made with this process's secret", said)
         with open(counted, encoding="utf-8") as file:
             self.assertGreater(json.loads(file.readline())["received"]["wrong tags"], 0)
+
+    def test_who_has_no_secret_says_so_when_tags_come(self):
+        if shutil.which("rping") is None:
+            self.skipTest("rping is not installed")
+        link = self.join()
+        ping = ["--", "rping", "-C", "5", "-a", hosts.IPV4[1]]
+        server = self.start(link, 1, "run", *ping, "-s")
+        self.wait_for_listener(link)
+        self.start(link, 0, "run", "--secret", self.secret("secret", "one"), *ping, "-c")
+        line = server.stdout.readline()
+        while line and "carry a tag" not in line:
+            line = server.stdout.readline()
+        self.assertIn(f"packets from {hosts.IPV4[0]} were dropped", line)
+        self.assertIn("Both ends need the same --secret", line)
 
     def test_who_claims_the_address_of_the_receiver_is_not_heard(self):
         """No tag is asked for where a packet is from this host; IPv6 takes such packets from others as well."""

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "emulated_link/ecn.h"
+#include "emulated_link/icmp.h"
 
 namespace verbena::emulated {
 namespace {
@@ -96,6 +97,7 @@ void Relay::take(Direction& direction) {
     const std::span<uint8_t> packet(data, static_cast<size_t>(got));
     const auto bytes = static_cast<uint32_t>(got);
     const Passage passage = direction.bottleneck.enter(now(), bytes, is_ect(packet));
+    if (passage.fate == Fate::kTooLarge) tell(direction, packet);
     if (passage.fate != Fate::kLeaves) {
       pool_.give_back(slot);
       continue;
@@ -103,6 +105,14 @@ void Relay::take(Direction& direction) {
     if (passage.mark) mark_ce(packet);
     direction.schedule.add({.due = passage.due, .slot = slot, .bytes = bytes});
   }
+}
+
+// Without the delay of the link: who tells is near.
+void Relay::tell(Direction& direction, std::span<const uint8_t> packet) {
+  const Impairments& link = direction.bottleneck.impairments();
+  if (!link.tells || !wants_to_hear(packet)) return;
+  const TooLargeMessage message = too_large(packet, static_cast<uint16_t>(link.carried_bytes));
+  if (::write(direction.in, message.data(), message.size()) < 0) ++direction.refused;
 }
 
 void Relay::deliver(Direction& direction) {
@@ -131,7 +141,8 @@ std::string Relay::report(size_t index) {
   std::string text = "{" + number("packets", counters.packets) + number("bytes", counters.bytes) +
                      number("max_packet_bytes", counters.max_packet_bytes) + number("left", left) +
                      number("dropped", counters.dropped) + number("lost", counters.lost) +
-                     number("marked", counters.marked) + number("reordered", counters.reordered) +
+                     number("too_large", counters.too_large) + number("marked", counters.marked) +
+                     number("reordered", counters.reordered) +
                      number("max_queue_bytes", counters.max_queue_bytes) +
                      number("mean_queue_bytes", counters.mean_queue_bytes()) +
                      number("dropped_before_link", dropped - direction.dropped_before) +

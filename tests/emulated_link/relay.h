@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 #include <string>
 
 #include "emulated_link/bottleneck.h"
@@ -47,6 +48,8 @@ class Relay {
 
   // Some of what waits to be read.
   void take(Direction& direction);
+  // Who sent it hears that it is too large, if it is to.
+  static void tell(Direction& direction, std::span<const uint8_t> packet);
   void deliver(Direction& direction);
   [[nodiscard]] std::string report(size_t index);
 

@@ -22,6 +22,7 @@ PORT = 4000
 PAYLOAD = 1000
 AT_ONCE = 50  # fits a socket's buffer
 ECT, CE = 2, 3
+IP_MTU_DISCOVER, IP_PMTUDISC_DO, IP_MTU = 10, 2, 14  # not in every Python
 # What the kernel itself may send on a new interface: group memberships, router solicitations.
 OWN_PACKETS = 40
 
@@ -54,7 +55,7 @@ class LinkTest(unittest.TestCase):
         while time.monotonic() < until:
             for name, value in link.counters()[0].items():
                 total[name] = max(total.get(name, 0), value) if "max" in name or "mean" in name else total.get(name, 0) + value
-            if total["packets"] >= entered and total["packets"] == total["left"] + total["lost"] + total["dropped"]:
+            if total["packets"] >= entered and total["packets"] == total["left"] + total["lost"] + total["dropped"] + total["too_large"]:
                 self.assertEqual((total["dropped_before_link"], total["refused_by_host"]), (0, 0))
                 return total
             time.sleep(0.02)
@@ -161,6 +162,18 @@ class Faults(LinkTest):
         self.assertGreater(counters["dropped"], 0)
         self.assertGreater(counters["mean_queue_bytes"], 0)
         self.assertAlmostEqual(200 - len(receive_all(into)), counters["dropped"], delta=OWN_PACKETS)
+
+    def test_packets_that_are_too_large_vanish_and_their_sender_is_told_if_it_is_to_be(self):
+        for tells in (False, True):
+            with self.subTest(tells=tells):
+                link = self.join("--carries", "1000", *(["--tells", "1"] if tells else []))
+                out, into = self.datagram_sockets(link)
+                out.setsockopt(socket.IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO)
+                out.send(bytes(972))
+                self.assertEqual(len(into.recv(65536)), 972)
+                out.send(bytes(973))
+                self.assertGreaterEqual(self.settle(link, 2)["too_large"], 1)
+                self.assertEqual(out.getsockopt(socket.IPPROTO_IP, IP_MTU), 1000 if tells else 1500)
 
     def test_marks_arrive_with_packets_that_can_have_them(self):
         for family, level, tos, wanted in ((socket.AF_INET, socket.IPPROTO_IP, socket.IP_TOS, socket.IP_RECVTOS),

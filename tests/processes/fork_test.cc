@@ -4,6 +4,7 @@
 // used.
 #include <array>
 #include <atomic>
+#include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <memory>
@@ -243,6 +244,42 @@ TEST_F(Forks, WhileOthersAskForEvents) {
     other.join();
     (void)context.destroy_cq(*cq);
     if (failed != 0) throw std::runtime_error("child " + std::to_string(failed) + " hangs");
+  });
+  EXPECT_EQ(parent.join(), 0) << stage_->words.data();
+}
+
+// A child that takes its copy of the objects apart drops their events, which are the parent's.
+TEST_F(Forks, AChildTakesNoEvents) {
+  Actor parent(*stage_, [this](Stage&) {
+    auto device = device::Device::acquire(options_.engine);
+    if (!device) throw std::runtime_error(device.error().what);
+    device::Context context(*device);
+    device::CompletionChannel channel;
+    auto cq = std::move(*context.create_cq(4, &channel));
+    cq->cookie = cq.get();
+    channel.notify(*cq);
+    context.events().raise({device::EventType::kCqError, cq->cookie});
+    for (const int fd : {channel.fd(), context.events().fd()}) ::fcntl(fd, F_SETFL, O_NONBLOCK);
+    const pid_t child = ::fork();
+    if (child == 0) {
+      ::alarm(60);  // a child that hangs ends
+      device::CompletionQueue* given = nullptr;
+      device::AsyncEvent event;
+      if (context.get_cq_event(channel, given) != ENODEV) ::_exit(1);
+      if (context.events().wait(event) != ENODEV) ::_exit(2);
+      ::_exit(context.destroy_cq(*cq) == 0 ? 7 : 3);
+    }
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    device::CompletionQueue* given = nullptr;
+    device::AsyncEvent event;
+    const bool channel_has_it = context.get_cq_event(channel, given) == 0 && given == cq.get();
+    const bool context_has_it = context.events().wait(event) == 0;
+    (void)context.destroy_cq(*cq);
+    if (!WIFEXITED(status) || WEXITSTATUS(status) != 7) {
+      throw std::runtime_error("the child ended with status " + std::to_string(status));
+    }
+    if (!channel_has_it || !context_has_it) throw std::runtime_error("the child took an event");
   });
   EXPECT_EQ(parent.join(), 0) << stage_->words.data();
 }

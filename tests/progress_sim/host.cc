@@ -23,12 +23,22 @@ void signal(int fd) {
 
 Host::Host() {
   void* const memory = ::mmap(nullptr, sizeof(link::SharedTable), PROT_READ | PROT_WRITE,
-                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+                              MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   VERBENA_CHECK(memory != MAP_FAILED);
   table_ = static_cast<link::SharedTable*>(memory);
 }
 
 Host::~Host() { ::munmap(table_, sizeof(link::SharedTable)); }
+
+void Host::abandon() {
+  VERBENA_CHECK(::mmap(table_, sizeof(link::SharedTable), PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0) == table_);
+  for (Member& member : members_) {
+    member.control.reset();
+    member.receive.reset();
+    member.send.reset();
+  }
+}
 
 std::vector<uint8_t> Host::alive() const {
   std::vector<uint8_t> slots;
@@ -112,7 +122,10 @@ void Membership::on_ready() {
     const bool lives = message.incarnation == incarnation_[message.from];
     switch (message.kind) {
       case Kind::kRing:
-        if (lives) events_->on_ring(message.from, message.incarnation, message.ring, message.bell);
+        // What it sent before it went has been sent.
+        if (lives || message.incarnation + 1 == incarnation_[message.from]) {
+          events_->on_ring(message.from, message.incarnation, message.ring, message.bell);
+        }
         break;
       case Kind::kBell:
         if (lives) events_->on_bell(message.from, message.bell);

@@ -59,6 +59,8 @@ class Host {
   // The process is dead, and the others notice.
   void remove(uint8_t slot);
   void tell(uint8_t slot, Message message);
+  // In a forked child: a table of nobody takes its place.
+  void abandon();
 
  private:
   void changed();

@@ -26,9 +26,10 @@ constexpr uint64_t kRepeatEvery = 16;
 std::array<char, 80> last_words{};
 
 void on_abort(int number) {
-  std::signal(number, SIG_DFL);
+  std::signal(SIGABRT, SIG_DFL);
   const ssize_t written = ::write(STDERR_FILENO, last_words.data(), std::strlen(last_words.data()));
   (void)written;
+  if (number == SIGSEGV) std::abort();  // what was destroyed was touched
   std::raise(number);
 }
 
@@ -65,12 +66,17 @@ void print(const Tally& tally) {
   line("stops", tally.stops);
   line("kills", tally.kills);
   line("joins", tally.joins);
+  line("orderly ends", tally.leaves);
+  line("forks", tally.forks);
+  line("queue pairs destroyed", tally.queue_pairs);
+  line("completion queues destroyed", tally.queues);
 }
 
 // Runs that never reach these show nothing.
 [[nodiscard]] bool reached_all(const Tally& tally) {
   return tally.polled != 0 && tally.slept != 0 && tally.spun != 0 && tally.stops != 0 &&
-         tally.kills != 0 && tally.joins != 0;
+         tally.kills != 0 && tally.joins != 0 && tally.leaves != 0 && tally.forks != 0 &&
+         tally.queue_pairs != 0 && tally.queues != 0;
 }
 
 [[nodiscard]] bool run_all(const Options& options) {
@@ -115,5 +121,6 @@ int main(int argc, char** argv) {
     return 2;
   }
   std::signal(SIGABRT, on_abort);
+  std::signal(SIGSEGV, on_abort);
   return run_all(options) ? 0 : 1;
 }

@@ -39,7 +39,10 @@ Process::Process(Scheduler& scheduler, Host& host, uint8_t slot, uint32_t id, Re
       sent_(*this, kEntries, &sent_channel_),
       received_(*this, kEntries, &received_channel_),
       progress_(lock_, *this, *this) {
-  for (Peer& peer : peers_) peer.by_ring = scheduler.random().below(2) != 0;
+  for (Peer& peer : peers_) {
+    peer.by_ring = scheduler.random().below(2) != 0;
+    peer.qpn = next_qpn();
+  }
   ledger_.start_afresh();
   host.join(slot);
   incarnation_ = host.incarnation(slot);
@@ -67,13 +70,22 @@ bool Process::post(uint8_t peer, uint32_t count, uint32_t bytes) {
 
 uint32_t Process::poll(device::CompletionQueue& cq) {
   told_ = true;
+  const uint64_t gone_before = destroyed_.size();
   std::array<transport::Completion, 16> out;
-  if (const uint32_t got = cq.poll(out); got != 0) {
+  uint32_t got = cq.poll(out);
+  if (got != 0) {
     progress_.still_polling();
-    return got;
+  } else {
+    progress_.poll();
+    got = cq.poll(out);
   }
-  progress_.poll();
-  return cq.poll(out);
+  for (uint32_t i = 0; i < got; ++i) {
+    const auto gone = destroyed_.find(out[i].qpn.value);
+    if (gone != destroyed_.end() && gone->second <= gone_before) {
+      report_("a queue pair that is gone has a completion");
+    }
+  }
+  return got;
 }
 
 void Process::arm(device::CompletionQueue& cq) {
@@ -112,16 +124,22 @@ void Process::look_at_members() {
     const uint32_t incarnation = membership_.incarnation(slot);
     if (incarnation == peer.incarnation) continue;
     lose(peer);
-    peer.incarnation = incarnation;
+    peer = {.incarnation = incarnation, .by_ring = peer.by_ring, .qpn = peer.qpn};
   }
 }
 
 // What was posted to it and not acknowledged completes, with an error.
 void Process::lose(Peer& peer) {
   for (; peer.acked < peer.posted; ++peer.acked) {
-    sent_.push({.status = transport::WcStatus::kRetryExceeded});
+    sent_.push({.status = transport::WcStatus::kRetryExceeded, .qpn = peer.qpn});
   }
-  peer = {.by_ring = peer.by_ring};
+  peer = {.incarnation = peer.incarnation,
+          .by_ring = peer.by_ring,
+          .qpn = peer.qpn,
+          .qp = peer.qp,
+          .peer_qp = peer.peer_qp,
+          .owes_word = peer.owes_word,
+          .unannounced = peer.unannounced};
 }
 
 bool Process::has_more() const {
@@ -129,8 +147,8 @@ bool Process::has_more() const {
 }
 
 bool Process::owes_acks() const {
-  return std::ranges::any_of(peers_,
-                             [](const Peer& peer) { return peer.ack_sent < peer.received; });
+  return std::ranges::any_of(
+      peers_, [](const Peer& peer) { return peer.ack_sent < peer.received || peer.owes_word; });
 }
 
 // --- sending
@@ -139,6 +157,8 @@ bool Process::send(uint8_t slot, Peer& peer, Header header, uint32_t bytes) {
   header.from = slot_;
   header.from_incarnation = incarnation_;
   header.to_incarnation = peer.incarnation;
+  header.from_qp = peer.qp;
+  header.to_qp = peer.peer_qp;
   if (!peer.by_ring) return send_datagram(slot, header);
   auto* const ring = link_->way_to(slot);
   if (ring == nullptr) return true;  // it is gone, and noticed soon
@@ -155,6 +175,7 @@ bool Process::send(uint8_t slot, Peer& peer, Header header, uint32_t bytes) {
 }
 
 bool Process::send_datagram(uint8_t slot, Header header) {
+  if (abandoned_) return true;  // there are no sockets
   Host::Member& to = host_.member(slot);
   header.cost = header.is_ack ? kAckCost : kDataCost;
   ledger_.spend(slot, header.cost);
@@ -195,10 +216,11 @@ void Process::send_acks() {
   ack_again_ = kNever;
   for (uint8_t slot = 1; slot < kPeers; ++slot) {
     Peer& peer = peers_[slot];
-    if (peer.ack_sent == peer.received) continue;
+    if (peer.ack_sent == peer.received && !peer.owes_word) continue;
     const uint64_t received = peer.received;
     if (send(slot, peer, {.sequence = received, .is_ack = true}, 0)) {
       peer.ack_sent = received;
+      peer.owes_word = false;
     } else {
       ack_again_ = clock() + kAckAgain;
     }
@@ -245,15 +267,16 @@ void Process::take(const Header& header) {
   Peer& peer = peers_[header.from];
   // Of one that died, or for one.
   if (header.from_incarnation != peer.incarnation || header.to_incarnation != incarnation_) return;
+  if (!is_for_this_one(header, peer)) return;
   if (header.is_ack) {
     if (header.sequence > peer.sent) return report_("what was not sent is acknowledged");
-    for (; peer.acked < header.sequence; ++peer.acked) sent_.push({});
+    for (; peer.acked < header.sequence; ++peer.acked) sent_.push({.qpn = peer.qpn});
     return;
   }
   if (header.sequence != peer.received) return report_("a message is lost, or came twice");
   ++peer.received;
   ++in_memory_;
-  received_.push({});
+  queue_for(header.sequence).push({.qpn = peer.qpn});
 }
 
 // --- ProgressWork
@@ -341,35 +364,6 @@ device::ProgressWorld::Woken Process::sleep_receiving(device::CompletionChannel&
   return {.by_channel = scheduler_.sleep({fds.data(), 1}, clock())};
 }
 
-// Whatever is in a ring by now, and nobody is about to take, has rung the bell.
-void Process::check_sleep() {
-  const Host::Member& self = host_.member(slot_);
-  if (self.announced <= self.read || !self.messages.empty()) return;
-  const int bell = link_->fd();
-  if (is_at_work() || Scheduler::is_readable({&bell, 1})) return;
-  report_("a thread sleeps over packets");
-}
-
-// Not when a queue was armed, nobody polls or is about to, and its thread sleeps where it does not
-// receive.
-void Process::check_control_sleep() const {
-  const bool others_receive = waiting_ != 0 || told_ || arming_ != 0 ||
-                              clock() - left_ < 2 * device::HelperAlarm::kExpectedBack;
-  if (on_their_own_ == 0 || others_receive) return;
-  const int wake = wake_.get();
-  if (!Scheduler::is_readable({&wake, 1})) report_("packets are left to nobody");
-}
-
-// A queue that is armed has no completion, or its channel an event.
-void Process::check_sleep_on(const device::CompletionChannel& channel) {
-  const device::CompletionQueue& cq = &channel == &sent_channel_ ? sent_ : received_;
-  const bool unseen = cq.armed() && !cq.empty();
-  // Looked at last: whoever showed it then has raised the event, or is about to.
-  const int fd = channel.fd();
-  if (is_at_work() || Scheduler::is_readable({&fd, 1})) return;
-  if (unseen) report_("a thread sleeps though there is a completion");
-}
-
 int Process::sleep_on(device::CompletionChannel& channel, device::CompletionQueue*& cq) {
   const int fd = channel.fd();
   while (!channel.take(cq)) {
@@ -377,55 +371,6 @@ int Process::sleep_on(device::CompletionChannel& channel, device::CompletionQueu
     (void)scheduler_.sleep({&fd, 1}, kNever);
   }
   return 0;
-}
-
-// --- at the end
-
-bool Process::is_at_work() const { return scheduler_.is_locked(&lock_, sizeof lock_); }
-
-bool Process::has_datagrams_out() const {
-  return std::ranges::any_of(
-      peers_, [](const Peer& peer) { return !peer.by_ring && peer.acked < peer.sent; });
-}
-
-std::string Process::describe() const {
-  std::string all = "process " + std::to_string(slot_) + "." + std::to_string(id_) + ": credits " +
-                    std::to_string(ledger_.outstanding()) + (stalled_ ? ", stalled" : "") +
-                    (owes_acks() ? ", owes ACKs" : "");
-  for (size_t slot = 1; slot < peers_.size(); ++slot) {
-    const Peer& peer = peers_[slot];
-    if (peer.acked == peer.posted) continue;
-    all += "; to " + std::to_string(slot) + (peer.by_ring ? " by ring" : " by datagram") +
-           ": posted " + std::to_string(peer.posted) + ", sent " + std::to_string(peer.sent) +
-           ", acknowledged " + std::to_string(peer.acked);
-  }
-  return all;
-}
-
-void Process::check_rest() {
-  if (ledger_.awaits_empty()) report_("the room of a dead member does not come back");
-  if (owes_acks()) report_("an acknowledgement is owed for ever");
-  if (!received_.empty()) report_("a completion waits for ever");
-}
-
-// A receiver keeps a little of what it has read until it reads more.
-void Process::check_credits() {
-  const int64_t open = ledger_.outstanding();
-  if (open < 0 || open >= Host::kBudget / 8) {
-    report_(std::to_string(open) + " of its credits are lost");
-  }
-}
-
-void Process::check_peers(const std::vector<std::unique_ptr<Process>>& all) {
-  for (const auto& other : all) {
-    Peer& peer = peers_[other->slot_];
-    if (other->incarnation_ != peer.incarnation) continue;
-    if (peer.acked != peer.posted) report_("a message is not acknowledged");
-    if (!peer.by_ring) continue;
-    auto* const ring = link_->way_to(other->slot_);
-    if (ring != nullptr && link::SharedLink::is_unread(*ring)) report_("a ring is not read");
-    if (ring != nullptr && !link_->has_room(*ring)) report_("a ring has no room");
-  }
 }
 
 }  // namespace verbena::progress_sim

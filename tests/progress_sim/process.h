@@ -11,6 +11,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "device/completion_channel.h"
@@ -19,6 +20,7 @@
 #include "link/credits.h"
 #include "link/intake.h"
 #include "link/shared_link.h"
+#include "progress_sim/guarded.h"
 #include "progress_sim/host.h"
 #include "progress_sim/scheduler.h"
 
@@ -53,7 +55,33 @@ class Process final : private device::ProgressWork,
   // Messages that lie in the program's memory: what it may spin on.
   [[nodiscard]] uint64_t in_memory() const { return in_memory_; }
 
-  void run_helper() { progress_.run_helper(); }
+  // --- what goes while others are at work (process_ends.cc)
+  // The queue pair towards this peer, and another takes its place: what it had posted and was not
+  // told completes no more.
+  void replace_queue_pair(uint8_t peer);
+  // A second completion queue on the receiver's channel, which gets some of what arrives. One at a
+  // time.
+  [[nodiscard]] device::CompletionQueue& make_spare();
+  void destroy_spare();
+  // The process ends in good order: its threads have ended, but for the one that calls. First all
+  // that others wait for leaves and the helper is told; when that has ended, the rest.
+  void shut_down();
+  void leave();
+
+  // --- fork (process_fork.cc): around it, by the thread that forks
+  void before_fork();
+  void after_fork_in_parent();
+  void after_fork_in_child();
+  // Whatever a child may do with what it inherited: nothing comes of it.
+  void use_in_child();
+  // What others could change of it, all its descriptors.
+  [[nodiscard]] std::vector<bool> readable() const;
+
+  void run_helper() {
+    progress_.run_helper();
+    helper_ended_ = true;
+  }
+  [[nodiscard]] bool helper_ended() const { return helper_ended_; }
   // A look as any later activity brings it.
   void look_in_passing() { progress_.poll(); }
   // When its helper looks up by itself.
@@ -63,6 +91,8 @@ class Process final : private device::ProgressWork,
   // For the world: its sender has nothing more to do; its threads sleep on channels.
   bool done_sending = false;
   bool uses_events = true;
+  bool leaving = false;   // its threads end as soon as they can
+  uint32_t programs = 0;  // threads that have not
 
   [[nodiscard]] uint8_t slot() const { return slot_; }
   // The scheduler's.
@@ -84,12 +114,18 @@ class Process final : private device::ProgressWork,
     uint32_t from_incarnation = 0;
     uint32_t to_incarnation = 0;
     uint32_t cost = 0;  // of a datagram
+    uint32_t from_qp = 0;
+    uint32_t to_qp = 0;
     uint8_t from = 0;
     bool is_ack = false;
   };
   struct Peer {
     uint32_t incarnation = 0;
     bool by_ring = false;
+    Qpn qpn{};               // in completions
+    uint32_t qp = 1;         // which queue pair towards this peer it is, as the peer knows it
+    uint32_t peer_qp = 1;    // and the peer's towards us
+    bool owes_word = false;  // the peer does not know of ours
     uint64_t posted = 0;
     uint64_t sent = 0;
     uint64_t acked = 0;
@@ -143,6 +179,10 @@ class Process final : private device::ProgressWork,
   // Members came or went.
   void look_at_members();
   void lose(Peer& peer);
+  [[nodiscard]] bool is_for_this_one(const Header& header, Peer& peer);
+  [[nodiscard]] Qpn next_qpn() { return Qpn(++qpns_made_); }
+  // For received_, or the spare.
+  [[nodiscard]] device::CompletionQueue& queue_for(uint64_t sequence);
   [[nodiscard]] bool send_data(uint8_t slot, Peer& peer);
   void send_more();
   void send_acks();
@@ -151,6 +191,7 @@ class Process final : private device::ProgressWork,
   [[nodiscard]] size_t receive_datagrams(Time now);
   void take(const Header& header);
   [[nodiscard]] bool has_more() const;
+  void unlock_after_fork();
   [[nodiscard]] bool room_again() { return link_->room_again() || ledger_.room_again(); }
 
   Scheduler& scheduler_;
@@ -176,12 +217,18 @@ class Process final : private device::ProgressWork,
   bool told_ = false;          // since a queue was armed somebody polled, or has an event
   Time left_ = 0;              // when a thread last left wait()
   Time helper_until_ = kNever;
+  bool helper_ended_ = false;
+  bool abandoned_ = false;  // in a forked child
   Time last_traffic_ = 0;
+  uint32_t qpns_made_ = 0;
+  // Queue pairs that are gone, and the how-manieth each was.
+  std::unordered_map<uint32_t, uint64_t> destroyed_;
   std::vector<device::CompletionQueue*> to_publish_;
   device::CompletionChannel sent_channel_;
   device::CompletionChannel received_channel_;
   device::CompletionQueue sent_;
   device::CompletionQueue received_;
+  Guarded<device::CompletionQueue> spare_;
   device::EngineLock lock_;
   device::Progress progress_;
 };

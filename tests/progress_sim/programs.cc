@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// World: what the programs do, and what is done to them.
+// World: what the programs do.
 #include <algorithm>
 
 #include "progress_sim/world.h"
@@ -9,12 +9,14 @@ namespace {
 
 constexpr uint32_t kRounds = 10;
 constexpr uint32_t kMostMessages = 100;
+constexpr uint32_t kQueues = 6;  // that one process destroys
 // Longer than the helper looks up after traffic, which is so long.
 constexpr Duration kLongPause = 40 * kMillisecond;
 constexpr Duration kLooksUpFor = 20 * kMillisecond;
 // So long a completion may take while everybody runs: a lease, a thread that was expected back, and
-// a few ticks.
+// a few ticks; of many messages each, where they have to wait for room again and again.
 constexpr Duration kBound = 10 * kMillisecond;
+constexpr Duration kBoundOfEach = 50 * kMicrosecond;
 
 }  // namespace
 
@@ -77,7 +79,7 @@ uint32_t World::wait_for(Process& process, device::CompletionQueue& cq,
 }
 
 void World::sender(Process& process) {
-  for (uint32_t round = 0; round < kRounds; ++round) {
+  for (uint32_t round = 0; round < kRounds && !process.leaving; ++round) {
     const std::vector<uint8_t> slots = host_.alive();
     // One of them is liked best.
     const uint8_t peer = draw(2) == 0 ? slots.front() : slots[draw(slots.size())];
@@ -93,17 +95,38 @@ void World::sender(Process& process) {
     const Time posted = scheduler_.now();
     if (process.post(peer, count, bytes)) {
       tally_.messages += count;
-      for (uint32_t done = 0; done < count;) {
+      // Now and then it has enough before all is done.
+      const uint64_t wanted = draw(8) == 0 ? draw(count) : count;
+      for (uint32_t done = 0; done < wanted;) {
         done += wait_for(process, process.sent(), process.sent_channel(), way);
       }
+      if (wanted < count) {
+        ++tally_.queue_pairs;
+        process.replace_queue_pair(peer);
+      }
       const Duration took = scheduler_.now() - std::max(posted, disturbed_);
-      if (took > kBound) {
+      if (took > kBound + count * kBoundOfEach) {
         violation("messages took " + std::to_string(took / kMicrosecond) + " us");
       }
     }
   }
   process.done_sending = true;
   --senders_;
+}
+
+void World::destroyer(Process& process) {
+  for (uint32_t round = 0; round < kQueues && !process.leaving; ++round) {
+    pause(draw(2) == 0 ? 200 * kMicrosecond : kLongPause);
+    device::CompletionQueue& cq = process.make_spare();
+    for (uint64_t looks = draw(6); looks != 0; --looks) {
+      (void)process.poll(cq);
+      // The receiver has its event, as far as this one has any.
+      if (draw(2) == 0) process.arm(cq);
+      pause(draw(4) == 0 ? kLongPause : 50 * kMicrosecond);
+    }
+    ++tally_.queues;
+    process.destroy_spare();
+  }
 }
 
 void World::receiver(Process& process) {
@@ -115,69 +138,12 @@ void World::receiver(Process& process) {
       (void)wait_for(process, process.received(), process.received_channel(), way);
     }
     // One that polls for ever keeps the host from its rest.
-    if (senders_ == 0 && faults_done_) break;
+    if (process.leaving || (senders_ == 0 && faults_done_)) break;
     if (draw(8) == 0) pause(kLongPause);
   }
-  for (;;) {
+  while (!process.leaving) {
     (void)wait_for(process, process.received(), process.received_channel(), Way::kEvents);
   }
-}
-
-// One that has datagrams on their way, if there is one soon: its share is to come back.
-Process* World::one_to_kill() {
-  for (int i = 0; i < 1000; ++i) {
-    const auto found = std::ranges::find_if(
-        alive_, [](const Process* process) { return process->has_datagrams_out(); });
-    if (found != alive_.end()) return *found;
-    pause(20 * kMicrosecond);
-  }
-  return alive_.front();
-}
-
-void World::kill(Process& victim) {
-  ++tally_.kills;
-  disturbed_ = scheduler_.now();
-  if (victim.is_at_work()) killed_at_work_ = true;
-  scheduler_.kill(victim.id());
-  if (!victim.done_sending) --senders_;
-  std::erase(alive_, &victim);
-  pause(100 * kMicrosecond);  // until it is noticed
-  host_.remove(victim.slot());
-  if (draw(2) == 0) return;
-  // Its slot is given again when it has rested.
-  pause(kLongPause);
-  scheduler_.sleep_until(scheduler_.now() + 5 * kMillisecond);
-  ++tally_.joins;
-  start(victim.slot());
-}
-
-void World::faults() {
-  const uint64_t count = draw(3) == 0 ? 0 : 1 + draw(3);
-  uint8_t next_slot = static_cast<uint8_t>(alive_.size() + 1);
-  for (uint64_t i = 0; i < count; ++i) {
-    pause(draw(2) == 0 ? 30 * kMillisecond : 300 * kMicrosecond);
-    Process& victim = *alive_[draw(alive_.size())];
-    disturbed_ = scheduler_.now();
-    switch (draw(4)) {
-      case 0:
-        ++tally_.stops;
-        scheduler_.stop(victim.id());
-        pause(30 * kMillisecond);
-        scheduler_.go_on(victim.id());
-        break;
-      case 1:
-      case 2:
-        if (alive_.size() > 1) kill(draw(2) == 0 ? victim : *one_to_kill());
-        break;
-      default:
-        if (next_slot >= Process::kPeers) break;
-        ++tally_.joins;
-        start(next_slot++);
-        break;
-    }
-    disturbed_ = scheduler_.now();
-  }
-  faults_done_ = true;
 }
 
 }  // namespace verbena::progress_sim

@@ -178,6 +178,14 @@ void Scheduler::kill(uint32_t process) {
   }
 }
 
+void Scheduler::kill_others() {
+  for (const auto& fiber : fibers_) {
+    if (fiber.get() == running_) continue;
+    fiber->killed = true;
+    fiber->stores.clear();  // their cores write to the parent's memory
+  }
+}
+
 void Scheduler::stop(uint32_t process) {
   for (const auto& fiber : fibers_) {
     if (fiber->process != process) continue;

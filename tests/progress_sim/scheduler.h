@@ -14,6 +14,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <ucontext.h>
@@ -48,6 +49,8 @@ class Scheduler {
 
   // --- faults
   void kill(uint32_t process);
+  // In a forked child: the thread that runs is the only one.
+  void kill_others();
   void stop(uint32_t process);
   void go_on(uint32_t process);
 
@@ -74,6 +77,17 @@ class Scheduler {
 
   // The one whose thread runs now; nullptr: none, and everything is as usual.
   [[nodiscard]] static Scheduler* current() { return current_; }
+  // While there is one, the thread that runs looks at memory as it is and no other goes on.
+  class Alone {
+   public:
+    Alone() : scheduler_(std::exchange(current_, nullptr)) {}
+    ~Alone() { current_ = scheduler_; }
+    Alone(const Alone&) = delete;
+    Alone& operator=(const Alone&) = delete;
+
+   private:
+    Scheduler* scheduler_;
+  };
 
  private:
   enum class State : uint8_t { kReady, kLocking, kSleeping, kDone };

@@ -8,7 +8,6 @@ namespace {
 
 // Of threads that belong to no process.
 constexpr uint32_t kNobody = 0;
-constexpr uint64_t kMostSteps = 3'000'000;
 
 }  // namespace
 
@@ -32,16 +31,25 @@ void World::start(uint8_t slot) {
   alive_.push_back(&made);
   ++senders_;
   scheduler_.spawn(id, "helper " + name, [&made] { made.run_helper(); });
-  scheduler_.spawn(id, "sender " + name, [this, &made] { sender(made); });
-  scheduler_.spawn(id, "receiver " + name, [this, &made] { receiver(made); });
+  run_program(made, "sender " + name, &World::sender);
+  run_program(made, "receiver " + name, &World::receiver);
+  if (draw(3) == 0) run_program(made, "destroyer " + name, &World::destroyer);
+  if (draw(4) == 0) run_program(made, "forker " + name, &World::forker);
+}
+
+void World::run_program(Process& process, std::string name, void (World::*body)(Process&)) {
+  ++process.programs;
+  scheduler_.spawn(process.id(), std::move(name), [this, &process, body] {
+    (this->*body)(process);
+    --process.programs;
+  });
 }
 
 std::vector<std::string> World::run() {
   const auto members = static_cast<uint8_t>(2 + draw(2));
   for (uint8_t slot = 1; slot <= members; ++slot) start(slot);
   scheduler_.spawn(kNobody, "faults", [this] { faults(); });
-  scheduler_.run(kMostSteps,
-                 [this] { return !violations_.empty() || (senders_ == 0 && faults_done_); });
+  run_threads([this] { return !violations_.empty() || (senders_ == 0 && faults_done_); });
   if (violations_.empty() && senders_ != 0) {
     violation("completions wait for ever; there are:" + scheduler_.who_sleeps());
     for (const Process* const process : alive_) violation(process->describe());
@@ -54,9 +62,10 @@ std::vector<std::string> World::run() {
 }
 
 void World::run_to_rest() {
-  scheduler_.run(kMostSteps, [this] { return !violations_.empty(); });
-  if (violations_.empty() && scheduler_.can_go_on())
-    violation("the host finds no rest:" + scheduler_.who_sleeps());
+  run_threads([this] { return !violations_.empty(); });
+  if (!violations_.empty() || !scheduler_.can_go_on()) return;
+  violation("the host finds no rest:" + scheduler_.who_sleeps());
+  for (const Process* const process : alive_) violation(process->describe());
 }
 
 void World::check_rest() {

@@ -99,12 +99,7 @@ class Compaction : public ::testing::Test, protected Hands {
 
   // No chunk is held for anybody.
   static void expect_none_lost(Target& target) {
-    auto space = target.ask("scrub");
-    // A compaction may be under way, and hold what it has copied.
-    for (int i = 0; i < 3000 && space["used"] != space["live"]; ++i) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(20));
-      space = target.ask("scrub");
-    }
+    auto space = target.space_at_rest();
     EXPECT_EQ(space["used"], space["live"]);
     EXPECT_EQ(space["damaged"], 0U);
   }

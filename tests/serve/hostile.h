@@ -85,7 +85,7 @@ class HostileFixture : public ::testing::Test {
     EXPECT_EQ(status["sessions"], 0U);
     EXPECT_EQ(status["requests"], 0U);
     EXPECT_EQ(status["ranges"], 0U);
-    auto space = target_.ask("scrub");
+    auto space = target_.space_at_rest();
     EXPECT_EQ(space["used"], space["live"]);
     EXPECT_EQ(target_.stop(), 0);
   }

@@ -123,7 +123,7 @@ TEST_F(Kills, OfClientsLeaveNothingBehind) {
   std::cout << kills << " clients killed in " << status["begun"] << " sessions, after " << steps
             << " steps, " << status["admitted"] << " requests\n";
   // No chunk is held for anybody, and none is lost.
-  auto space = target.ask("scrub");
+  auto space = target.space_at_rest();
   EXPECT_EQ(space["used"], space["live"]);
   EXPECT_EQ(space["damaged"], 0U);
   client = target.connect();
@@ -134,7 +134,7 @@ TEST_F(Kills, OfClientsLeaveNothingBehind) {
   }
   EXPECT_TRUE(client->flush());
   client.reset();
-  EXPECT_EQ(target.ask("scrub")["used"], used_before);
+  EXPECT_EQ(target.space_at_rest()["used"], used_before);
   EXPECT_EQ(target.stop(), 0);
   EXPECT_EQ(shared_memory_files(), shared_before_);
 }

@@ -70,6 +70,16 @@ Target::Numbers Target::when_idle() {
   }
 }
 
+Target::Numbers Target::space_at_rest() {
+  const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  for (;;) {
+    Numbers now = ask("scrub");
+    const bool at_rest = now["used"] == now["live"];
+    if (at_rest || std::chrono::steady_clock::now() > give_up) return now;
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+}
+
 int Target::stop() {
   process_.signal(SIGTERM);
   process_.close_input();

@@ -32,6 +32,9 @@ class Target {
   [[nodiscard]] Numbers ask(const std::string& question);
   // Until nobody holds anything, or a minute is over.
   [[nodiscard]] Numbers when_idle();
+  // The space of the store as soon as no chunk is held for anybody (a compaction under way holds
+  // what it has copied), or when a minute is over.
+  [[nodiscard]] Numbers space_at_rest();
   [[nodiscard]] Process& process() { return process_; }
   // In order; its exit status.
   [[nodiscard]] int stop();

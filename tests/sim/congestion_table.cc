@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdio>
 #include <limits>
+#include <string>
 
 #include "sim/shared_way.h"
 
@@ -18,9 +19,11 @@ struct Row {
   SharedWay way;
   // What must hold; of the default, nothing.
   double total_least = 0;  // share of the way that is used, by us and TCP
-  double tcp_least = 0;    // share of the way that TCP flows have, together
+  double total_most = kNoLimit;
+  double tcp_least = 0;  // share of the way that TCP flows have, together
   double resends_most = kNoLimit;
   double jain_least = 0;         // between our hosts
+  double tcp_jain_least = 0;     // between TCP flows
   double queue_most = kNoLimit;  // mean, in BDP
 };
 
@@ -44,6 +47,17 @@ struct Row {
 [[nodiscard]] SharedWay tcp_alone(SharedWay way) {
   way.hosts = 0;
   return with_tcp(way, 1);
+}
+
+[[nodiscard]] SharedWay with_bbr(SharedWay way, uint32_t flows) {
+  way = with_tcp(way, 0);
+  way.bbr_flows = flows;
+  return way;
+}
+
+[[nodiscard]] SharedWay bbr_alone(SharedWay way, uint32_t flows) {
+  way.hosts = 0;
+  return with_bbr(way, flows);
 }
 
 [[nodiscard]] SharedWay reads(SharedWay way) {
@@ -75,11 +89,12 @@ struct Row {
 // The way is full, and little of that is sent twice; TCP beside us keeps 0.4 of its fair share, and
 // our hosts have as much as each other.
 [[nodiscard]] Row fills(const char* name, const SharedWay& way) {
-  const double flows = way.hosts + way.tcp_flows;
+  const double others = way.tcp_flows + way.bbr_flows;
+  const double flows = way.hosts + others;
   return {.name = name,
           .way = way,
           .total_least = 0.9,
-          .tcp_least = 0.4 * way.tcp_flows / flows,
+          .tcp_least = 0.4 * others / flows,
           .resends_most = 0.02,
           .jain_least = 0.9};
 }
@@ -99,7 +114,23 @@ const std::array kChecked = {
         .total_least = 0.95},
     Row{.name = "two TCP",
         .way = with_tcp(tcp_alone(way(100, 10 * kMillisecond, 1, 0)), 2),
-        .total_least = 0.95},
+        .total_least = 0.95,
+        .tcp_jain_least = 0.85},
+    // CUBIC suffers from a link that loses, BBR does not.
+    Row{.name = "TCP alone, loss of 1 %",
+        .way = lossy(tcp_alone(way(100, 10 * kMillisecond, 1, 0)), 10'000),
+        .total_most = 0.3},
+    Row{.name = "BBR alone",
+        .way = bbr_alone(way(100, 10 * kMillisecond, 1, 0), 1),
+        .total_least = 0.9,
+        .queue_most = 0.2},
+    Row{.name = "two BBR",
+        .way = bbr_alone(way(100, 10 * kMillisecond, 2, 0), 2),
+        .total_least = 0.9,
+        .tcp_jain_least = 0.8},
+    Row{.name = "BBR alone, loss of 1 %",
+        .way = lossy(bbr_alone(way(100, 10 * kMillisecond, 1, 0), 1), 10'000),
+        .total_least = 0.85},
     fills("WRITE", way(100, 10 * kMillisecond, 0.25, 1)),
     fills("WRITE", way(100, 10 * kMillisecond, 0.25, 8)),
     fills("WRITE", way(100, 10 * kMillisecond, 0.25, 64)),
@@ -161,6 +192,12 @@ const std::array kShown = {
     Row{.name = "peer goes back", .way = goes_back(way(1000, 1 * kMillisecond, 1, 8))},
     Row{.name = "loss of 5 %", .way = lossy(way(100, 10 * kMillisecond, 1, 8), 50'000)},
     Row{.name = "WRITE and TCP", .way = with_tcp(way(100, 1 * kMillisecond, 1, 8), 1)},
+    Row{.name = "WRITE and BBR", .way = with_bbr(way(100, 10 * kMillisecond, 0.25, 8), 1)},
+    Row{.name = "WRITE and BBR", .way = with_bbr(way(100, 10 * kMillisecond, 1, 1), 1)},
+    Row{.name = "WRITE and BBR", .way = with_bbr(way(100, 10 * kMillisecond, 1, 8), 1)},
+    Row{.name = "WRITE and BBR", .way = with_bbr(way(100, 10 * kMillisecond, 4, 8), 1)},
+    Row{.name = "TCP and BBR", .way = with_tcp(bbr_alone(way(100, 10 * kMillisecond, 1, 0), 1), 1)},
+    Row{.name = "TCP and BBR", .way = with_tcp(bbr_alone(way(100, 10 * kMillisecond, 4, 0), 1), 1)},
 };
 
 void print_header() {
@@ -169,12 +206,24 @@ void print_header() {
       "|---|---|---|---|---|---|---|---|---|---|---|\n");
 }
 
+// Those of each kind, if there are two: first TCP with CUBIC, then with BBR.
+[[nodiscard]] std::string others(const Row& row, const WayFigures& figures) {
+  std::array<char, 32> text{};
+  const bool both = row.way.tcp_flows == 1 && row.way.bbr_flows == 1;
+  if (both) {
+    std::snprintf(text.data(), text.size(), "%.2f + %.2f", figures.tcp[0], figures.tcp[1]);
+  } else {
+    std::snprintf(text.data(), text.size(), "%.2f", figures.others());
+  }
+  return text.data();
+}
+
 void print_row(const Row& row, const WayFigures& figures) {
   std::printf(
-      "| %s | %.0f Mb/s | %.1f ms | %.2f BDP | %u | %.2f | %.2f | %.2f %% | %.2f | %.2f | %.2f |\n",
+      "| %s | %.0f Mb/s | %.1f ms | %.2f BDP | %u | %.2f | %s | %.2f %% | %.2f | %.2f | %.2f |\n",
       row.name, static_cast<double>(row.way.bits_per_second) / 1e6,
       static_cast<double>(row.way.round_trip) / 1e6, row.way.queue_bdp, row.way.hosts * row.way.qps,
-      figures.ours(), figures.others(), 100 * figures.resends, figures.queue_mean_bdp,
+      figures.ours(), others(row, figures).c_str(), 100 * figures.resends, figures.queue_mean_bdp,
       figures.queue_most_bdp, jain(figures.hosts));
   std::fflush(stdout);
 }
@@ -189,10 +238,11 @@ void print_row(const Row& row, const WayFigures& figures) {
                 row.name, static_cast<double>(row.way.round_trip) / 1e6, row.way.queue_bdp,
                 row.way.qps, static_cast<unsigned long long>(seed), what, found, least, most);
   };
-  want("the share of the way in use", figures.total(), row.total_least, kNoLimit);
+  want("the share of the way in use", figures.total(), row.total_least, row.total_most);
   want("TCP's share", figures.others(), row.tcp_least, kNoLimit);
   want("the share of resends", figures.resends, 0, row.resends_most);
   want("Jain's index", jain(figures.hosts), row.jain_least, kNoLimit);
+  want("Jain's index of TCP flows", jain(figures.tcp), row.tcp_jain_least, kNoLimit);
   want("the queue's mean length in BDP", figures.queue_mean_bdp, 0, row.queue_most);
   want("the number of failed requests", static_cast<double>(figures.failed), 0, 0);
   return good;

@@ -9,6 +9,7 @@
 #include "base/check.h"
 #include "link/simulated_node.h"
 #include "sim/plain_qp.h"
+#include "sim/tcp_bbr.h"
 #include "sim/tcp_cubic.h"
 #include "wire/network.h"
 
@@ -42,8 +43,15 @@ class WayRun final : private link::NetworkObserver {
     network_.set_observer(this);
     pairs_.resize(what.hosts);
     for (uint32_t i = 0; i < what.hosts; ++i) make_pair(pairs_[i], static_cast<uint8_t>(2 * i));
+    const TcpWay tcp{.queue = &there_,
+                     .random = &random_,
+                     .loss_ppm = what.loss_ppm,
+                     .ack_delay = what.round_trip / 2};
     for (uint32_t i = 0; i < what.tcp_flows; ++i) {
-      tcp_.emplace_back(there_, what.round_trip / 2, draw_start());
+      tcp_.push_back(std::make_unique<TcpCubic>(tcp, draw_start()));
+    }
+    for (uint32_t i = 0; i < what.bbr_flows; ++i) {
+      tcp_.push_back(std::make_unique<TcpBbr>(tcp, draw_start(), random_));
     }
   }
 
@@ -135,12 +143,12 @@ class WayRun final : private link::NetworkObserver {
     for (const Pair& pair : pairs_) {
       moment = std::min({moment, pair.start, pair.left->next_event(), pair.right->next_event()});
     }
-    for (const TcpCubic& flow : tcp_) moment = std::min(moment, flow.next_event());
+    for (const auto& flow : tcp_) moment = std::min(moment, flow->next_event());
     VERBENA_CHECK(moment != kNever);
     now_ = std::max(now_, moment);
     network_.deliver_due(now_);
-    for (TcpCubic& flow : tcp_) {
-      if (flow.next_event() <= now_) flow.run(now_);
+    for (const auto& flow : tcp_) {
+      if (flow->next_event() <= now_) flow->run(now_);
     }
     for (Pair& pair : pairs_) {
       for (link::SimulatedNode* node : {pair.left.get(), pair.right.get()}) {
@@ -173,7 +181,7 @@ class WayRun final : private link::NetworkObserver {
   void begin_measuring() {
     since_ = now_;
     for (Pair& pair : pairs_) pair.bytes = 0;
-    for (const TcpCubic& flow : tcp_) tcp_before_.push_back(flow.delivered_bytes());
+    for (const auto& flow : tcp_) tcp_before_.push_back(flow->delivered_bytes());
     packets_ = resent_ = 0;
     there_.reset_figures(now_);
   }
@@ -191,8 +199,8 @@ class WayRun final : private link::NetworkObserver {
       figures.hosts.push_back(share_of(pair.bytes, mtu, mtu + kAround));
     }
     for (size_t i = 0; i < tcp_.size(); ++i) {
-      figures.tcp.push_back(share_of(tcp_[i].delivered_bytes() - tcp_before_[i],
-                                     TcpCubic::kSegmentBytes, TcpCubic::kFrameBytes));
+      figures.tcp.push_back(share_of(tcp_[i]->delivered_bytes() - tcp_before_[i],
+                                     TcpFlow::kSegmentBytes, TcpFlow::kFrameBytes));
     }
     figures.resends =
         packets_ == 0 ? 0 : static_cast<double>(resent_) / static_cast<double>(packets_);
@@ -212,7 +220,7 @@ class WayRun final : private link::NetworkObserver {
   link::SimulatedQueue there_;
   link::SimulatedQueue back_;
   std::vector<Pair> pairs_;
-  std::vector<TcpCubic> tcp_;
+  std::vector<std::unique_ptr<TcpFlow>> tcp_;
   std::vector<uint64_t> tcp_before_;
   std::unordered_map<uint64_t, wire::Psn> ends_;
   uint64_t packets_ = 0;

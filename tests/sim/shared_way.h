@@ -25,6 +25,7 @@ struct SharedWay {
   transport::Mtu mtu = transport::Mtu::k1024;
   bool peer_holds = true;  // false: it only goes back, as the standard has it
   uint32_t tcp_flows = 0;
+  uint32_t bbr_flows = 0;
 
   Duration warm_up = 2 * kSecond;  // not looked at
   Duration measured = 8 * kSecond;
@@ -37,7 +38,7 @@ struct SharedWay {
 
 struct WayFigures {
   std::vector<double> hosts;  // payload of each pair, as a share of what the way carries
-  std::vector<double> tcp;    // of each TCP flow
+  std::vector<double> tcp;    // of each TCP flow, those with BBR last
   double resends = 0;         // of our packets with payload
   double queue_mean_bdp = 0;
   double queue_most_bdp = 0;

@@ -9,69 +9,27 @@ namespace {
 
 constexpr double kBeta = 0.7;
 constexpr double kC = 0.4;
-constexpr uint64_t kDuplicates = 3;
-constexpr Duration kLeastTimeout = 200 * kMillisecond;
 constexpr uint32_t kHyStartSamples = 8;
 
 }  // namespace
 
-Time TcpCubic::next_event() const {
-  return acks_.empty() ? timeout_at_ : std::min(acks_.front().acked_at, timeout_at_);
-}
-
-void TcpCubic::run(Time now) {
-  if (now < start_) return;
-  while (!acks_.empty() && acks_.front().acked_at <= now) {
-    const Sent segment = acks_.front();
-    acks_.pop_front();
-    on_ack(segment, now);
-  }
-  if (timeout_at_ <= now) {
-    if (!out_.empty()) {
-      lost_ += out_.size();
-      cut(now);
-      window_ = 1;
-      out_.clear();
-      acks_.clear();
-    }
-    timeout_at_ = now + std::max(kLeastTimeout, 2 * smoothed_);
-  }
-  send(now);
-}
-
-void TcpCubic::send(Time now) {
-  while (static_cast<double>(out_.size()) < std::floor(window_)) {
-    const auto passage = way_.pass(kFrameBytes, false, now);
-    const Sent sent{next_number_++, now, passage.dropped ? kNever : passage.arrival + ack_delay_};
-    out_.push_back(sent);
-    if (!passage.dropped) acks_.push_back(sent);
-  }
+Time TcpCubic::may_send_at() const {
+  return static_cast<double>(out()) < std::floor(window_) ? 0 : kNever;
 }
 
 void TcpCubic::on_ack(const Sent& segment, Time now) {
-  const auto at = std::ranges::lower_bound(out_, segment.number, {}, &Sent::number);
-  if (at == out_.end() || at->number != segment.number) return;
-  out_.erase(at);
-  ++delivered_;
   const Duration round_trip = now - segment.at;
   least_ = least_ == 0 ? round_trip : std::min(least_, round_trip);
-  smoothed_ = smoothed_ == 0 ? round_trip : smoothed_ + (round_trip - smoothed_) / 8;
-  timeout_at_ = now + std::max(kLeastTimeout, 2 * smoothed_);
   if (window_ < threshold_ && slow_start_should_end(segment, round_trip)) threshold_ = window_;
   grow(round_trip, now);
-  find_losses(segment.number, now);
 }
 
-void TcpCubic::find_losses(uint64_t acked, Time now) {
-  while (!out_.empty() && out_.front().number + kDuplicates <= acked) {
-    ++lost_;
-    if (out_.front().number >= recover_) cut(now);
-    out_.pop_front();
-  }
+void TcpCubic::on_timeout(Time now) {
+  on_loss(now);
+  window_ = 1;
 }
 
-void TcpCubic::cut(Time now) {
-  recover_ = next_number_;
+void TcpCubic::on_loss(Time now) {
   top_ = window_ < top_ ? window_ * (1 + kBeta) / 2 : window_;  // fast convergence
   window_ = std::max(2.0, window_ * kBeta);
   threshold_ = reno_ = window_;
@@ -99,7 +57,7 @@ void TcpCubic::grow(Duration round_trip, Time now) {
 // at least 4 ms.
 bool TcpCubic::slow_start_should_end(const Sent& segment, Duration round_trip) {
   if (segment.number >= round_end_) {
-    round_end_ = next_number_;
+    round_end_ = next_number();
     round_samples_ = 0;
     round_least_ = round_trip;
   }
