@@ -33,6 +33,7 @@ struct Joined {
   uint32_t segment = 0;
   wire::Gid source;
   wire::Gid destination;
+  uint8_t traffic_class = 0;
 };
 
 class PacketCheck {

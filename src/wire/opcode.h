@@ -44,6 +44,10 @@ enum class Op : uint8_t {
   kAtomicWrite = 0x1d,
 };
 
+// Of Service::kCnp, a congestion notification: RoCEv2 annex A17.9.3. 16 reserved bytes follow the
+// BTH.
+inline constexpr Op kCnpOp{0x01};
+
 // What the packet is part of.
 enum class Operation : uint8_t {
   kNone,
