@@ -20,6 +20,7 @@ struct FaultRates {
   uint32_t reorder_ppm = 0;  // waits up to reorder_span: later frames overtake it
   uint32_t delay_ppm = 0;    // waits up to long_delay
   uint32_t corrupt_ppm = 0;  // one to three bits are flipped, anywhere in the frame
+  uint32_t mark_ppm = 0;     // has met congestion (ECN), if it can be marked
   Duration reorder_span = 50 * kMicrosecond;
   Duration long_delay = 5 * kMillisecond;
 };
@@ -29,6 +30,7 @@ struct Fate {
   struct Copy {
     Duration wait = 0;  // beyond the link's own delay
     bool corrupted = false;
+    bool marked = false;
   };
   uint32_t copies = 1;
   std::array<Copy, 2> copy{};

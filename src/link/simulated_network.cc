@@ -65,7 +65,7 @@ void SimulatedNetwork::send(PortId from, const wire::Gid& destination,
   if (fate.copies > 1) tell(Kind::kDuplicated, now, from, to, serial, frame);
   for (uint32_t i = 0; i < fate.copies; ++i) {
     std::vector<uint8_t> copy(frame.begin(), frame.end());
-    if (marked) mark_congestion(copy);
+    if (marked || (fate.copy[i].marked && can_be_marked(frame))) mark_congestion(copy);
     if (fate.copy[i].corrupted) {
       faults_.corrupt(copy);
       tell(Kind::kCorrupted, now, from, to, serial, copy);

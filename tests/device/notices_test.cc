@@ -157,7 +157,7 @@ TEST(NoticePart, DISABLED_WithoutRing) {
   run_pair(
       {.one_process = true, .type = transport::QpType::kUd},
       [](End& near) {
-        constexpr uint32_t kNobody = 0xfd0123;
+        constexpr uint32_t kNobody = 0xff0123;  // in a slot that no process gets
         const std::array<memory::Sge, 1> list{near.sge(0, 8)};
         transport::SendRequest request;
         request.list = list;

@@ -27,6 +27,7 @@ void connect(World& world, const End& end, QpType type, const End& peer, const T
   attr.path.source = world.node(end.host).address();
   attr.path.destination = world.node(peer.host).address();
   attr.path.source_port = terms.source_port;
+  attr.path.may_be_marked = terms.may_be_marked;
   attr.rq_psn = terms.recv_psn;
   attr.sq_psn = terms.send_psn;
   attr.timeout = terms.timeout;

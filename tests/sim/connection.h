@@ -26,6 +26,7 @@ struct Terms {
   uint32_t access = memory::kRemoteWrite | memory::kRemoteRead | memory::kRemoteAtomic;
   uint32_t qkey = 0;
   uint16_t source_port = 0xc000;
+  bool may_be_marked = false;  // by routers (ECN): the program's choice
   wire::Psn send_psn;
   wire::Psn recv_psn;
 };

@@ -27,6 +27,7 @@ using transport::Mtu;
   rates.reorder_ppm = rate(20'000, 150'000);
   rates.delay_ppm = rate(1'000, 10'000);
   rates.corrupt_ppm = rate(5'000, 50'000);
+  rates.mark_ppm = rate(5'000, 50'000);
   // No seed is without: at least some loss.
   if (rates.loss_ppm + rates.duplicate_ppm + rates.corrupt_ppm < 60'000) rates.loss_ppm += 50'000;
   rates.reorder_span = static_cast<Duration>(world.draw(2'000, 200'000));
@@ -111,6 +112,7 @@ void make_hosts(World& world) {
     spec.terms[1 - end].max_dest_rd_atomic =
         static_cast<uint8_t>(terms.max_rd_atomic + world.draw(0, 4));
     terms.source_port = static_cast<uint16_t>(0xc000 + world.draw(0, 0x3fff));
+    terms.may_be_marked = world.chance(50);
     terms.min_rnr_timer = static_cast<uint8_t>(world.draw(1, 14));
     terms.timeout = static_cast<uint8_t>(sturdy ? world.draw(12, 15) : world.draw(6, 10));
     if (sturdy && world.chance(10)) terms.timeout = 0;
