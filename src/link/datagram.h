@@ -31,8 +31,9 @@ class DatagramHandler {
   [[nodiscard]] virtual uint32_t on_joined(const Datagram& /*rest*/, uint32_t /*segment*/) {
     return 0;
   }
-  // A datagram of this cost (datagram_cost) from this sender has left the socket's buffer.
-  virtual void on_consumed(const wire::Gid& source, uint16_t source_port, uint32_t cost) = 0;
+  // A datagram of this cost (datagram_cost), of one packet or several, has left the socket's
+  // buffer.
+  virtual void on_consumed(const Datagram& datagram, uint32_t cost) = 0;
 };
 
 }  // namespace verbena::link

@@ -45,8 +45,8 @@ void Intake::release(Time now) {
   filter_due_ = filter_->release(now, inner_);
 }
 
-void Intake::on_consumed(const wire::Gid& source, uint16_t source_port, uint32_t cost) {
-  host_.consumed(source, source_port, cost);
+void Intake::on_consumed(const Datagram& datagram, uint32_t cost) {
+  host_.consumed(datagram, cost);
 }
 
 void Intake::on_datagram(const Datagram& datagram) {

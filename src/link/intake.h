@@ -40,7 +40,7 @@ class Intake final : public DatagramHandler {
   // From sockets, and from other members that were given what is ours.
   void on_datagram(const Datagram& datagram) override;
   [[nodiscard]] uint32_t on_joined(const Datagram& rest, uint32_t segment) override;
-  void on_consumed(const wire::Gid& source, uint16_t source_port, uint32_t cost) override;
+  void on_consumed(const Datagram& datagram, uint32_t cost) override;
 
   // From a member's ring.
   void on_ring_packet(const RingPacket& packet, Time now);
@@ -58,7 +58,7 @@ class Intake final : public DatagramHandler {
   struct Inner final : DatagramHandler {
     explicit Inner(Intake& intake) : intake_(intake) {}
     void on_datagram(const Datagram& datagram) override { intake_.accept(datagram); }
-    void on_consumed(const wire::Gid&, uint16_t, uint32_t) override {}
+    void on_consumed(const Datagram&, uint32_t) override {}
     Intake& intake_;
   };
   [[nodiscard]] wire::IcrcFlow flow_of(const Datagram& datagram) const;

@@ -106,7 +106,7 @@ class PassOn final : public DatagramHandler {
   [[nodiscard]] uint32_t on_joined(const Datagram& rest, uint32_t segment) override {
     return host_.route_joined(rest, segment);
   }
-  void on_consumed(const wire::Gid&, uint16_t, uint32_t) override {}
+  void on_consumed(const Datagram&, uint32_t) override {}
 
  private:
   Membership& host_;

@@ -172,9 +172,9 @@ class Membership final : public Credits {
   // Gives back what available() reserved and spend() did not use. After each flush, at least before
   // sleeping. Until then a no stays a no.
   void settle();
-  // A datagram of ours was read; returns its cost to whoever sent it, if it was a member of this
-  // host.
-  void consumed(const wire::Gid& source, uint16_t source_port, uint32_t cost);
+  // A datagram was read; returns its cost to whoever sent it, if it was a member of this host. One
+  // that went astray takes nothing of what its sender has reserved here.
+  void consumed(const Datagram& datagram, uint32_t cost);
   // Both our sockets were found empty at `now` (CLOCK_MONOTONIC or any that rises): costs that
   // senders left behind (died, lost) are reclaimed in time.
   void found_empty(Time now);

@@ -5,6 +5,7 @@
 #include "link/clock.h"
 #include "link/membership.h"
 #include "link/membership_state.h"
+#include "link/steering.h"
 
 namespace verbena::link {
 
@@ -100,10 +101,11 @@ void Membership::settle() {
   state_->ledger->settle();
 }
 
-void Membership::consumed(const wire::Gid& source, uint16_t source_port, uint32_t cost) {
+void Membership::consumed(const Datagram& datagram, uint32_t cost) {
   State& s = *state_;
+  if (datagram.bytes[kSlotByte] != slot_) return;
   s.look();
-  const uint8_t from = s.sender_of(source, source_port);
+  const uint8_t from = s.sender_of(datagram.source, datagram.source_port);
   if (from == 0) return;
   s.ledger->consumed(from, cost);
   if (!s.ledger->to_wake().empty()) s.wake_refused();

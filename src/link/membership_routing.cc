@@ -136,8 +136,7 @@ void Membership::State::on_forwarded(const Datagram& joined, uint32_t segment) {
   }
   taking_over = false;
   if (slot == kGsiSlot) return;  // nobody pays for those
-  handler->on_consumed(joined.source, joined.source_port,
-                       datagram_cost(bytes, std::min(segment, bytes)));
+  handler->on_consumed(joined, datagram_cost(bytes, std::min(segment, bytes)));
 }
 
 std::optional<ManagementTarget> Membership::target_of(const wire::Gid& destination,

@@ -92,8 +92,8 @@ class Server final : public DatagramHandler {
     report_.misdelivered += others;
     return others;
   }
-  void on_consumed(const wire::Gid& source, uint16_t port, uint32_t cost) override {
-    host_.consumed(source, port, cost);
+  void on_consumed(const Datagram& datagram, uint32_t cost) override {
+    host_.consumed(datagram, cost);
   }
 
   // One pass; sleeps at most `wait_ms`.

@@ -18,7 +18,7 @@ namespace {
 class Nothing final : public DatagramHandler {
  public:
   void on_datagram(const Datagram&) override {}
-  void on_consumed(const wire::Gid&, uint16_t, uint32_t) override {}
+  void on_consumed(const Datagram&, uint32_t) override {}
 };
 
 // A member that answers, as its engine's helper would.

@@ -155,7 +155,7 @@ class Pair {
  private:
   struct Ignore final : DatagramHandler {
     void on_datagram(const Datagram&) override {}
-    void on_consumed(const wire::Gid&, uint16_t, uint32_t) override {}
+    void on_consumed(const Datagram&, uint32_t) override {}
   };
 
   void hear() {

@@ -208,7 +208,7 @@ class RawMember final : RingEvents, DatagramHandler {
   void on_no_ring(uint8_t) override { ++refusals; }
   void on_woken() override { ++woken; }
   void on_datagram(const Datagram&) override {}
-  void on_consumed(const wire::Gid&, uint16_t, uint32_t) override {}
+  void on_consumed(const Datagram&, uint32_t) override {}
 };
 
 class SharedLinkTest : public ::testing::Test {

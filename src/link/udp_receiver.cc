@@ -106,8 +106,7 @@ void UdpReceiver::dispatch(const mmsghdr& header, Family family, DatagramHandler
   if ((msg.msg_flags & MSG_TRUNC) != 0) ++counters_.truncated;
   datagram.bytes = {static_cast<const uint8_t*>(msg.msg_iov->iov_base), header.msg_len};
   if (is_paid_for(datagram)) {
-    handler.on_consumed(datagram.source, datagram.source_port,
-                        datagram_cost(header.msg_len, std::min(segment, header.msg_len)));
+    handler.on_consumed(datagram, datagram_cost(header.msg_len, std::min(segment, header.msg_len)));
   }
   large_ = header.msg_len >= kLarge;
   counters_.packets += (header.msg_len + segment - 1) / segment;

@@ -17,7 +17,7 @@ const auto kPort = static_cast<uint16_t>(30'000 + ::getpid() % 10'000);
 class Nobody final : public DatagramHandler {
  public:
   void on_datagram(const Datagram& /*datagram*/) override {}
-  void on_consumed(const wire::Gid&, uint16_t, uint32_t) override {}
+  void on_consumed(const Datagram&, uint32_t) override {}
 };
 
 void send_some(const UdpSockets& sockets, Family family, int datagrams) {

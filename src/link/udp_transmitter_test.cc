@@ -66,7 +66,7 @@ class UdpTransmitterTest : public ::testing::Test {
                                   .destination_port = kTransmitterPort};
         ++(wire::icrc_solve(flow, datagram.bytes) ? counts.first : counts.second);
       }
-      void on_consumed(const wire::Gid&, uint16_t, uint32_t) override {}
+      void on_consumed(const Datagram&, uint32_t) override {}
       uint16_t source_port;
       std::pair<int, int> counts;
     } counter(sockets_->source_port);
@@ -95,7 +95,7 @@ TEST_F(UdpTransmitterTest, WhatIsStagedStaysUntilItIsSent) {
 class HopLimits final : public DatagramHandler {
  public:
   void on_datagram(const Datagram& datagram) override { seen.push_back(datagram.hop_limit); }
-  void on_consumed(const wire::Gid&, uint16_t, uint32_t) override {}
+  void on_consumed(const Datagram&, uint32_t) override {}
   std::vector<int> seen;
 };
 
@@ -155,7 +155,7 @@ class Opened final : public DatagramHandler {
 class TrafficClasses final : public DatagramHandler {
  public:
   void on_datagram(const Datagram& datagram) override { seen.push_back(datagram.traffic_class); }
-  void on_consumed(const wire::Gid&, uint16_t, uint32_t) override {}
+  void on_consumed(const Datagram&, uint32_t) override {}
   std::vector<int> seen;
 };
 

@@ -71,6 +71,12 @@ template <typename T>
   return false;
 }
 
+// As glibc has it in the mutex.
+[[nodiscard]] bool is_robust(const pthread_mutex_t* mutex) {
+  constexpr int kRobust = 16;
+  return (mutex->__data.__kind & kRobust) != 0;
+}
+
 }  // namespace
 
 // NOLINTBEGIN(bugprone-macro-parentheses, bugprone-reserved-identifier,
@@ -157,15 +163,24 @@ int pthread_mutex_lock(pthread_mutex_t* mutex) {
 
 int pthread_mutex_trylock(pthread_mutex_t* mutex) {
   Scheduler* const scheduler = Scheduler::current();
+  if (scheduler != nullptr && is_robust(mutex)) {
+    return scheduler->try_lock_robust(mutex->__data.__owner);
+  }
   return scheduler == nullptr || scheduler->try_lock(mutex) ? 0 : EBUSY;
 }
 
 int pthread_mutex_unlock(pthread_mutex_t* mutex) {
-  if (Scheduler* const scheduler = Scheduler::current(); scheduler != nullptr) {
+  Scheduler* const scheduler = Scheduler::current();
+  if (scheduler == nullptr) return 0;
+  if (is_robust(mutex)) {
+    scheduler->unlock_robust(mutex->__data.__owner);
+  } else {
     scheduler->unlock(mutex);
   }
   return 0;
 }
+
+int pthread_mutex_consistent(pthread_mutex_t*) { return 0; }
 
 int sched_yield() {
   alone();

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cstring>
 
 #include <poll.h>
@@ -39,7 +40,7 @@ void write_out(void* at, uint64_t value, uint32_t bytes) { std::memcpy(at, &valu
 
 // Not through the hooks.
 bool Scheduler::is_readable(std::span<const int> fds) {
-  std::array<pollfd, 4> set{};
+  std::array<pollfd, 64> set{};
   VERBENA_CHECK(fds.size() <= set.size());
   for (size_t i = 0; i < fds.size(); ++i) set[i] = {fds[i], POLLIN, 0};
   const timespec now{};
@@ -127,10 +128,12 @@ void Scheduler::run(uint64_t most_steps, const std::function<bool()>& done) {
   const uint64_t end = steps_ + most_steps;
   while (steps_ < end && !done()) {
     ++steps_;
+    fire_timers();
     if (look_again_) look();
     running_ = pick();
     if (running_ == nullptr) {
       Time next = kNever;
+      for (const auto& [fd, at] : timers_) next = std::min(next, at);
       for (const auto& fiber : fibers_) {
         const bool sleeps = fiber->state == State::kSleeping && !fiber->killed && !fiber->stopped;
         if (sleeps) next = std::min(next, fiber->until);
@@ -152,7 +155,26 @@ void Scheduler::run(uint64_t most_steps, const std::function<bool()>& done) {
 
 void Scheduler::switch_out() { ::swapcontext(&running_->context, &main_); }
 
+void Scheduler::set_timer(int fd, Time at) {
+  if (at == kNever) {
+    timers_.erase(fd);
+  } else {
+    timers_[fd] = at;
+  }
+}
+
+void Scheduler::fire_timers() {
+  std::erase_if(timers_, [this](const auto& timer) {
+    if (timer.second > now_) return false;
+    const uint64_t one = 1;
+    (void)!::syscall(SYS_write, timer.first, &one, sizeof one);
+    look_again_ = true;
+    return true;
+  });
+}
+
 bool Scheduler::can_go_on() const {
+  if (!timers_.empty()) return true;
   return std::ranges::any_of(fibers_, [this](const auto& fiber) {
     const bool sleeps = fiber->state == State::kSleeping && !fiber->killed && !fiber->stopped;
     return can_run(*fiber) || (sleeps && fiber->until != kNever);
@@ -171,6 +193,7 @@ std::string Scheduler::who_sleeps() const {
 }
 
 void Scheduler::kill(uint32_t process) {
+  dead_.push_back(process);
   for (const auto& fiber : fibers_) {
     if (fiber->process != process) continue;
     drain(*fiber);
@@ -253,6 +276,24 @@ void Scheduler::unlock(void* mutex) {
   point();
   drain();
   VERBENA_CHECK(std::erase(held_, mutex) == 1);
+  point();
+}
+
+int Scheduler::try_lock_robust(int& owner) {
+  point();
+  drain();
+  const int before = owner;
+  const bool died =
+      before != 0 && std::ranges::find(dead_, static_cast<uint32_t>(before)) != dead_.end();
+  if (before != 0 && !died) return EBUSY;
+  owner = static_cast<int>(running_->process);
+  return died ? EOWNERDEAD : 0;
+}
+
+void Scheduler::unlock_robust(int& owner) {
+  point();
+  drain();
+  owner = 0;
   point();
 }
 

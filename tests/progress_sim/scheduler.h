@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -67,8 +68,16 @@ class Scheduler {
   void lock(void* mutex);
   [[nodiscard]] bool try_lock(void* mutex);
   void unlock(void* mutex);
+  // A robust mutex in memory that processes share, each at an address of its own: whose it is lies
+  // in it. 0, EBUSY, or EOWNERDEAD: it is ours, and its last owner died.
+  [[nodiscard]] int try_lock_robust(int& owner);
+  void unlock_robust(int& owner);
+  // The process that it is of.
+  [[nodiscard]] uint32_t process() const { return running_->process; }
   // Something was written to a descriptor: who sleeps on it looks.
   void on_write() { look_again_ = true; }
+  // This eventfd becomes readable then; kNever: it does not.
+  void set_timer(int fd, Time at);
 
   // --- the store buffer of the thread that runs
   void store(void* at, uint64_t value, uint32_t bytes);
@@ -118,6 +127,7 @@ class Scheduler {
   [[nodiscard]] bool can_run(const Fiber& fiber) const;
   [[nodiscard]] Fiber* pick();
   [[nodiscard]] bool is_held(const void* mutex) const;
+  void fire_timers();
   static void drain_one(Fiber& fiber);
   static void drain(Fiber& fiber);
 
@@ -131,6 +141,8 @@ class Scheduler {
   std::vector<std::unique_ptr<Fiber>> fibers_;
   Fiber* running_ = nullptr;
   std::vector<void*> held_;  // mutexes
+  std::vector<uint32_t> dead_;
+  std::map<int, Time> timers_;
   ucontext_t main_{};
 };
 

@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+// System calls of the members, beyond those of progress_sim/hooks.cc: another thread may run at
+// each, what waits waits in simulated time, and descriptors are noted with their process.
+#include <cerrno>
+#include <cstdarg>
+#include <cstring>
+#include <vector>
+
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/timerfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "members_sim/kernel.h"
+
+namespace {
+
+using verbena::members_sim::Kernel;
+using verbena::progress_sim::Scheduler;
+
+// Before a system call by a simulated thread. False: it is not one.
+bool enter() {
+  Scheduler* const scheduler = Scheduler::current();
+  if (scheduler == nullptr) return false;
+  scheduler->point();
+  scheduler->drain();
+  return true;
+}
+
+[[nodiscard]] int opened(long fd) {
+  if (Scheduler::current() == nullptr) return static_cast<int>(fd);
+  return Kernel::current()->opened(static_cast<int>(fd));
+}
+
+// Others may have something to read by now.
+template <typename Result>
+[[nodiscard]] Result written(Result result) {
+  if (Scheduler* const scheduler = Scheduler::current(); scheduler != nullptr) {
+    scheduler->on_write();
+  }
+  return result;
+}
+
+void note_passed(const msghdr& message) {
+  for (cmsghdr* item = CMSG_FIRSTHDR(&message); item != nullptr;
+       item = CMSG_NXTHDR(const_cast<msghdr*>(&message), item)) {
+    if (item->cmsg_level != SOL_SOCKET || item->cmsg_type != SCM_RIGHTS) continue;
+    for (size_t at = 0; CMSG_LEN(0) + at + sizeof(int) <= item->cmsg_len; at += sizeof(int)) {
+      int fd = -1;
+      std::memcpy(&fd, CMSG_DATA(item) + at, sizeof fd);
+      (void)opened(fd);
+    }
+  }
+}
+
+[[nodiscard]] int sleep_on(pollfd* set, nfds_t count, verbena::Time until) {
+  std::vector<int> fds;
+  for (nfds_t i = 0; i < count; ++i) fds.push_back(set[i].fd);
+  (void)Scheduler::current()->sleep(fds, until);
+  const timespec now{};
+  return static_cast<int>(::syscall(SYS_ppoll, set, count, &now, nullptr, 0));
+}
+
+}  // namespace
+
+extern "C" {
+
+int socket(int domain, int type, int protocol) {
+  enter();
+  return opened(::syscall(SYS_socket, domain, type, protocol));
+}
+
+int accept4(int fd, sockaddr* address, socklen_t* length, int flags) {
+  enter();
+  return opened(::syscall(SYS_accept4, fd, address, length, flags));
+}
+
+int epoll_create1(int flags) { return opened(::syscall(SYS_epoll_create1, flags)); }
+
+int memfd_create(const char* name, unsigned flags) noexcept {
+  return opened(::syscall(SYS_memfd_create, name, flags));
+}
+
+int open(const char* path, int flags, ...) {
+  va_list rest;
+  va_start(rest, flags);
+  const auto mode = (flags & O_CREAT) != 0 ? va_arg(rest, mode_t) : mode_t{0};
+  va_end(rest);
+  return opened(::syscall(SYS_openat, AT_FDCWD, path, flags, mode));
+}
+
+// No other runs here: containers of descriptors close some while they change.
+int close(int fd) {
+  if (Kernel* const kernel = Kernel::current(); kernel != nullptr) kernel->closing(fd);
+  return static_cast<int>(::syscall(SYS_close, fd));
+}
+
+int timerfd_create(int clock, int flags) noexcept {
+  if (Scheduler::current() != nullptr) return Kernel::current()->open_timer();
+  return static_cast<int>(::syscall(SYS_timerfd_create, clock, flags));
+}
+
+int timerfd_settime(int fd, int flags, const itimerspec* when, itimerspec* old) noexcept {
+  Scheduler* const scheduler = Scheduler::current();
+  if (scheduler == nullptr) {
+    return static_cast<int>(::syscall(SYS_timerfd_settime, fd, flags, when, old));
+  }
+  const verbena::Time at =
+      verbena::Time{when->it_value.tv_sec} * verbena::kSecond + when->it_value.tv_nsec;
+  scheduler->set_timer(fd, at == 0 ? verbena::kNever : at);
+  return 0;
+}
+
+int bind(int fd, const sockaddr* address, socklen_t length) noexcept {
+  enter();
+  return static_cast<int>(::syscall(SYS_bind, fd, address, length));
+}
+
+int connect(int fd, const sockaddr* address, socklen_t length) {
+  enter();
+  return written(static_cast<int>(::syscall(SYS_connect, fd, address, length)));
+}
+
+ssize_t sendmsg(int fd, const msghdr* message, int flags) {
+  enter();
+  return written(::syscall(SYS_sendmsg, fd, message, flags));
+}
+
+ssize_t recvmsg(int fd, msghdr* message, int flags) {
+  enter();
+  const ssize_t got = ::syscall(SYS_recvmsg, fd, message, flags);
+  if (got > 0) note_passed(*message);
+  return got;
+}
+
+ssize_t sendto(int fd, const void* bytes, size_t length, int flags, const sockaddr* address,
+               socklen_t address_length) {
+  if (!enter()) return ::syscall(SYS_sendto, fd, bytes, length, flags, address, address_length);
+  Kernel::current()->deliver_from(fd, {static_cast<const uint8_t*>(bytes), length});
+  return static_cast<ssize_t>(length);
+}
+
+int recvmmsg(int fd, mmsghdr* messages, unsigned count, int, timespec*) {
+  enter();
+  unsigned got = 0;
+  for (Kernel::Received datagram; got < count && Kernel::current()->receive(fd, datagram); ++got) {
+    const sockaddr_in from{.sin_family = AF_INET,
+                           .sin_port = htons(datagram.source_port),
+                           .sin_addr = {htonl(INADDR_LOOPBACK)},
+                           .sin_zero = {}};
+    const in_pktinfo to{.ipi_ifindex = 1,
+                        .ipi_spec_dst = {htonl(INADDR_LOOPBACK)},
+                        .ipi_addr = {htonl(INADDR_LOOPBACK)}};
+    msghdr& message = messages[got].msg_hdr;
+    messages[got].msg_len = datagram.length;
+    std::memcpy(message.msg_iov->iov_base, datagram.bytes.data(), datagram.length);
+    std::memcpy(message.msg_name, &from, sizeof from);
+    message.msg_controllen = CMSG_SPACE(sizeof to);
+    cmsghdr* const item = CMSG_FIRSTHDR(&message);
+    item->cmsg_level = IPPROTO_IP;
+    item->cmsg_type = IP_PKTINFO;
+    item->cmsg_len = CMSG_LEN(sizeof to);
+    std::memcpy(CMSG_DATA(item), &to, sizeof to);
+  }
+  return static_cast<int>(got);
+}
+
+int getsockopt(int fd, int level, int name, void* value, socklen_t* length) noexcept {
+  const Kernel* const kernel = Kernel::current();
+  if (kernel != nullptr && level == SOL_SOCKET && name == SO_RCVBUF && kernel->is_socket(fd)) {
+    std::memcpy(value, &Kernel::kReceiveBuffer, sizeof Kernel::kReceiveBuffer);
+    return 0;
+  }
+  return static_cast<int>(::syscall(SYS_getsockopt, fd, level, name, value, length));
+}
+
+int epoll_wait(int fd, epoll_event* events, int most, int timeout) {
+  enter();
+  return static_cast<int>(::syscall(SYS_epoll_wait, fd, events, most, timeout));
+}
+
+int poll(pollfd* set, nfds_t count, int timeout_ms) {
+  if (Scheduler::current() == nullptr || timeout_ms == 0) {
+    return static_cast<int>(::syscall(SYS_poll, set, count, timeout_ms));
+  }
+  const verbena::Time now = Scheduler::current()->now();
+  return sleep_on(set, count,
+                  timeout_ms < 0 ? verbena::kNever : now + timeout_ms * verbena::kMillisecond);
+}
+
+int ppoll(pollfd* set, nfds_t count, const timespec* timeout, const sigset_t* mask) {
+  Scheduler* const scheduler = Scheduler::current();
+  if (scheduler == nullptr) {
+    return static_cast<int>(::syscall(SYS_ppoll, set, count, timeout, mask, sizeof(long)));
+  }
+  const verbena::Time span = verbena::Time{timeout->tv_sec} * verbena::kSecond + timeout->tv_nsec;
+  return sleep_on(set, count, scheduler->now() + span);
+}
+
+int nanosleep(const timespec* span, timespec* left) {
+  Scheduler* const scheduler = Scheduler::current();
+  if (scheduler == nullptr) return static_cast<int>(::syscall(SYS_nanosleep, span, left));
+  scheduler->sleep_until(scheduler->now() + verbena::Time{span->tv_sec} * verbena::kSecond +
+                         span->tv_nsec);
+  return 0;
+}
+
+}  // extern "C"
