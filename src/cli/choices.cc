@@ -72,12 +72,13 @@ Result<void, std::string> set_variables(const Choices& choices, Environment& to)
   const std::string secret = choices.secret.value_or("").empty()
                                  ? ""
                                  : std::filesystem::absolute(*choices.secret).string();
-  const std::array<Given, 9> all{
+  const std::array<Given, 10> all{
       {{identity::kDeviceVariable, "--name", choices.name},
        {identity::kIdentityVariable, "--identity", choices.identity},
        {identity::kAddressesVariable, "--address", addresses},
        {identity::kMtuVariable, "--mtu", choices.mtu},
        {identity::kLinkVariable, "--link", choices.link},
+       {identity::kReceiveBufferVariable, "--receive-buffer", choices.receive_buffer},
        {identity::kSecretVariable, "--secret", secret},
        {identity::kVerboseVariable, "--verbose", choices.verbose ? "1" : ""},
        {identity::kQuietVariable, "--quiet", choices.quiet ? "1" : ""},

@@ -24,6 +24,7 @@ struct Choices {
   std::vector<std::string> addresses;
   std::string mtu;
   std::string link;
+  std::string receive_buffer;
   std::optional<std::string> secret;  // an empty name is refused, or nothing would be protected
   bool verbose = false;
   bool quiet = false;

@@ -60,6 +60,9 @@ void add_choices(Command& to, Choices& choices) {
               "to processes of this host: auto, through shared memory where both\n"
               "ends can; udp, through sockets as to other hosts; shared, through\n"
               "shared memory or not at all (default auto)")
+      .option("--receive-buffer", choices.receive_buffer, "BYTES",
+              "room for packets that were not read yet, as in 2M; the system may\n"
+              "give less: net.core.rmem_max (default 8M)")
       .option("--secret", choices.secret, "FILE",
               "packets to and from other hosts carry a tag made with the content of\n"
               "FILE, which both ends have; others are dropped (default: no tags)")

@@ -123,7 +123,7 @@ void Engine::on_packet(const transport::InPacket& packet, Time now) {
 uint32_t Engine::on_joined(const link::Joined& joined, link::PacketCheck& check, Time now) {
   lock_.assert_held();
   return endpoint_->receive_run(
-      joined.bytes, joined.segment, joined.source, joined.destination, now,
+      joined.bytes, joined.segment, joined.source, joined.destination, joined.traffic_class, now,
       [&check](uint32_t i, std::span<const uint8_t> packet) { return check.is_right(i, packet); });
 }
 

@@ -277,6 +277,7 @@ class Engine final : public transport::EventSink,
   void show_trouble(Time now) VERBENA_REQUIRES(lock_);
   void note_too_large() VERBENA_REQUIRES(lock_);
   // Packets that will never go or come, which note_troubles() is to say.
+  void say_dropped(uint32_t packets) VERBENA_REQUIRES(lock_);
   [[nodiscard]] bool has_unsaid_losses() const VERBENA_REQUIRES(lock_);
 
   EventRouter& router_;

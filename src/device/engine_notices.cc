@@ -73,12 +73,7 @@ Time Engine::note_troubles(Time now) {
   if (link_->transmit_counters().too_large != 0) note_too_large();
   if (const uint32_t dropped = link_->receive_counters().overflow;
       dropped != 0 && notices_.wants(Notices::Kind::kPacketsDropped)) {
-    notices_.say(
-        Notices::Kind::kPacketsDropped,
-        "the receive buffer overflowed, and the kernel dropped packets (%u so far): "
-        "connections send them again, datagrams are lost. This process does not get enough of a "
-        "processor to read them in time",
-        dropped);
+    say_dropped(dropped);
   }
   if (const uint64_t lost = link_->transmit_counters().without_ring;
       lost != 0 && notices_.wants(Notices::Kind::kWithoutRing)) {
@@ -117,6 +112,26 @@ Time Engine::note_troubles(Time now) {
   }
   silent_error_ = {};
   return silent_error_.look_at;
+}
+
+void Engine::say_dropped(uint32_t packets) {
+  const uint32_t has = link_->host().receive_buffer();
+  const uint32_t wanted = link_->host().receive_buffer_wanted();
+  if (has < wanted) {
+    return notices_.say(
+        Notices::Kind::kPacketsDropped,
+        "the receive buffer (%u bytes) overflowed, and the kernel dropped packets (%u so far): "
+        "connections send them again, datagrams are lost. The system allows no larger buffer: "
+        "set net.core.rmem_max to %u, and start the program again",
+        has, packets, wanted);
+  }
+  notices_.say(
+      Notices::Kind::kPacketsDropped,
+      "the receive buffer (%u bytes) overflowed, and the kernel dropped packets (%u so far): "
+      "connections send them again, datagrams are lost. This process does not get enough of a "
+      "processor to read them in time; a larger --receive-buffer (VERBENA_RECEIVE_BUFFER) has room "
+      "for longer",
+      has, packets);
 }
 
 bool Engine::has_unsaid_losses() const {

@@ -2,6 +2,7 @@
 #include "identity/settings.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cstdio>
 #include <cstdlib>
 #include <optional>
@@ -27,6 +28,22 @@ constexpr size_t kLongestName = 63;
     if (text == std::to_string(transport::mtu_bytes(mtu))) return mtu;
   }
   return std::nullopt;
+}
+
+// Bytes, or as many K, M or G.
+[[nodiscard]] std::optional<uint32_t> receive_buffer_of(std::string_view text) {
+  constexpr uint64_t kLeast = 64 << 10;  // a message of the largest MTU, several times
+  uint64_t unit = 1;
+  if (text.ends_with('K')) unit = 1 << 10;
+  if (text.ends_with('M')) unit = 1 << 20;
+  if (text.ends_with('G')) unit = 1 << 30;
+  if (unit != 1) text.remove_suffix(1);
+  uint32_t count = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  const uint64_t bytes = count * unit;
+  if (bytes < kLeast || bytes > link::kMostReceiveBuffer) return std::nullopt;
+  return static_cast<uint32_t>(bytes);
 }
 
 }  // namespace
@@ -81,6 +98,13 @@ Reading read_settings(const Lookup& value_of) {
     settings.link = *known;
   } else if (!link.empty()) {
     wrong(kLinkVariable, link, "valid values: auto, udp, shared");
+  }
+
+  const auto buffer = given(kReceiveBufferVariable);
+  if (const auto bytes = receive_buffer_of(buffer)) {
+    settings.receive_buffer_bytes = *bytes;
+  } else if (!buffer.empty()) {
+    wrong(kReceiveBufferVariable, buffer, "valid values: 64K to 1G, in bytes, K, M or G");
   }
 
   const auto verbose = given(kVerboseVariable);

@@ -10,6 +10,7 @@
 
 #include "device/gid_table.h"
 #include "link/link_kind.h"
+#include "link/udp_socket.h"
 
 namespace verbena::identity {
 
@@ -22,9 +23,11 @@ inline constexpr const char* kCountersVariable = "VERBENA_COUNTERS";
 inline constexpr const char* kQuietVariable = "VERBENA_QUIET";
 inline constexpr const char* kLinkVariable = "VERBENA_LINK";
 inline constexpr const char* kSecretVariable = "VERBENA_SECRET";
-inline constexpr std::array kVariables{kDeviceVariable, kIdentityVariable, kAddressesVariable,
-                                       kMtuVariable,    kVerboseVariable,  kCountersVariable,
-                                       kQuietVariable,  kLinkVariable,     kSecretVariable};
+inline constexpr const char* kReceiveBufferVariable = "VERBENA_RECEIVE_BUFFER";
+inline constexpr std::array kVariables{kDeviceVariable,       kIdentityVariable, kAddressesVariable,
+                                       kMtuVariable,          kVerboseVariable,  kCountersVariable,
+                                       kQuietVariable,        kLinkVariable,     kSecretVariable,
+                                       kReceiveBufferVariable};
 
 enum class Kind : uint8_t { kVerbena, kConnectX };
 
@@ -33,6 +36,7 @@ struct Settings {
   std::string device_name;
   device::GidOptions gids;
   link::LinkKind link = link::LinkKind::kAuto;
+  uint32_t receive_buffer_bytes = link::kWantedReceiveBuffer;
   std::string secret_file;    // of packets to and from other hosts
   bool verbose = false;       // the libraries may write to the standard error
   bool quiet = false;         // nor do they for what makes a program hang

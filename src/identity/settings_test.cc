@@ -61,6 +61,21 @@ TEST(Settings, SayWhatIsWrongAndKeepTheDefault) {
   EXPECT_EQ(reading.settings.gids.mtu_at_most, transport::Mtu::k4096);
 }
 
+TEST(Settings, TakeABufferInBytesOrLargerUnits) {
+  EXPECT_EQ(read({}).settings.receive_buffer_bytes, link::kWantedReceiveBuffer);
+  for (const auto& [text, bytes] : std::map<std::string, uint32_t>{
+           {"65536", 65536}, {"64K", 65536}, {"2M", 2 << 20}, {"1G", 1 << 30}}) {
+    const auto reading = read({{"VERBENA_RECEIVE_BUFFER", text}});
+    EXPECT_TRUE(reading.problems.empty()) << text;
+    EXPECT_EQ(reading.settings.receive_buffer_bytes, bytes);
+  }
+  for (const char* const text : {"63K", "2G", "M", "1m", "-1", "99999999999", "1 M"}) {
+    const auto reading = read({{"VERBENA_RECEIVE_BUFFER", text}});
+    EXPECT_EQ(reading.problems.size(), 1u) << text;
+    EXPECT_EQ(reading.settings.receive_buffer_bytes, link::kWantedReceiveBuffer);
+  }
+}
+
 TEST(Settings, RefuseNamesThatAreNoFileNames) {
   for (const std::string& name : {std::string("a/b"), std::string(".."), std::string("a b"),
                                   std::string(64, 'x'), std::string(".hidden")}) {

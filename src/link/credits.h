@@ -22,13 +22,17 @@
 
 #include "base/time.h"
 #include "link/shared_table.h"
+#include "link/udp_socket.h"
 
 namespace verbena::link {
 
-// What may lie in a receive buffer at once, as datagram_cost() counts, for what
+// What members may have in a receive buffer at once, as datagram_cost() counts, for what
 // getsockopt(SO_RCVBUF) says. Up to a quarter of the buffer is still charged after it was read; a
-// little is left for what nobody asks for.
-[[nodiscard]] constexpr uint32_t receive_budget(uint32_t so_rcvbuf) { return so_rcvbuf / 100 * 66; }
+// little is left for what nobody asks for. Of a large buffer the rest is for other hosts: members
+// gain nothing by more, and what lies in the buffer would no longer lie in the cache.
+[[nodiscard]] constexpr uint32_t receive_budget(uint32_t so_rcvbuf) {
+  return std::min(so_rcvbuf, 2 * kCommonReceiveBuffer) / 100 * 66;
+}
 
 class CreditLedger {
  public:

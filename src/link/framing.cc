@@ -23,7 +23,7 @@ std::vector<uint8_t> frame_of(const transport::OutPacket& packet, uint16_t ipv4_
                             .source_port = packet.path->source_port,
                             .destination_port = wire::kRoceUdpPort,
                             .ipv4_id = ipv4_id};
-  return wire::build_frame(flow, packet.path->hops(), packet.path->traffic_class,
+  return wire::build_frame(flow, packet.path->hops(), packet.path->class_sent(),
                            {bytes.data(), length});
 }
 

@@ -87,7 +87,8 @@ uint32_t Intake::on_joined(const Datagram& rest, uint32_t segment) {
   if (filter_ != nullptr || is_sealed(rest)) return 0;
   icrcs_.aim(flow_of(rest), segment);
   IcrcCheck check(icrcs_, rest.index);
-  return arrivals_.on_joined({rest.bytes, segment, rest.source, rest.destination}, check, now_);
+  return arrivals_.on_joined(
+      {rest.bytes, segment, rest.source, rest.destination, rest.traffic_class}, check, now_);
 }
 
 wire::IcrcFlow Intake::flow_of(const Datagram& datagram) const {

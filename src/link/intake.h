@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/time.h"
+#include "link/clock.h"
 #include "link/link.h"
 #include "link/membership.h"
 #include "link/ring_packet.h"
@@ -23,7 +24,7 @@ class Intake final : public DatagramHandler {
  public:
   Intake(Membership& host, Arrivals& arrivals);
 
-  // When what comes from here on was looked for.
+  // When what comes from here on was looked for, unless it is read from a socket.
   void set_time(Time now) { now_ = now; }
   void set_filter(ReceiveFilter* filter);
   // From other hosts nothing is taken without its tag; nullptr: everything is.
@@ -33,6 +34,9 @@ class Intake final : public DatagramHandler {
   [[nodiscard]] Time filter_due() const { return filter_due_; }
   void release(Time now);
 
+  // Whoever looked may have lost its core before it read, or have worked on others since: by its
+  // time, answers would seem to take less than they do.
+  void on_batch() override { now_ = monotonic_now(); }
   // From sockets, and from other members that were given what is ours.
   void on_datagram(const Datagram& datagram) override;
   [[nodiscard]] uint32_t on_joined(const Datagram& rest, uint32_t segment) override;

@@ -33,6 +33,7 @@ struct Joined {
   uint32_t segment = 0;
   wire::Gid source;
   wire::Gid destination;
+  uint8_t traffic_class = 0;
 };
 
 class PacketCheck {
@@ -41,7 +42,8 @@ class PacketCheck {
   [[nodiscard]] virtual bool is_right(uint32_t index, std::span<const uint8_t> packet) = 0;
 };
 
-// What arrives, for this process. A packet is whole; `now` is when the batch was looked for.
+// What arrives, for this process. A packet is whole; `now` is when it was read, or from a ring when
+// it was looked for.
 class Arrivals {
  public:
   virtual ~Arrivals() = default;

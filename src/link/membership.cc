@@ -48,14 +48,6 @@ void add_to_epoll(int epoll, int fd, uint32_t tag) {
   (void)::epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event);
 }
 
-[[nodiscard]] uint32_t receive_buffer_of(int fd) {
-  int bytes = 0;
-  socklen_t length = sizeof bytes;
-  return ::getsockopt(fd, SOL_SOCKET, SO_RCVBUF, &bytes, &length) == 0 && bytes > 0
-             ? static_cast<uint32_t>(bytes)
-             : 0;
-}
-
 struct Seat {
   uint8_t slot;
   UniqueFd listener;
@@ -203,14 +195,13 @@ Result<std::unique_ptr<Membership>, MembershipError> Membership::join_on_port(
   s.drop_own_sources();
   obtained->claim.reset();  // from here on ours is the first
   Entry entry{.pid = static_cast<uint32_t>(::getpid()), .takes_rings = options.takes_rings};
-  uint32_t buffer = ~uint32_t{0};
   for (size_t family = 0; family < kFamilies; ++family) {
     if (!s.udp[family].receive.valid()) continue;
     entry.source_port[family] = s.udp[family].source_port;
-    buffer = std::min(buffer, receive_buffer_of(s.udp[family].receive.get()));
+    s.receive_buffer = std::min(s.receive_buffer, s.udp[family].receive_buffer);
   }
-  entry.budget =
-      std::max(receive_budget(buffer), static_cast<uint32_t>(CreditLedger::kMaxPacketCost));
+  entry.budget = std::max(receive_budget(s.receive_buffer),
+                          static_cast<uint32_t>(CreditLedger::kMaxPacketCost));
   s.table().slots[s.self].budget.store(entry.budget, std::memory_order_relaxed);
   s.ledger = std::make_unique<CreditLedger>(s.table(), s.self);
   s.ledger->start_afresh();
@@ -353,6 +344,10 @@ void Membership::leave_group(const wire::Gid& group) { state_->multicast_groups.
 
 const UdpSockets* Membership::ipv4() const { return state_->sockets(Family::kIpv4); }
 const UdpSockets* Membership::ipv6() const { return state_->sockets(Family::kIpv6); }
+uint32_t Membership::receive_buffer() const { return state_->receive_buffer / 2; }
+uint32_t Membership::receive_buffer_wanted() const {
+  return state_->options.udp.receive_buffer_bytes;
+}
 uint16_t Membership::port() const { return state_->options.udp.port; }
 const std::string& Membership::this_host_only() const { return state_->this_host_only; }
 const std::string& Membership::name_held() const { return state_->name_held; }

@@ -98,6 +98,9 @@ class Membership final : public Credits {
   ~Membership() override;
 
   [[nodiscard]] uint8_t slot() const { return slot_; }
+  // As SO_RCVBUF takes it: what the receive sockets have, and what they should have.
+  [[nodiscard]] uint32_t receive_buffer() const;
+  [[nodiscard]] uint32_t receive_buffer_wanted() const;
   // The RoCE port, or the one that serves this host only.
   [[nodiscard]] uint16_t port() const;
   // Why only members of this host can be reached; empty: all can.

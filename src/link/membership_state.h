@@ -96,6 +96,7 @@ struct Membership::State final : PeerEvents {
   TableMapping mapping;
   uint8_t self = 0;  // our slot
   std::array<UdpSockets, kFamilies> udp;
+  uint32_t receive_buffer = ~uint32_t{0};  // of the smaller one (UdpSockets)
   UniqueFd epoll;
   UniqueFd timer;
   std::unique_ptr<Peers> peers;

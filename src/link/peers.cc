@@ -163,8 +163,8 @@ Peers::Connection* Peers::connect(uint8_t slot) {
       !send_message(fd->get(), {PeerMessage::Kind::kHello, self_})) {
     return nullptr;
   }
-  // As much as lies in a receive buffer.
-  constexpr int kBytes = UdpOptions{}.receive_buffer_bytes;
+  // As much as members may have in a receive buffer.
+  constexpr int kBytes = kCommonReceiveBuffer;
   (void)::setsockopt(fd->get(), SOL_SOCKET, SO_SNDBUF, &kBytes, sizeof kBytes);
   make_room();
   return add(std::move(*fd), slot, true);

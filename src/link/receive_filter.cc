@@ -75,7 +75,7 @@ void Capture::add(const wire::IcrcFlow& flow, uint8_t traffic_class, uint8_t hop
 
 void Capture::on_transmit(const wire::IcrcFlow& flow, const transport::Path& path,
                           std::span<const uint8_t> packet) {
-  add(flow, path.traffic_class, path.hops(), packet);
+  add(flow, path.class_sent(), path.hops(), packet);
 }
 
 void Capture::pass(const Datagram& datagram, Time /*now*/, DatagramHandler& next) {

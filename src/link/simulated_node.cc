@@ -57,7 +57,7 @@ size_t SimulatedNode::receive_joined(size_t most) {
   for (; count < std::min(most, arrived_.size()); ++count) {
     const auto frame = wire::dissect(arrived_[count]);
     if (!frame || frame->transport.size() != first->transport.size() ||
-        frame->flow.source != first->flow.source ||
+        frame->flow.source != first->flow.source || frame->tos != first->tos ||
         frame->flow.source_port != first->flow.source_port) {
       break;
     }
@@ -65,7 +65,7 @@ size_t SimulatedNode::receive_joined(size_t most) {
   }
   return endpoint_.receive_run(
       joined_, static_cast<uint32_t>(first->transport.size()), first->flow.source,
-      first->flow.destination, now_,
+      first->flow.destination, first->tos, now_,
       [&](uint32_t i, std::span<const uint8_t>) { return open_frame(arrived_[i]).has_value(); });
 }
 

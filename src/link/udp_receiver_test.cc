@@ -70,5 +70,16 @@ TEST(UdpReceiver, OverflowsOfBothFamiliesAreAddedUp) {
   EXPECT_EQ(receiver.counters().overflow, lost);
 }
 
+// The limit is the host's, and not every machine has the same; but none takes less than the
+// kernel's default.
+TEST(UdpReceiver, TheBufferIsAsLargeAsTheSystemGives) {
+  const auto few = open_udp(Family::kIpv4, {.port = kPort, .receive_buffer_bytes = 8192}, 1);
+  const auto many = open_udp(Family::kIpv4, {.port = kPort}, 2);
+  ASSERT_TRUE(few.has_value() && many.has_value());
+  EXPECT_EQ(few->receive_buffer, 2 * 8192U);
+  EXPECT_GE(many->receive_buffer, 2 * kCommonReceiveBuffer);
+  EXPECT_LE(many->receive_buffer, 2 * kWantedReceiveBuffer);
+}
+
 }  // namespace
 }  // namespace verbena::link

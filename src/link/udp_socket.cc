@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "link/udp_socket.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -42,13 +43,32 @@ constexpr int kUdpNoCheck6Rx = 102;  // not in every libc's headers
                            SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 }
 
+[[nodiscard]] uint32_t receive_buffer_of(int fd) {
+  int bytes = 0;
+  socklen_t length = sizeof bytes;
+  return ::getsockopt(fd, SOL_SOCKET, SO_RCVBUF, &bytes, &length) == 0 && bytes > 0
+             ? static_cast<uint32_t>(bytes)
+             : 0;
+}
+
+// As much of it as the system gives. Who may administer the network gets more than
+// net.core.rmem_max.
+[[nodiscard]] bool set_receive_buffer(int fd, uint32_t bytes) {
+  const int asked = static_cast<int>(std::min<uint32_t>(bytes, kMostReceiveBuffer));
+  if (!set(fd, SOL_SOCKET, SO_RCVBUF, asked)) return false;
+  if (receive_buffer_of(fd) < 2 * static_cast<uint32_t>(asked)) {
+    (void)set(fd, SOL_SOCKET, SO_RCVBUFFORCE, asked);
+  }
+  return true;
+}
+
 [[nodiscard]] Result<UniqueFd, SocketError> open_receiver(Family family,
                                                           const UdpOptions& options) {
   UniqueFd fd = make_socket(family);
   if (!fd.valid()) return fail(SocketError{"socket", errno});
   const int raw = fd.get();
   if (!set(raw, SOL_SOCKET, SO_REUSEPORT, 1)) return fail(SocketError{"SO_REUSEPORT", errno});
-  if (!set(raw, SOL_SOCKET, SO_RCVBUF, options.receive_buffer_bytes)) {
+  if (!set_receive_buffer(raw, options.receive_buffer_bytes)) {
     return fail(SocketError{"SO_RCVBUF", errno});
   }
   (void)set(raw, SOL_SOCKET, SO_RXQ_OVFL, 1);
@@ -118,6 +138,7 @@ Result<UdpSockets, SocketError> open_udp(Family family, const UdpOptions& option
   auto receiver = open_receiver(family, options);
   if (!receiver) return fail(receiver.error());
   sockets.receive = std::move(*receiver);
+  sockets.receive_buffer = receive_buffer_of(sockets.receive.get());
   auto sender = open_sender(family, random, sockets.source_port);
   if (!sender) return fail(sender.error());
   sockets.send = std::move(*sender);

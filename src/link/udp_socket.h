@@ -27,13 +27,23 @@ struct SocketError {
 struct UdpSockets {
   UniqueFd receive;
   UniqueFd send;
+  uint32_t receive_buffer = 0;  // as getsockopt(SO_RCVBUF) says: twice what was given
   uint16_t source_port = 0;
   bool gso = false;  // UDP_SEGMENT is known to this kernel
 };
 
+// What an ordinary process gets on every system.
+inline constexpr uint32_t kCommonReceiveBuffer = 212'992;
+// What is asked for: about what 1 Gbit/s sends in 60 ms, while the thread that reads is off its
+// core or a window arrives at once. Only what lies there takes memory.
+inline constexpr uint32_t kWantedReceiveBuffer = 8 << 20;
+
+inline constexpr uint32_t kMostReceiveBuffer = 1 << 30;
+
 struct UdpOptions {
   uint16_t port = 4791;
-  int receive_buffer_bytes = 212'992;
+  // As SO_RCVBUF takes it; the system may give less (net.core.rmem_max).
+  uint32_t receive_buffer_bytes = kWantedReceiveBuffer;
 };
 
 // `random` seeds the search for a free source port in 0xc000..0xffff.

@@ -98,7 +98,7 @@ bool UdpTransmitter::joins(const transport::Path& path, uint32_t packet_bytes, Q
       packets == 1 ? packet_bytes <= last.segment_bytes : packet_bytes == last.segment_bytes;
   return !last.closed && length_fits && last.segments < kMaxSegments &&
          last.bytes + packet_bytes <= kMaxGsoBytes && last.slot == slot_of(qpn) &&
-         last.traffic_class == path.traffic_class && last.hop_limit == path.hops() &&
+         last.traffic_class == path.class_sent() && last.hop_limit == path.hops() &&
          last.destination == path.destination && last.source == path.source &&
          gso_[last.ipv4 ? 1 : 0];
 }
@@ -108,7 +108,7 @@ UdpTransmitter::Message& UdpTransmitter::open_message(const transport::Path& pat
   messages_.push_back({.source = path.source,
                        .destination = path.destination,
                        .interface_index = path.interface_index,
-                       .traffic_class = path.traffic_class,
+                       .traffic_class = path.class_sent(),
                        .hop_limit = path.hops(),
                        .slot = slot_of(qpn),
                        .ipv4 = ipv4,

@@ -24,8 +24,14 @@ struct Path {
   uint8_t service_level = 0;
   Mtu largest_mtu = Mtu::k4096;  // that the interface carried when the path was resolved
   uint32_t interface_index = 0;  // for link-local IPv6 addresses; 0: the route decides
+  bool may_be_marked = false;    // by routers that are congested (marks.h); not the program's
 
   // What goes on the wire.
+  [[nodiscard]] uint8_t class_sent() const {
+    constexpr uint8_t kEct0 = 2;
+    // What the program chose stays.
+    return may_be_marked && (traffic_class & 3) == 0 ? traffic_class | kEct0 : traffic_class;
+  }
   [[nodiscard]] uint8_t hops() const { return hop_limit == 0 ? kDefaultHopLimit : hop_limit; }
 };
 

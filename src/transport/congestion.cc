@@ -11,6 +11,7 @@ constexpr double kSegment =
     1500;  // RFC 9438's unit, whatever our packets measure: as TCP beside us
 constexpr double kC = 0.4 * kSegment;
 constexpr double kBeta = 0.7;
+constexpr double kBetaSlowStart = 0.5;
 constexpr double kBetaCarried = 0.85;
 constexpr double kBetaMark = 0.8;
 constexpr double kRenoStep = 3 * (1 - kBeta) / (1 + kBeta) * kSegment;
@@ -22,6 +23,8 @@ constexpr Duration kEmptyShare =
     8;  // a queue is empty while it adds less than so much of the least
 constexpr int kSpanRounds = 8;
 constexpr uint32_t kSlowStartSamples = 4;
+constexpr uint32_t kCautiousRounds = 5;
+constexpr double kCautiousGrowth = 4;
 constexpr Duration kSlowStartShare = 8;
 constexpr Duration kNoise = 20 * kMicrosecond;  // of hosts, not of the way
 constexpr double kPaceSlowStart = 2;
@@ -68,6 +71,7 @@ void CongestionWindow::on_round_trip(Duration round_trip, uint64_t delivered, Ti
   begin_span(now);
   best_[0] = std::max(best_[0], static_cast<double>(delivered) / static_cast<double>(round_trip));
   if (now >= round_end_) {
+    if (in_slow_start()) end_slow_start_round();
     round_end_ = now + smoothed_;
     last_round_least_ = round_samples_ == 0 ? round_trip : round_least_;
     round_samples_ = 0;
@@ -75,7 +79,7 @@ void CongestionWindow::on_round_trip(Duration round_trip, uint64_t delivered, Ti
   }
   round_least_ = std::min(round_least_, round_trip);
   ++round_samples_;
-  if (in_slow_start()) watch_slow_start();
+  if (in_slow_start()) watch_slow_start(round_trip);
 }
 
 // A link that loses one packet in many does so at any window. Where one in eight is lost, with or
@@ -91,9 +95,26 @@ void CongestionWindow::begin_span(Time now) {
   if (many && !is_reduced(now)) reduce(kBeta * window_, now);
 }
 
-void CongestionWindow::watch_slow_start() {
-  if (round_samples_ < kSlowStartSamples) return;
-  if (round_least_ > least_ + std::max(least_ / kSlowStartShare, kNoise)) threshold_ = window_;
+// HyStart++ (RFC 9406): the queue seems to grow, so the window does so slowly for some rounds. A
+// host that was off its core for a moment looks the same, until the next round. Packets are paced,
+// so that the queue grows while a round lasts: its first samples say nothing of the last ones.
+void CongestionWindow::watch_slow_start(Duration round_trip) {
+  if (is_cautious()) return;
+  const bool is_long = round_trip > least_ + std::max(least_ / kSlowStartShare, kNoise);
+  long_samples_ = is_long ? long_samples_ + 1 : 0;
+  if (long_samples_ < kSlowStartSamples) return;
+  long_samples_ = 0;
+  cautious_least_ = round_trip;
+  cautious_rounds_ = 0;
+}
+
+void CongestionWindow::end_slow_start_round() {
+  if (!is_cautious() || round_samples_ < kSlowStartSamples) return;
+  if (round_least_ < cautious_least_) {
+    cautious_least_ = 0;  // it was not the queue
+  } else if (++cautious_rounds_ == kCautiousRounds) {
+    threshold_ = window_;
+  }
 }
 
 void CongestionWindow::on_delivered(uint64_t cost, bool limited, Time now) {
@@ -120,7 +141,7 @@ double CongestionWindow::limit() const {
 
 void CongestionWindow::grow(double cost, Time now) {
   if (in_slow_start()) {
-    window_ += cost;
+    window_ += is_cautious() ? cost / kCautiousGrowth : cost;
     return;
   }
   if (epoch_ == kNever) {
@@ -137,6 +158,7 @@ void CongestionWindow::grow(double cost, Time now) {
 
 void CongestionWindow::reduce(double window, Time now) {
   reduced_at_ = now;
+  cautious_least_ = 0;
   // RFC 9438, 4.7: who has less than before leaves room for others.
   top_ = window_ < top_ ? window_ * (1 + kBeta) / 2 : window_;
   window_ = std::max(window, kLeastWindow);
@@ -149,7 +171,9 @@ void CongestionWindow::on_loss(uint64_t cost, bool renewed, Time now) {
   lost_ += static_cast<double>(cost);
   begin_span(now);
   if (is_reduced(now) || !renewed || queue_is_empty(now)) return;
-  reduce(std::max(kBeta * window_, std::min(kBetaCarried * window_, carried())), now);
+  // Slow start may have gone to twice of what the way takes before anybody could tell.
+  const double least = in_slow_start() ? kBetaSlowStart : kBeta;
+  reduce(std::max(least * window_, std::min(kBetaCarried * window_, carried())), now);
 }
 
 void CongestionWindow::on_mark(Time now) {

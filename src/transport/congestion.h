@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // How much may be under way to another host in one direction, and how fast it leaves. docs/
 // congestion.md says why it is so. The rules:
-//  1. Slow start: the window doubles each round trip until something is lost, marked, or the round
-//     trip has grown by an eighth (HyStart, RFC 9406).
+//  1. Slow start: the window doubles each round trip until something is lost or marked. Once the
+//     round trip has grown by an eighth it grows by a quarter, and if that lasts for five round
+//     trips slow start is over (HyStart++, RFC 9406).
 //  2. Then CUBIC (RFC 9438): beside TCP it takes what one TCP flow takes, however many queue pairs
 //     share it.
 //  3. A loss while the way's queue is empty is the link's own: the window stays. Other losses take
@@ -54,7 +55,8 @@ class CongestionWindow {
  private:
   static constexpr Duration kNear = 2 * kMillisecond;
 
-  [[nodiscard]] bool is_reduced(Time now) const { return now < reduced_at_ + smoothed_; }
+  // What was sent before may still be found to be lost.
+  [[nodiscard]] bool is_reduced(Time now) const { return now < reduced_at_ + answer_time(); }
   [[nodiscard]] bool queue_is_empty(Time now) const;
   // What was delivered in an empty round trip at the best rate of late.
   [[nodiscard]] double carried() const;
@@ -63,7 +65,9 @@ class CongestionWindow {
   void reduce(double window, Time now);
   void grow(double cost, Time now);
   void begin_span(Time now);
-  void watch_slow_start();
+  [[nodiscard]] bool is_cautious() const { return cautious_least_ != 0; }
+  void watch_slow_start(Duration round_trip);
+  void end_slow_start_round();
 
   double window_;
   double most_;
@@ -92,6 +96,10 @@ class CongestionWindow {
   uint32_t round_samples_ = 0;
   Duration round_least_ = 0;
   Duration last_round_least_ = 0;
+  // Of slow start that goes on with caution: the round trips it began with; 0: it does not.
+  Duration cautious_least_ = 0;
+  uint32_t cautious_rounds_ = 0;
+  uint32_t long_samples_ = 0;  // in a row
   Time heard_at_ = 0;
 };
 

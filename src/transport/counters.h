@@ -65,7 +65,9 @@ namespace verbena::transport {
   X(kDropWrongPeer, "packets dropped: not from the connected peer")              \
   X(kDropRd, "packets dropped: reliable datagram")                               \
   X(kDropCnp, "congestion notifications ignored")                                \
-  X(kCongestionNotice, "congestion notifications heeded")
+  X(kCongestionNotice, "congestion notifications heeded")                        \
+  X(kCongestionNoticeSent, "congestion notifications sent")                      \
+  X(kMarkedReceived, "packets received that met congestion (CE)")
 
 enum class Counter : uint8_t {
 #define X(name, text) name,

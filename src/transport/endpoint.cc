@@ -6,6 +6,7 @@
 #include "transport/completer.h"
 #include "transport/datagram.h"
 #include "transport/flow.h"
+#include "transport/marks.h"
 #include "transport/qp_error.h"
 #include "transport/read_replies.h"
 #include "transport/recovery.h"
@@ -244,6 +245,8 @@ void Endpoint::receive(const InPacket& packet, Time now) {
     return counters_.add(Counter::kDropWrongPeer);
   }
   qp->heard_at = now;
+  marks::learn(*qp, packet);
+  if (marks::is_marked(packet.traffic_class)) marks::on_marked(core_, *qp, info, 1, now);
   if (info.is_response()) {
     qp->send.black_hole.answered = true;
     return completer::on_response(core_, *qp, packet, now);
@@ -316,10 +319,13 @@ bool Endpoint::place(const wire::Run& run, const RunPlace& at, uint32_t index,
 }
 
 void Endpoint::accept_run(const wire::Run& run, QueuePair& qp, uint32_t packets, bool ack_request,
-                          Time now) {
+                          uint8_t traffic_class, Time now) {
   counters_.add(Counter::kPacketsReceived, packets);
   counters_.add(Counter::kRunsReceived);
   qp.heard_at = now;
+  if (marks::is_marked(traffic_class)) {
+    marks::on_marked(core_, qp, *run.first.info, packets, now);
+  }
   if (run.first.info->is_response()) {
     completer::on_run(core_, qp, packets, now);
   } else {
@@ -342,7 +348,7 @@ uint32_t Endpoint::receive_run(const wire::Run& run, std::span<const uint8_t> pa
       ++taken;
     }
   }
-  if (taken != 0) accept_run(run, *place.qp, taken, ack_request && taken == run.packets, now);
+  if (taken != 0) accept_run(run, *place.qp, taken, ack_request && taken == run.packets, 0, now);
   return taken;
 }
 

@@ -102,7 +102,7 @@ class Endpoint {
   template <typename IsRight>
   [[nodiscard]] uint32_t receive_run(std::span<const uint8_t> joined, uint32_t segment,
                                      const wire::Gid& source, const wire::Gid& destination,
-                                     Time now, IsRight&& is_right);
+                                     uint8_t traffic_class, Time now, IsRight&& is_right);
   // The same for a run whose payload is one piece, all of it right. `ack_request`: of its last.
   [[nodiscard]] uint32_t receive_run(const wire::Run& run, std::span<const uint8_t> payload,
                                      const wire::Gid& source, const wire::Gid& destination,
@@ -141,7 +141,7 @@ class Endpoint {
                            std::span<const uint8_t> payload);
   // So many of them were right and are placed.
   void accept_run(const wire::Run& run, QueuePair& qp, uint32_t packets, bool ack_request,
-                  Time now);
+                  uint8_t traffic_class, Time now);
   void run(Time now);
   [[nodiscard]] bool run_turns(size_t turns, Time now);
   void run_replies();
@@ -172,8 +172,8 @@ class Endpoint {
 
 template <typename IsRight>
 uint32_t Endpoint::receive_run(std::span<const uint8_t> joined, uint32_t segment,
-                               const wire::Gid& source, const wire::Gid& destination, Time now,
-                               IsRight&& is_right) {
+                               const wire::Gid& source, const wire::Gid& destination,
+                               uint8_t traffic_class, Time now, IsRight&& is_right) {
   const wire::Run run = wire::find_run(joined, segment);
   if (run.packets < 2) return 0;
   const RunPlace place = place_of(run, source, destination);
@@ -190,7 +190,7 @@ uint32_t Endpoint::receive_run(std::span<const uint8_t> joined, uint32_t segment
     }
     ack = ack || wire::asks_for_ack(packet.data());
   }
-  if (taken != 0) accept_run(run, *place.qp, taken, ack, now);
+  if (taken != 0) accept_run(run, *place.qp, taken, ack, traffic_class, now);
   return taken;
 }
 

@@ -85,15 +85,22 @@ TEST_F(Flow, WithinOneHostTheLinkSeesToIt) {
 TEST_F(Flow, WhatIsAskedForDoesNotStandInTheWayOfWhatIsSent) {
   connect_two();
   for (int i = 0; i < 4; ++i) write(kQpn, 20 * 1024, SendOp::kRead);
-  EXPECT_EQ(sent().size(), 1u);  // the responses to one fill the window of the way here
+  EXPECT_EQ(sent().size(), 4u);  // the responses to some fill the window of the way here
   write(kSecond, 100 * 1024);
   EXPECT_EQ(sent().size(), kWindowPackets);
 }
 
 TEST_F(Flow, ALongReadIsAskedForAlthoughItIsMoreThanTheWindow) {
   connect();
-  write(kQpn, 200 * 1024, SendOp::kRead);
+  write(kQpn, 400 * 1024, SendOp::kRead);
   EXPECT_EQ(sent().size(), 1u);
+}
+
+// The responses to one request come at once.
+TEST_F(Flow, AShortReadIsAskedForInParts) {
+  connect();
+  write(kQpn, 64 * 1024, SendOp::kRead);
+  for (const Packet& packet : sent()) EXPECT_LE(packet.view().reth().length, 6 * 1024u);
 }
 
 TEST_F(Flow, TheLastPacketThatTheWindowHasRoomForAsksForAnAcknowledgement) {

@@ -308,11 +308,10 @@ class Harness {
     headers.aeth = {in.u8(), in.u8()};
     const uint16_t length = in.u16();
     headers.atomic_ack_eth.original = length;
-    const wire::OpcodeInfo& info = wire::opcode_info(headers.bth.opcode);
     const uint32_t mtu = mtu_bytes(mtu_);
-    const uint32_t payload = info.payload == wire::PayloadRule::kNone ? 0
-                             : (length & 0x8000) != 0                 ? mtu
-                                                                      : length % 5000;
+    const uint32_t payload = op == wire::Op::kAcknowledge || op == wire::Op::kAtomicAcknowledge ? 0
+                             : (length & 0x8000) != 0 ? mtu
+                                                      : length % 5000;
     const std::vector<uint8_t> bytes(payload, 0x3c);
     arrive(wire::encode(headers, bytes));
     if (ahead >= 0) response_psn_[i] = headers.bth.psn.value() + 1;

@@ -260,9 +260,10 @@ struct QueuePair {
   FlowSide flow;
 
   TimerHook timer;
-  Time heard_at = 0;      // when a packet of the peer's last came
-  bool served = false;    // sent something in this round of turns
-  bool runnable = false;  // in the endpoint's list of queue pairs with something to send
+  Time heard_at = 0;            // when a packet of the peer's last came
+  Time notified_at = -kSecond;  // when it was last told of congestion (marks.h)
+  bool served = false;          // sent something in this round of turns
+  bool runnable = false;        // in the endpoint's list of queue pairs with something to send
 
   std::unique_ptr<AttachedCounters> counters;  // most have none
   void count(CountedOp op, WcStatus status, uint64_t bytes) const {

@@ -23,7 +23,7 @@ class RcRun : public EndpointTest {
       segment = static_cast<uint32_t>(wire::Bth::kBytes + mtu_ + wire::kIcrcBytes);
       joined.insert(joined.end(), data, data + segment);
     }
-    return endpoint_->receive_run(joined, segment, from, kHere, now_,
+    return endpoint_->receive_run(joined, segment, from, kHere, 0, now_,
                                   [bad](uint32_t i, std::span<const uint8_t>) { return i != bad; });
   }
   std::vector<wire::Headers> middles(Op op, uint32_t psn, uint32_t count) const {

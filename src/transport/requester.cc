@@ -108,7 +108,7 @@ void stop_for_signature(QueuePair& qp) {
     }
   }
   wqe.packets = qp.type == QpType::kUd ? 1 : packets_for(wqe.length, qp.mtu);
-  if (wqe.op == SendOp::kRead) wqe.segment_packets = read_segment_packets(qp);
+  if (wqe.op == SendOp::kRead) wqe.segment_packets = read_segment_packets(qp, wqe.length);
   qp.send.assign = qp.send.assign + wqe.packets;
   return true;
 }
@@ -450,15 +450,18 @@ uint64_t cost(const QueuePair& qp, const SendWqe& wqe, uint32_t from, uint32_t t
   return end - begin + uint64_t{to - from} * kPacketOverhead;
 }
 
-uint32_t read_segment_packets(const QueuePair& qp) {
-  // To another host at least this much, as long as that is not known to be too much.
-  constexpr uint64_t kLeastBytes = 32 * 1024;
+uint32_t read_segment_packets(const QueuePair& qp, uint64_t length) {
   const FlightLimits& limits = qp.send.window.limits;
   uint64_t bytes = limits.max_bytes;
   uint32_t in_parallel = std::clamp<uint32_t>(qp.attr.max_rd_atomic, 1, 4);
   if (flow::applies(qp)) {
+    // The responses to one request come at once, and a queue on the way must have room for them. Of
+    // a long READ more: it may be asked for while the window is small, and last until it is large.
+    constexpr uint64_t kLong = 256 * 1024;
+    const uint64_t least = length < kLong ? 4 * 1024 : 32 * 1024;
+    in_parallel = std::clamp<uint32_t>(qp.attr.max_rd_atomic, 1, 16);
     const uint64_t window = qp.flow.destination->way(Direction::kIn).control.window();
-    bytes = std::min(bytes, std::max(window, in_parallel * kLeastBytes));
+    bytes = std::min(bytes, std::max(window, in_parallel * least));
   }
   const uint64_t in_window =
       std::min<uint64_t>(bytes / (qp.mtu + kPacketOverhead), limits.max_packets);

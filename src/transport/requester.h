@@ -38,7 +38,7 @@ void note_resent(SendSide& send, wire::Psn end, Core& core, uint32_t packets);
 // What packets [from, to) of an entry weigh against the window.
 [[nodiscard]] uint64_t cost(const QueuePair& qp, const SendWqe& wqe, uint32_t from, uint32_t to);
 // Packets of one READ segment of an entry that starts now.
-[[nodiscard]] uint32_t read_segment_packets(const QueuePair& qp);
+[[nodiscard]] uint32_t read_segment_packets(const QueuePair& qp, uint64_t length);
 // End of the READ segment that holds packet `packet`.
 [[nodiscard]] uint32_t segment_end(const SendWqe& wqe, uint32_t packet);
 

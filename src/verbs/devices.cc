@@ -80,6 +80,7 @@ ibv_context* open_context(std::shared_ptr<Session> session, int cmd_fd) {
   options.quiet = settings.quiet;
   options.link = settings.link;
   options.secret_file = settings.secret_file;
+  options.host.udp.receive_buffer_bytes = settings.receive_buffer_bytes;
   options.node_guid = be64toh(identity::node_guid());
   auto acquired = device::Device::acquire(options);
   if (!acquired) {

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "wire/describe.h"
 
+#include <bit>
 #include <cinttypes>
 #include <cstdarg>
 #include <cstdio>
+
+#include "wire/extended_ack.h"
 
 namespace verbena::wire {
 namespace {
@@ -59,6 +62,16 @@ void add_extensions(std::string& line, const PacketView& packet) {
   if (info.has(kIeth)) add(line, " invalidate 0x%08" PRIx32, packet.ieth().rkey.value);
 }
 
+void add_extended_ack(std::string& line, const PacketView& packet) {
+  const auto ack = ExtendedAck::read(packet.payload);
+  if (!ack) return;
+  uint32_t held = 0;
+  for (uint32_t i = 0; i < ack->words(); ++i) held += std::popcount(ack->word(i));
+  add(line, " holds %" PRIu32, held);
+  if (ack->room != 0) add(line, " room %" PRIu32, uint32_t{ack->room} * ExtendedAck::kRoomUnit);
+  if (ack->duplicate) add(line, " duplicate 0x%06" PRIx32, ack->duplicate->value());
+}
+
 const char* nak_name(uint8_t value) {
   switch (value) {
     case syndrome::kNakSequence:          return "NAK sequence error";
@@ -91,6 +104,7 @@ std::string describe(const PacketView& packet) {
   std::string line = packet.info->name;
   add_bth(line, packet.bth);
   add_extensions(line, packet);
+  if (packet.info->operation == Operation::kAcknowledge) add_extended_ack(line, packet);
   if (!packet.payload.empty()) add(line, " | %zu bytes", packet.payload.size());
   return line;
 }

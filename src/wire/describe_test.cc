@@ -74,6 +74,18 @@ TEST(Describe, Responses) {
   ack.aeth = {syndrome::kAckNoCredits, 7};
   ack.atomic_ack_eth = {0xff};
   EXPECT_EQ(words(ack), "RC ATOMIC_ACKNOWLEDGE qp 0x000012 psn 0x00abcd ACK msn 7 original 0xff");
+
+  // With an extension (extended_ack.h).
+  Headers plain = headers_for(Service::kRc, Op::kAcknowledge);
+  plain.aeth = {syndrome::kAckNoCredits, 7};
+  const std::vector<uint8_t> extension = {0x11, 0x01, 0x00, 0x02, 0, 0, 0, 5, 0xf0, 0, 0, 1};
+  std::vector<uint8_t> bytes = encode(plain, extension);
+  bytes.resize(bytes.size() + kIcrcBytes);
+  const auto packet = parse(bytes);
+  ASSERT_TRUE(packet);
+  EXPECT_EQ(describe(*packet),
+            "RC ACKNOWLEDGE qp 0x000012 psn 0x00abcd ACK msn 7 holds 5 room 8192"
+            " duplicate 0x000005 | 12 bytes");
 }
 
 TEST(Describe, Syndromes) {

@@ -22,6 +22,7 @@ namespace verbena::wire {
 //  |A|  reserved7   |                     PSN                      |
 //  +----------------+----------------------------------------------+
 // SE solicited event, M migrated, F FECN and B BECN (their byte is not under the ICRC), A AckReq.
+// The last bit of reserved7 is between our own ends (extended_ack.h).
 struct Bth {
   static constexpr uint32_t kBytes = 12;
 

@@ -46,7 +46,8 @@ constexpr Shape kShapes[] = {
      PayloadRule::kOneToMtu},
     {Op::kReadResponseOnly, "READ_RESPONSE_ONLY", Operation::kReadResponse, kOnly, kAeth,
      PayloadRule::kUpToMtu},
-    {Op::kAcknowledge, "ACKNOWLEDGE", Operation::kAcknowledge, kOnly, kAeth, PayloadRule::kNone},
+    {Op::kAcknowledge, "ACKNOWLEDGE", Operation::kAcknowledge, kOnly, kAeth,
+     PayloadRule::kExtension},
     {Op::kAtomicAcknowledge, "ATOMIC_ACKNOWLEDGE", Operation::kAtomicAcknowledge, kOnly,
      kAeth | kAtomicAckEth, PayloadRule::kNone},
     {Op::kCompareSwap, "COMPARE_SWAP", Operation::kCompareSwap, kOnly, kAtomicEth,
@@ -122,8 +123,6 @@ constexpr std::array<Name, 256> kNames = [] {
   return names;
 }();
 
-constexpr uint8_t kCnpOpcode = 0x81;  // RoCEv2 annex A17.9.3; 16 reserved bytes follow the BTH
-
 constexpr std::array<OpcodeInfo, 256> build() {
   std::array<OpcodeInfo, 256> table{};
   for (const Profile& profile : kProfiles) {
@@ -143,10 +142,10 @@ constexpr std::array<OpcodeInfo, 256> build() {
       lay_out(info);
     }
   }
-  OpcodeInfo& cnp = table[kCnpOpcode];
+  OpcodeInfo& cnp = table[opcode_byte(Service::kCnp, kCnpOp)];
   cnp.name = "CNP";
   cnp.service = Service::kCnp;
-  cnp.op = static_cast<Op>(kCnpOpcode & 0x1f);
+  cnp.op = kCnpOp;
   cnp.operation = Operation::kCongestionNotification;
   cnp.payload = PayloadRule::kOpaque;
   lay_out(cnp);

@@ -44,6 +44,10 @@ enum class Op : uint8_t {
   kAtomicWrite = 0x1d,
 };
 
+// Of Service::kCnp, a congestion notification: RoCEv2 annex A17.9.3. 16 reserved bytes follow the
+// BTH.
+inline constexpr Op kCnpOp{0x01};
+
 // What the packet is part of.
 enum class Operation : uint8_t {
   kNone,
@@ -82,6 +86,7 @@ inline constexpr size_t kHeaderKinds = 10;
 
 enum class PayloadRule : uint8_t {
   kNone,        // no payload
+  kExtension,   // none, or an acknowledgement's extension (extended_ack.h)
   kFullMtu,     // exactly the path MTU: First and Middle
   kUpToMtu,     // 0 to MTU: Only
   kOneToMtu,    // 1 to MTU: Last

@@ -177,8 +177,10 @@ TEST(Opcode, PayloadRulesFollowPosition) {
                               info.operation == Operation::kWrite ||
                               info.operation == Operation::kReadResponse;
     if (!carries_data) {
-      EXPECT_EQ(info.payload, info.operation == Operation::kAtomicWrite ? PayloadRule::kEightBytes
-                                                                        : PayloadRule::kNone);
+      const PayloadRule rule = info.operation == Operation::kAtomicWrite ? PayloadRule::kEightBytes
+                               : info.operation == Operation::kAcknowledge ? PayloadRule::kExtension
+                                                                           : PayloadRule::kNone;
+      EXPECT_EQ(info.payload, rule) << info.name;
     } else if (info.position == Position::kOnly) {
       EXPECT_EQ(info.payload, PayloadRule::kUpToMtu) << info.name;
     } else if (info.position == Position::kLast) {

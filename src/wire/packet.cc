@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "wire/packet.h"
 
+#include "wire/extended_ack.h"
+
 namespace verbena::wire {
 namespace {
 
@@ -8,8 +10,11 @@ constexpr uint16_t kPkeyNumber = 0x7fff;  // all but the membership bit; the def
 
 bool obeys(PayloadRule rule, size_t length, ParseError& reason) {
   switch (rule) {
-    case PayloadRule::kNone:       reason = ParseError::kPayloadForbidden; return length == 0;
-    case PayloadRule::kFullMtu:    // which MTU, only the queue pair knows
+    case PayloadRule::kNone: reason = ParseError::kPayloadForbidden; return length == 0;
+    case PayloadRule::kExtension:
+      reason = ParseError::kPayloadForbidden;
+      return length == 0 || ExtendedAck::is_length(length);
+    case PayloadRule::kFullMtu:  // which MTU, only the queue pair knows
     case PayloadRule::kOneToMtu:   reason = ParseError::kPayloadMissing; return length != 0;
     case PayloadRule::kEightBytes: reason = ParseError::kPayloadLength; return length == 8;
     case PayloadRule::kUpToMtu:

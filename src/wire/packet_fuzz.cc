@@ -3,6 +3,7 @@
 // Nothing may be read outside them, and whatever is taken apart must go together again. The corpus
 // in tests/corpus/packet holds some of each.
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -11,6 +12,7 @@
 #include "base/check.h"
 #include "wire/describe.h"
 #include "wire/encode.h"
+#include "wire/extended_ack.h"
 #include "wire/icrc.h"
 #include "wire/network.h"
 #include "wire/packet.h"
@@ -18,6 +20,21 @@
 
 namespace verbena::wire {
 namespace {
+
+// What it says must be said again by one that is written anew.
+void take_as_extended_ack(std::span<const uint8_t> payload) {
+  const auto ack = ExtendedAck::read(payload);
+  if (!ack) return;
+  std::array<uint8_t, ExtendedAck::kMaxBytes> bytes;
+  ExtendedAckWriter writer(bytes);
+  for (uint32_t bit = 0; bit < ExtendedAck::kMaxBits; ++bit) {
+    if (ack->holds(bit)) writer.hold(bit);
+  }
+  const auto again = ExtendedAck::read(writer.finish(ack->room, ack->duplicate));
+  VERBENA_CHECK(again && again->room == ack->room && again->duplicate == ack->duplicate);
+  VERBENA_CHECK(again->words() <= ack->words());
+  VERBENA_CHECK(std::ranges::equal(again->bitmap, ack->bitmap.first(again->bitmap.size())));
+}
 
 void take_as_packet(std::span<const uint8_t> bytes) {
   const auto packet = parse(bytes);
@@ -32,6 +49,7 @@ void take_as_packet(std::span<const uint8_t> bytes) {
   VERBENA_CHECK(again.size() == covered.size());
   VERBENA_CHECK(
       std::equal(again.begin(), again.end() - static_cast<ptrdiff_t>(pad), covered.begin()));
+  take_as_extended_ack(packet->payload);
 }
 
 // An identification that is found must be the right one; one that was put there must be found.
@@ -78,6 +96,7 @@ void take_as_capture(std::span<const uint8_t> bytes) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::span<const uint8_t> bytes(data, size);
   verbena::wire::take_as_packet(bytes);
+  verbena::wire::take_as_extended_ack(bytes);
   verbena::wire::take_as_frame(bytes);
   verbena::wire::take_as_capture(bytes);
   return 0;

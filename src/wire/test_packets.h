@@ -87,6 +87,7 @@ inline Headers random_headers(RandomSource& random, uint8_t opcode) {
 inline size_t random_payload_length(RandomSource& random, const OpcodeInfo& info) {
   switch (info.payload) {
     case PayloadRule::kNone:       return 0;
+    case PayloadRule::kExtension:  return 4 * random.below(2) * (2 + random.below(129));
     case PayloadRule::kEightBytes: return 8;
     case PayloadRule::kFullMtu:    return size_t{256} << random.below(5);
     case PayloadRule::kOneToMtu:   return 1 + random.below(kMaxMtu);

@@ -148,6 +148,7 @@ class Options(unittest.TestCase):
     def test_wrong_ones_are_refused(self):
         for arguments, wanted in ((["--mtu", "1500"], "--mtu is '1500'"), (["--identity", "x"], "--identity is 'x'"),
                                   (["--name", "a/b"], "--name is 'a/b'"), (["--counters", "/no/such/x"], "cannot be written: No such file"),
+                                  (["--receive-buffer", "1"], "--receive-buffer is '1'"),
                                   (["--secret", "/no/such/x"], "cannot be used as a secret: No such file"),
                                   (["--secret", ""], "--secret is empty"), (["--secret", "/dev/null"], "read again"),
                                   (["--address", "10.0.0.0/64"], "10.0.0.0/64"), (["--nothing"], "--nothing")):

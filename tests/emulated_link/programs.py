@@ -4,6 +4,7 @@
 
 programs.py EMULATED_LINK VERBENA
 """
+import collections
 import json
 import os
 import random
@@ -276,6 +277,45 @@ class ProgramsTest(unittest.TestCase):
                 return
             time.sleep(0.05)
         self.fail("the device was not opened")
+
+    def test_marks_are_answered_and_keep_the_queue_short(self):
+        """The queue would hold twenty round trips' worth; nothing has to be lost for the sender to know that it is long."""
+        if shutil.which("ib_write_bw") is None:
+            self.skipTest("perftest is not installed")
+        for operation in ("write", "read"):
+            with self.subTest(operation=operation):
+                link = hosts.Hosts(LINK, "--rate", "100M", "--delay", "2ms", "--queue", "1000000", "--mark", "20000")
+                self.addCleanup(link.close)
+                files = [os.path.join(self.folder, f"{operation}{end}") for end in ("client", "server")]
+                # Packets may be marked (ECT) because the program says so.
+                perftest = [f"ib_{operation}_bw", "-F", "-s", "65536", "-n", "300", "-t", "64", "--tclass", "2"]
+                client, server = (["run", "--address", "wire0", "--counters", file, "--", *perftest] for file in files)
+                serving = self.start(link, 1, *server)
+                self.connect(link, serving, *client, hosts.IPV4[1], until_listens="Couldn't connect")
+                self.assert_ends_well(serving)
+                towards, back = link.counters() if operation == "write" else reversed(link.counters())
+                self.assertGreater(towards["marked"], 0)
+                self.assertEqual((towards["dropped"], back["dropped"]), (0, 0))
+                self.assertLess(towards["max_queue_bytes"], 500_000)
+                sender, receiver = self.transport_counters(files)
+                if operation == "read":
+                    self.assertGreater(sender["packets received that met congestion (CE)"], 0)
+                    self.assertEqual(sender["congestion notifications sent"], 0)
+                else:
+                    self.assertGreater(receiver["packets received that met congestion (CE)"], 0)
+                    self.assertGreater(receiver["congestion notifications sent"], 0)
+                    self.assertGreater(sender["congestion notifications heeded"], 0)
+
+    @staticmethod
+    def transport_counters(files):
+        """Of all processes of each file; what is not named is 0."""
+        found = []
+        for file in files:
+            found.append(collections.Counter())
+            with open(file, encoding="utf-8") as lines:
+                for line in lines:
+                    found[-1].update(json.loads(line)["transport"])
+        return found
 
     def test_files_arrive_as_they_were_sent(self):
         content = random.Random(1).randbytes(3 << 20)

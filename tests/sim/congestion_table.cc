@@ -71,6 +71,11 @@ struct Row {
   return way;
 }
 
+[[nodiscard]] SharedWay marking(SharedWay way, double from_bdp) {
+  way.mark_from_bdp = from_bdp;
+  return way;
+}
+
 [[nodiscard]] SharedWay goes_back(SharedWay way) {
   way.peer_holds = false;
   return way;
@@ -92,6 +97,14 @@ struct Row {
           .tcp_least = 0.4 * others / flows,
           .resends_most = 0.02,
           .jain_least = 0.9};
+}
+
+// The same, and marks keep a queue that has room for four products short, with nothing lost.
+[[nodiscard]] Row short_queue(const char* name, const SharedWay& way) {
+  Row row = fills(name, way);
+  row.queue_most = 0.5;
+  row.resends_most = 0;
+  return row;
 }
 
 // Checked for each seed. The model must do what TCP does, or what is compared with it says nothing.
@@ -155,6 +168,12 @@ const std::array kChecked = {
         .total_least = 0.9,
         .resends_most = 0.03,
         .jain_least = 0.9},
+    short_queue("ECN", marking(way(100, 10 * kMillisecond, 4, 1), 0.25)),
+    short_queue("ECN", marking(way(100, 10 * kMillisecond, 4, 8), 0.25)),
+    short_queue("ECN", marking(way(100, 10 * kMillisecond, 4, 64), 0.25)),
+    short_queue("ECN READ", marking(reads(way(100, 10 * kMillisecond, 4, 8)), 0.25)),
+    short_queue("ECN two hosts", with_hosts(marking(way(100, 10 * kMillisecond, 4, 8), 0.25), 2)),
+    short_queue("ECN four hosts", with_hosts(marking(way(100, 10 * kMillisecond, 4, 4), 0.25), 4)),
     fills("two hosts READ", with_hosts(reads(way(100, 10 * kMillisecond, 1, 8)), 2)),
 };
 

@@ -26,7 +26,7 @@ PlainQp::PlainQp(link::SimulatedNode& node, uint32_t message_bytes, uint32_t dep
               .value();
 }
 
-void PlainQp::connect(const PlainQp& peer, transport::Mtu mtu, Time now) {
+void PlainQp::connect(const PlainQp& peer, transport::Mtu mtu, Time now, bool marked) {
   using namespace transport;
   QpAttr attr;
   attr.access = memory::kRemoteWrite | memory::kRemoteRead;
@@ -34,6 +34,7 @@ void PlainQp::connect(const PlainQp& peer, transport::Mtu mtu, Time now) {
   attr.dest_qpn = peer.qpn_;
   attr.path.source = node_.address();
   attr.path.destination = peer.node_.address();
+  attr.path.may_be_marked = marked;
   attr.max_dest_rd_atomic = attr.max_rd_atomic = 16;
   attr.timeout = 14;
   attr.retry_count = attr.rnr_retry = 7;

@@ -16,7 +16,8 @@ class PlainQp {
 
   PlainQp(link::SimulatedNode& node, uint32_t message_bytes, uint32_t depth);
 
-  void connect(const PlainQp& peer, transport::Mtu mtu, Time now);
+  // `marked`: what it sends may be marked by routers (ECN), as the program's choice.
+  void connect(const PlainQp& peer, transport::Mtu mtu, Time now, bool marked = false);
   // Posts message `number` to or from the same place of the peer's memory.
   void post(const PlainQp& peer, transport::SendOp op, uint64_t number, Time now);
 

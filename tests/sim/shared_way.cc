@@ -105,8 +105,9 @@ class WayRun final : private link::NetworkObserver {
     for (uint32_t i = 0; i < case_.qps; ++i) {
       pair.asking.push_back(std::make_unique<PlainQp>(asking, case_.message_bytes, depth));
       pair.answering.push_back(std::make_unique<PlainQp>(answering, case_.message_bytes, depth));
-      pair.asking[i]->connect(*pair.answering[i], case_.mtu, now_);
-      pair.answering[i]->connect(*pair.asking[i], case_.mtu, now_);
+      const bool marked = case_.mark_from_bdp != 0;
+      pair.asking[i]->connect(*pair.answering[i], case_.mtu, now_, marked);
+      pair.answering[i]->connect(*pair.asking[i], case_.mtu, now_, marked);
       pair.by_qpn[pair.asking[i]->qpn().value] = i;
     }
     pair.start = draw_start();
@@ -165,7 +166,7 @@ class WayRun final : private link::NetworkObserver {
     const auto frame = wire::dissect(event.bytes);
     if (!frame) return;
     const auto view = wire::parse(frame->transport);
-    if (!view || view->payload.empty()) return;
+    if (!view || view->payload.empty() || view->info->service == wire::Service::kCnp) return;
     ++packets_;
     const uint64_t flow = uint64_t{event.to} << 32 | view->bth.dest_qp.value;
     const auto [at, first] = ends_.try_emplace(flow, view->bth.psn.next());
