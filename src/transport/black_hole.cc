@@ -33,7 +33,9 @@ void on_silence(Core& core, QueuePair& qp, bool last) {
   if (!flow::applies(qp) || !qp.send.hold.empty()) return;
   const uint32_t payload = oldest_payload(qp);
   if (payload <= kSmallBytes) return;
-  if (answered && ++hole.silences <= kEnough && (last || hole.silences == kEnough)) {
+  const bool counts = answered && hole.silences < kEnough;  // else it was said
+  if (counts) ++hole.silences;
+  if (counts && (last || hole.silences == kEnough)) {
     core.events.large_packets_lost({.peer = qp.attr.path.destination,
                                     .payload_bytes = payload,
                                     .incoming = qp.sq.at(qp.sq.head()).op == SendOp::kRead});

@@ -101,7 +101,7 @@ class ManyQps {
   Time now_ = kSecond;
 };
 
-void BM_DestroyOneThatWaits(benchmark::State& state) {
+void destroy_one_that_waits(benchmark::State& state) {
   for (auto _ : state) {
     state.PauseTiming();
     auto all = std::make_unique<ManyQps>(static_cast<uint32_t>(state.range(0)));
@@ -110,14 +110,14 @@ void BM_DestroyOneThatWaits(benchmark::State& state) {
   }
   state.SetItemsProcessed(state.iterations() * state.range(0));
 }
-BENCHMARK(BM_DestroyOneThatWaits)->Arg(64)->Arg(4096)->Iterations(3);
+BENCHMARK(destroy_one_that_waits)->Arg(64)->Arg(4096)->Iterations(3);
 
-void BM_TimerOfAHost(benchmark::State& state) {
+void timer_of_a_host(benchmark::State& state) {
   ManyQps all(static_cast<uint32_t>(state.range(0)));
   for (auto _ : state) all.advance();
   state.SetItemsProcessed(state.iterations());
 }
-BENCHMARK(BM_TimerOfAHost)->Arg(64)->Arg(4096)->Iterations(2000);
+BENCHMARK(timer_of_a_host)->Arg(64)->Arg(4096)->Iterations(2000);
 
 }  // namespace
 }  // namespace verbena::transport::testing
