@@ -22,8 +22,7 @@ constexpr Duration kEmptyShare =
     8;  // a queue is empty while it adds less than so much of the least
 constexpr int kSpanRounds = 8;
 constexpr uint32_t kSlowStartSamples = 4;
-constexpr uint32_t kCautiousRounds = 5;
-constexpr double kCautiousGrowth = 4;
+constexpr uint32_t kCautiousRounds = 2;
 constexpr Duration kSlowStartShare = 8;
 constexpr Duration kNoise = 20 * kMicrosecond;  // of hosts, not of the way
 constexpr double kPaceSlowStart = 2;
@@ -68,14 +67,11 @@ void CongestionWindow::on_round_trip(Duration round_trip, uint64_t delivered, Ti
   best_[0] = std::max(best_[0], static_cast<double>(delivered) / static_cast<double>(round_trip));
   if (now >= round_end_) {
     if (in_slow_start()) end_slow_start_round();
-    round_end_ = now + smoothed_;
-    last_round_least_ = round_samples_ == 0 ? round_trip : round_least_;
-    round_samples_ = 0;
-    round_least_ = round_trip;
+    begin_round(round_trip, now);
   }
   round_least_ = std::min(round_least_, round_trip);
   ++round_samples_;
-  if (in_slow_start()) watch_slow_start(round_trip);
+  if (in_slow_start()) watch_slow_start(round_trip, now);
 }
 
 // A link that loses one packet in many does so at any window. Where one in eight is lost, with or
@@ -91,26 +87,37 @@ void CongestionWindow::begin_span(Time now) {
   if (many && !is_reduced(now)) reduce(kBeta * window_, now);
 }
 
-// HyStart++ (RFC 9406): the queue seems to grow, so the window does so slowly for some rounds. A
-// host that was off its core for a moment looks the same, until the next round. Packets are paced,
-// so that the queue grows while a round lasts: its first samples say nothing of the last ones.
-void CongestionWindow::watch_slow_start(Duration round_trip) {
-  if (is_cautious()) return;
-  const bool is_long = round_trip > least_ + std::max(least_ / kSlowStartShare, kNoise);
-  long_samples_ = is_long ? long_samples_ + 1 : 0;
+bool CongestionWindow::is_long(Duration round_trip) const {
+  return round_trip > least_ + std::max(least_ / kSlowStartShare, kNoise);
+}
+
+// As HyStart++ (RFC 9406): the queue seems to grow, so the window does not, until it is known
+// whether that lasts. A host that was off its core for a moment looks the same, until the next
+// round. Packets are paced, so that the queue grows while a round lasts: its first samples say
+// nothing of the last ones.
+void CongestionWindow::watch_slow_start(Duration round_trip, Time now) {
+  if (cautious_) return;
+  long_samples_ = is_long(round_trip) ? long_samples_ + 1 : 0;
   if (long_samples_ < kSlowStartSamples) return;
-  long_samples_ = 0;
-  cautious_least_ = round_trip;
-  cautious_rounds_ = 0;
+  cautious_ = true;
+  long_samples_ = cautious_rounds_ = 0;
+  begin_round(round_trip, now);
 }
 
 void CongestionWindow::end_slow_start_round() {
-  if (!is_cautious() || round_samples_ < kSlowStartSamples) return;
-  if (round_least_ < cautious_least_) {
-    cautious_least_ = 0;  // it was not the queue
+  if (!cautious_ || round_samples_ < kSlowStartSamples) return;
+  if (!is_long(round_least_)) {
+    cautious_ = false;  // it was not the queue
   } else if (++cautious_rounds_ == kCautiousRounds) {
     threshold_ = window_;
   }
+}
+
+void CongestionWindow::begin_round(Duration round_trip, Time now) {
+  round_end_ = now + smoothed_;
+  last_round_least_ = round_samples_ == 0 ? round_trip : round_least_;
+  round_samples_ = 0;
+  round_least_ = round_trip;
 }
 
 void CongestionWindow::on_delivered(uint64_t cost, bool limited, Time now) {
@@ -137,7 +144,7 @@ double CongestionWindow::limit() const {
 
 void CongestionWindow::grow(double cost, Time now) {
   if (in_slow_start()) {
-    window_ += is_cautious() ? cost / kCautiousGrowth : cost;
+    if (!cautious_) window_ += cost;
     return;
   }
   if (epoch_ == kNever) {
@@ -154,7 +161,7 @@ void CongestionWindow::grow(double cost, Time now) {
 
 void CongestionWindow::reduce(double window, Time now) {
   reduced_at_ = now;
-  cautious_least_ = 0;
+  cautious_ = false;
   // RFC 9438, 4.7: who has less than before leaves room for others.
   top_ = window_ < top_ ? window_ * (1 + kBeta) / 2 : window_;
   window_ = std::max(window, kLeastWindow);
@@ -166,7 +173,8 @@ void CongestionWindow::reduce(double window, Time now) {
 void CongestionWindow::on_loss(uint64_t cost, bool renewed, Time now) {
   lost_ += static_cast<double>(cost);
   begin_span(now);
-  if (is_reduced(now) || !renewed || queue_is_empty(now)) return;
+  // Near by a burst overflows a queue and has left it before anybody could tell.
+  if (is_reduced(now) || !renewed || (!is_near() && queue_is_empty(now))) return;
   // Slow start may have gone to twice of what the way takes before anybody could tell.
   const double least = in_slow_start() ? kBetaSlowStart : kBeta;
   reduce(std::max(least * window_, std::min(kBetaCarried * window_, carried())), now);

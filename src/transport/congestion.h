@@ -2,8 +2,8 @@
 // How much may be under way to another host in one direction, and how fast it leaves. docs/
 // congestion.md says why it is so. The rules:
 //  1. Slow start: the window doubles each round trip until something is lost or marked. Once the
-//     round trip has grown by an eighth it grows by a quarter, and if that lasts for five round
-//     trips slow start is over (HyStart++, RFC 9406).
+//     round trip has grown by an eighth it stays, and if that lasts slow start is over (as
+//     HyStart++, RFC 9406).
 //  2. Then CUBIC (RFC 9438): beside TCP it takes what one TCP flow takes, however many queue pairs
 //     share it.
 //  3. A loss while the way's queue is empty is the link's own: the window stays. Other losses take
@@ -65,9 +65,10 @@ class CongestionWindow {
   void reduce(double window, Time now);
   void grow(double cost, Time now);
   void begin_span(Time now);
-  [[nodiscard]] bool is_cautious() const { return cautious_least_ != 0; }
-  void watch_slow_start(Duration round_trip);
+  [[nodiscard]] bool is_long(Duration round_trip) const;
+  void watch_slow_start(Duration round_trip, Time now);
   void end_slow_start_round();
+  void begin_round(Duration round_trip, Time now);
 
   double window_;
   double most_;
@@ -96,10 +97,9 @@ class CongestionWindow {
   uint32_t round_samples_ = 0;
   Duration round_least_ = 0;
   Duration last_round_least_ = 0;
-  // Of slow start that goes on with caution: the round trips it began with; 0: it does not.
-  Duration cautious_least_ = 0;
-  uint32_t cautious_rounds_ = 0;
-  uint32_t long_samples_ = 0;  // in a row
+  bool cautious_ = false;         // slow start waits until it is known whether there is a queue,
+  uint32_t cautious_rounds_ = 0;  // for so many rounds so far
+  uint32_t long_samples_ = 0;     // in a row
   Time heard_at_ = 0;
 };
 
