@@ -134,6 +134,7 @@ size_t UdpReceiver::receive(int fd, Family family, DatagramHandler& handler, Ask
     expected = 1;
     return 0;
   }
+  handler.on_batch();
   for (int i = 0; i < got; ++i) dispatch(headers_[static_cast<size_t>(i)], family, handler);
   expected = static_cast<size_t>(got) == most ? std::min(2 * most, kBatch) : 1;
   return static_cast<size_t>(got);

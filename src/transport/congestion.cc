@@ -17,12 +17,17 @@ constexpr double kRenoStep = 3 * (1 - kBeta) / (1 + kBeta) * kSegment;
 constexpr double kLeastWindow = 2 * kSegment;
 constexpr double kLossShare = 8;
 constexpr double kLossAllowed = 2 * kSegment;
+constexpr double kSlowStartLossAllowed = 8 * kSegment;
 constexpr Duration kEmptyShare =
     8;  // a queue is empty while it adds less than so much of the least
+constexpr Duration kShortShare = 2;  // and short while it adds less than this
 constexpr int kSpanRounds = 8;
-constexpr uint32_t kSlowStartSamples = 4;
+constexpr uint32_t kRoundSamples = 4;
 constexpr Duration kSlowStartShare = 8;
+constexpr Duration kGoneShare = 16;
 constexpr Duration kNoise = 20 * kMicrosecond;  // of hosts, not of the way
+constexpr Duration kShorterShare = 8;
+constexpr uint32_t kShorterTimes = 4;
 constexpr double kPaceSlowStart = 2;
 constexpr double kPace = 1.2;
 
@@ -42,19 +47,40 @@ Duration CongestionWindow::time_of(uint64_t cost) const {
 // Packets that leave together wait for each other; a queue that stands is one in which all of a
 // round trip waited. In slow start it may be a new one. While all is lost or sent again there is
 // nothing to tell it by.
+Duration CongestionWindow::standing() const {
+  return in_slow_start() ? latest_ : std::min(round_least_, last_round_least_);
+}
+
+bool CongestionWindow::knows_queue(Time now) const {
+  return least_ != 0 && now <= sampled_at_ + 2 * smoothed_;
+}
+
 bool CongestionWindow::queue_is_empty(Time now) const {
-  if (now > sampled_at_ + 2 * smoothed_) return false;
-  const Duration standing = in_slow_start() ? latest_ : std::min(round_least_, last_round_least_);
-  return least_ != 0 && standing <= least_ + least_ / kEmptyShare + kNoise;
+  if (!knows_queue(now)) return false;
+  return standing() <= least_ + least_ / kEmptyShare + kNoise;
 }
 
 double CongestionWindow::carried() const {
   return std::max(best_[0], best_[1]) * static_cast<double>(least_);
 }
 
+// A thread that was off its core between the clock and the socket takes an answer for one that came
+// earlier than it did. The shortest round trip is not forgotten, so a much shorter one must be seen
+// a few times.
+bool CongestionWindow::is_unlikely(Duration round_trip, Time now) {
+  if (least_ == 0 || round_trip >= least_ - least_ / kShorterShare || least_ <= 2 * kNoise) {
+    shorter_ = 0;
+    return false;
+  }
+  if (now != shorter_at_) ++shorter_;
+  shorter_at_ = now;
+  return shorter_ < kShorterTimes;
+}
+
 void CongestionWindow::on_round_trip(Duration round_trip, uint64_t delivered, Time now) {
   // Time is that of a batch: what comes back at once may seem to take no time at all.
   round_trip = std::max(round_trip, kNoise);
+  if (is_unlikely(round_trip, now)) return;
   latest_ = round_trip;
   sampled_at_ = now;
   least_ = least_ == 0 ? round_trip : std::min(least_, round_trip);
@@ -63,7 +89,7 @@ void CongestionWindow::on_round_trip(Duration round_trip, uint64_t delivered, Ti
   smoothed_ = smoothed_ == 0 ? round_trip : smoothed_ + (round_trip - smoothed_) / 8;
   begin_span(now);
   best_[0] = std::max(best_[0], static_cast<double>(delivered) / static_cast<double>(round_trip));
-  if (now >= round_end_) {
+  if (now >= round_end_ && round_samples_ >= kRoundSamples) {
     round_end_ = now + smoothed_;
     last_round_least_ = round_samples_ == 0 ? round_trip : round_least_;
     round_samples_ = 0;
@@ -71,7 +97,11 @@ void CongestionWindow::on_round_trip(Duration round_trip, uint64_t delivered, Ti
   }
   round_least_ = std::min(round_least_, round_trip);
   ++round_samples_;
-  if (in_slow_start()) watch_slow_start();
+  watch_slow_start();
+}
+
+bool CongestionWindow::loses_many(double allowed) const {
+  return lost_ * kLossShare > delivered_ && lost_ > allowed;
 }
 
 // A link that loses one packet in many does so at any window. Where one in eight is lost, with or
@@ -82,14 +112,23 @@ void CongestionWindow::begin_span(Time now) {
   span_since_ = now;
   best_[1] = best_[0];
   best_[0] = 0;
-  const bool many = lost_ * kLossShare > delivered_ && lost_ > kLossAllowed;
+  const bool many = loses_many(kLossAllowed);
   lost_ = delivered_ = 0;
   if (many && !is_reduced(now)) reduce(kBeta * window_, now);
 }
 
+// A queue that was thought to be there and turns out to be empty was none.
 void CongestionWindow::watch_slow_start() {
-  if (round_samples_ < kSlowStartSamples) return;
-  if (round_least_ > least_ + std::max(least_ / kSlowStartShare, kNoise)) threshold_ = window_;
+  if (round_samples_ < kRoundSamples) return;
+  const Duration queue = round_least_ - least_;
+  if (in_slow_start()) {
+    if (queue <= std::max(least_ / kSlowStartShare, kNoise)) return;
+    threshold_ = window_;
+    doubtful_ = true;
+  } else if (doubtful_ && queue <= std::max(least_ / kGoneShare, kNoise)) {
+    threshold_ = kNoThreshold;
+    doubtful_ = false;
+  }
 }
 
 void CongestionWindow::on_delivered(uint64_t cost, bool limited, Time now) {
@@ -133,6 +172,7 @@ void CongestionWindow::grow(double cost, Time now) {
 
 void CongestionWindow::reduce(double window, Time now) {
   reduced_at_ = now;
+  doubtful_ = false;
   // RFC 9438, 4.7: who has less than before leaves room for others.
   top_ = window_ < top_ ? window_ * (1 + kBeta) / 2 : window_;
   window_ = std::max(window, kLeastWindow);
@@ -144,8 +184,18 @@ void CongestionWindow::reduce(double window, Time now) {
 void CongestionWindow::on_loss(uint64_t cost, bool renewed, Time now) {
   lost_ += static_cast<double>(cost);
   begin_span(now);
-  if (is_reduced(now) || !renewed || queue_is_empty(now)) return;
-  reduce(std::max(kBeta * window_, std::min(kBetaCarried * window_, carried())), now);
+  if (is_reduced(now) || !renewed) return;
+  // A window that doubles is not given the time of a span.
+  const bool many = in_slow_start() && loses_many(kSlowStartLossAllowed);
+  if (queue_is_empty(now) && !many) return;
+  const bool known = knows_queue(now);
+  double least = std::max(kBeta * window_, std::min(kBetaCarried * window_, carried()));
+  // What a host that is busy adds to round trips is not told from a short queue.
+  if (known && !many && standing() <= least_ + least_ / kShortShare) {
+    least = std::max(least, std::min(window_, carried()));
+  }
+  if (least < window_) reduce(least, now);
+  doubtful_ = !known;
 }
 
 void CongestionWindow::on_mark(Time now) {
@@ -158,6 +208,7 @@ void CongestionWindow::on_timeout(Time now) {
   if (is_reduced(now)) return;
   reduce(kBeta * window_, now);
   window_ = std::min(window_, kLeastWindow);
+  doubtful_ = true;
 }
 
 }  // namespace verbena::transport
