@@ -38,6 +38,8 @@ class CongestionWindow {
   // and to hosts so near that no timer is in time.
   [[nodiscard]] Duration time_of(uint64_t cost) const;
   [[nodiscard]] Duration round_trip() const { return smoothed_; }
+  [[nodiscard]] Duration least_round_trip() const { return least_; }
+  [[nodiscard]] Time reduced_at() const { return reduced_at_; }
   // By then an answer is there unless something was lost (RFC 6298).
   [[nodiscard]] Duration answer_time() const { return smoothed_ + 4 * variation_; }
   [[nodiscard]] bool in_slow_start() const { return window_ < threshold_; }
@@ -54,17 +56,25 @@ class CongestionWindow {
 
  private:
   static constexpr Duration kNear = 2 * kMillisecond;
+  static constexpr double kNoThreshold = 1e18;
 
   // What was sent before may still be found to be lost.
   [[nodiscard]] bool is_reduced(Time now) const { return now < reduced_at_ + answer_time(); }
+  // Whether round trips were measured of late.
+  [[nodiscard]] bool knows_queue(Time now) const;
+  // The round trip that all of late took at least.
+  [[nodiscard]] Duration standing() const;
   [[nodiscard]] bool queue_is_empty(Time now) const;
   // What was delivered in an empty round trip at the best rate of late.
   [[nodiscard]] double carried() const;
   [[nodiscard]] bool is_near() const { return least_ != 0 && least_ < kNear; }
   [[nodiscard]] double limit() const;
+  [[nodiscard]] bool is_unlikely(Duration round_trip, Time now);
   void reduce(double window, Time now);
   void grow(double cost, Time now);
   void begin_span(Time now);
+  // An eighth of what was sent, and more than is `allowed`.
+  [[nodiscard]] bool loses_many(double allowed) const;
   [[nodiscard]] bool is_long(Duration round_trip) const;
   void watch_slow_start(Duration round_trip, Time now);
   void end_slow_start_round();
@@ -73,7 +83,9 @@ class CongestionWindow {
   double window_;
   double most_;
   double buffer_;
-  double threshold_ = 1e18;
+  double threshold_ = kNoThreshold;
+  // It was left, or the window was reduced, on little evidence: an empty queue puts it right.
+  bool doubtful_ = false;
   // CUBIC, in bytes and seconds.
   double top_ = 0;       // W_max
   double to_top_s_ = 0;  // K
@@ -82,6 +94,8 @@ class CongestionWindow {
   Time grown_at_ = 0;
   Time reduced_at_ = -kSecond * 3600;
   Duration least_ = 0;
+  uint32_t shorter_ = 0;  // times in a row that one was much shorter, the last then
+  Time shorter_at_ = 0;
   Duration latest_ = 0;
   Time sampled_at_ = 0;
   Duration smoothed_ = 0;
