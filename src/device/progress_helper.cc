@@ -24,10 +24,13 @@ bool Progress::helper_receive(Time now) {
   const uint64_t packets_before = work_.packets_received();
   size_t got = 0;
   size_t batch = 0;
-  // Bounded: others want the lock too.
-  for (int i = 0; i < 16 && (batch = work_.receive(link::Look::kAll, now)) > 0; ++i) {
+  // Bounded: others want the lock too. What a batch brings is not older than what was sent before
+  // it, or round trips would seem shorter than they are.
+  Time at = now;
+  for (int i = 0; i < 16 && (batch = work_.receive(link::Look::kAll, at)) > 0; ++i) {
     got += batch;
-    settle(world_.clock(), acks_of_batch());
+    at = world_.clock();
+    settle(at, acks_of_batch());
   }
   if (got == 0) return false;
   ++counters_.helper_batches;

@@ -22,7 +22,7 @@ struct Datagram {
 class DatagramHandler {
  public:
   virtual ~DatagramHandler() = default;
-  // Some were read, and follow.
+  // Some were taken out of the socket just now, and follow.
   virtual void on_batch() {}
   virtual void on_datagram(const Datagram& datagram) = 0;
   // `rest` is several that the kernel had joined: each is the next `segment` bytes, the last may be

@@ -6,6 +6,7 @@
 // Owned by the engine's lock holder.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -34,9 +35,9 @@ class Intake final : public DatagramHandler {
   [[nodiscard]] Time filter_due() const { return filter_due_; }
   void release(Time now);
 
-  // Whoever looked may have lost its core before it read, or have worked on others since: by its
-  // time, answers would seem to take less than they do.
-  void on_batch() override { now_ = monotonic_now(); }
+  // What is in the socket may have come while this thread was off its core, since it looked at the
+  // clock; answers would seem to come sooner than they can.
+  void on_batch() override { now_ = std::max(now_, monotonic_now()); }
   // From sockets, and from other members that were given what is ours.
   void on_datagram(const Datagram& datagram) override;
   [[nodiscard]] uint32_t on_joined(const Datagram& rest, uint32_t segment) override;

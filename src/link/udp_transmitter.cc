@@ -263,6 +263,7 @@ void UdpTransmitter::send_run(const transport::OutRun& run) {
   icrcs_.aim(flow, packet_bytes);
   std::array<uint8_t, wire::Bth::kBytes> bth;
   run.first.write(bth.data());
+  const uint32_t reserved = uint32_t{run.first.reserved7} << 24;
   wire::Psn psn = run.first.psn;
   transport::RunPayload payload(run.payload);
   uint8_t* const all =
@@ -270,7 +271,7 @@ void UdpTransmitter::send_run(const transport::OutRun& run) {
   uint8_t* at = all;
   for (uint32_t i = 0; i < run.packets; ++i, psn = psn.next()) {
     const bool ack = run.first.ack_request && i + 1 == run.packets;
-    store_be32(bth.data() + 8, (ack ? 0x80000000 : 0) | psn.value());
+    store_be32(bth.data() + 8, (ack ? 0x80000000 : 0) | reserved | psn.value());
     flow.ipv4_id = static_cast<uint16_t>(message.segments + i);
     uint8_t* const head = at;
     std::memcpy(head, bth.data(), bth.size());

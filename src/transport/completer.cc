@@ -10,6 +10,7 @@
 #include "transport/qp_error.h"
 #include "transport/recovery.h"
 #include "transport/requester.h"
+#include "transport/selective.h"
 
 namespace verbena::transport::completer {
 namespace {
@@ -46,13 +47,16 @@ void report(QueuePair& qp, const SendWqe& wqe, WcStatus status) {
 }
 
 // Moves una over packets of the head entry; `packets` of it are done.
-void pass(QueuePair& qp, const SendWqe& wqe, uint32_t packets) {
+void pass(QueuePair& qp, const SendWqe& wqe, uint32_t packets, Time now) {
   SendSide& send = qp.send;
   const uint32_t from = (send.una - wqe.first_psn.value()).value();
   const Psn to = wqe.first_psn + packets;
   const uint64_t cost = requester::cost(qp, wqe, from, packets);
   send.window.acked_cost += cost;
-  if (flow::applies(qp)) flow::on_acked(qp, flow::direction_of(wqe), cost);
+  if (flow::applies(qp)) {
+    const Direction direction = flow::direction_of(wqe);
+    flow::on_acked(qp, direction, cost, selective::on_passed(qp, direction, to, now));
+  }
   if (wqe.wants_response() && !to.is_after(qp.cursor_psn())) {
     // Requests that were sent (again) since the last return count as out until fully answered.
     const bool segment_done =
@@ -77,17 +81,17 @@ void pull_cursor(Core& core, QueuePair& qp) {
 
 // Everything before `limit` is acknowledged, except that a READ or atomic is done only by its
 // response. True when una reached the limit.
-[[nodiscard]] bool acknowledge_before(Core& core, QueuePair& qp, Psn limit) {
+[[nodiscard]] bool acknowledge_before(Core& core, QueuePair& qp, Psn limit, Time now) {
   while (qp.send.una.is_before(limit)) {
     const SendWqe& wqe = qp.sq.at(qp.sq.head());
     VERBENA_CHECK(!qp.sq.empty() && wqe.started);
     if (wqe.wants_response()) break;
     const Psn end = wqe.first_psn + wqe.packets;
     if (limit.is_before(end)) {
-      pass(qp, wqe, (limit - wqe.first_psn.value()).value());
+      pass(qp, wqe, (limit - wqe.first_psn.value()).value(), now);
       break;
     }
-    pass(qp, wqe, wqe.packets);
+    pass(qp, wqe, wqe.packets, now);
     complete_head(core, qp);
   }
   pull_cursor(core, qp);
@@ -105,14 +109,23 @@ void on_ack(Core& core, QueuePair& qp, const InPacket& packet, Time now) {
   core.count(Counter::kAcksReceived);
   const Psn before = send.una;
   const uint64_t acked_before = send.window.acked_cost;
-  const bool all = acknowledge_before(core, qp, packet.view.bth.psn.next());
+  const bool all = acknowledge_before(core, qp, packet.view.bth.psn.next(), now);
   after_progress(core, qp, before, acked_before, now);
   if (!all) {
+    if (flow::applies(qp)) selective::on_acknowledged(qp, packet.view.bth.psn.next(), now);
     // Acknowledged past a READ or atomic whose response has not come: it was lost on the way.
     core.count(Counter::kReadResponseGap);
     recovery::on_missing_response(core, qp, packet.view.bth.psn.next(), now);
   } else {
     recovery::on_probe_answer(core, qp, packet.view.bth.psn, now);
+  }
+}
+
+void on_extension(Core& core, QueuePair& qp, const InPacket& packet, Time now) {
+  if (packet.view.payload.empty()) return;
+  const Psn psn = packet.view.bth.psn;
+  if (!selective::on_extended_ack(core, qp, psn, packet.view.payload, now)) {
+    core.count(Counter::kResponseMalformed);
   }
 }
 
@@ -131,7 +144,7 @@ void on_nak(Core& core, QueuePair& qp, const InPacket& packet, uint8_t syndrome,
   const Psn psn = packet.view.bth.psn;
   const Psn before = qp.send.una;
   const uint64_t acked_before = qp.send.window.acked_cost;
-  const bool all = acknowledge_before(core, qp, psn);
+  const bool all = acknowledge_before(core, qp, psn, now);
   after_progress(core, qp, before, acked_before, now);
   qp.send.probing = false;
 
@@ -169,7 +182,7 @@ void on_nak(Core& core, QueuePair& qp, const InPacket& packet, uint8_t syndrome,
 }
 
 // A response with data for the request at una. False when it is not what was asked for.
-[[nodiscard]] bool accept(Core& core, QueuePair& qp, const InPacket& packet) {
+[[nodiscard]] bool accept(Core& core, QueuePair& qp, const InPacket& packet, Time now) {
   const uint64_t number = qp.sq.head();
   const SendWqe& wqe = qp.sq.at(number);
   const wire::OpcodeInfo& info = *packet.view.info;
@@ -199,7 +212,7 @@ void on_nak(Core& core, QueuePair& qp, const InPacket& packet, uint8_t syndrome,
     return true;
   }
   if (core.memory.signature_errors() != signature_errors) qp.note_signature_error();
-  pass(qp, wqe, index + 1);
+  pass(qp, wqe, index + 1, now);
   if (index + 1 == wqe.packets) complete_head(core, qp);
   pull_cursor(core, qp);
   return true;
@@ -210,27 +223,30 @@ void on_data(Core& core, QueuePair& qp, const InPacket& packet, Time now) {
   const Psn before = send.una;
   const uint64_t acked_before = send.window.acked_cost;
   const Psn psn = packet.view.bth.psn;
-  if (!acknowledge_before(core, qp, psn)) {
+  if (!acknowledge_before(core, qp, psn, now)) {
     after_progress(core, qp, before, acked_before, now);
     core.count(Counter::kReadResponseGap);
-    if (send.hold.keep(core.hold_pool, send.una, packet)) core.count(Counter::kReadResponseHeld);
+    if (send.hold.keep(core.hold_pool, send.una, packet)) {
+      core.count(Counter::kReadResponseHeld);
+      if (flow::applies(qp)) selective::on_early_response(core, qp, psn, now);
+    }
     recovery::on_missing_response(core, qp, psn, now);
     return;
   }
   send.hold.set_port(packet.source_port);
-  if (!accept(core, qp, packet)) core.count(Counter::kResponseMalformed);
+  if (!accept(core, qp, packet, now)) core.count(Counter::kResponseMalformed);
   // What came early and follows now.
   while (qp.can_send() && !send.hold.empty()) {
     const InPacket* held = send.hold.find(send.una);
     if (held == nullptr && !qp.sq.empty()) {
       // The next held response may stand behind sends and writes that it acknowledges.
       const uint32_t gap = send.hold.gap_after(send.una, ~0u);
-      if (gap == ~0u || !acknowledge_before(core, qp, send.una + gap)) break;
+      if (gap == ~0u || !acknowledge_before(core, qp, send.una + gap, now)) break;
       held = send.hold.find(send.una);
     }
     if (held == nullptr) break;
     const Psn held_psn = held->view.bth.psn;
-    if (!accept(core, qp, *held)) core.count(Counter::kResponseMalformed);
+    if (!accept(core, qp, *held, now)) core.count(Counter::kResponseMalformed);
     send.hold.release_before(core.hold_pool, held_psn.next());
   }
   send.hold.release_before(core.hold_pool, send.una);
@@ -321,7 +337,7 @@ void on_run(Core& core, QueuePair& qp, uint32_t packets, Time now) {
   const Psn before = send.una;
   const uint64_t acked_before = send.window.acked_cost;
   const SendWqe& wqe = qp.sq.at(qp.sq.head());
-  pass(qp, wqe, (send.una - wqe.first_psn.value()).value() + packets);
+  pass(qp, wqe, (send.una - wqe.first_psn.value()).value() + packets, now);
   pull_cursor(core, qp);
   send.probing = false;
   after_progress(core, qp, before, acked_before, now);
@@ -338,11 +354,21 @@ void on_response(Core& core, QueuePair& qp, const InPacket& packet, Time now) {
   const uint8_t kind = syndrome & wire::syndrome::kKindMask;
   const bool plain_ack = packet.view.info->operation == Operation::kAcknowledge;
   const bool nak = plain_ack && kind != wire::syndrome::kAck;
+  // Nobody answers with an extension who was not told that it is understood, and a NAK has none.
+  if (plain_ack && !packet.view.payload.empty() && (nak || !flow::applies(qp))) {
+    core.count(Counter::kResponseMalformed);
+    return;
+  }
   // A sequence NAK names the PSN that its sender expects next, which may be the first never sent.
   const bool may_be_next = nak && syndrome == wire::syndrome::kNakSequence;
   if (psn.is_before(qp.send.una)) {
     core.count(Counter::kResponseStale);
-    if (plain_ack && !nak) recovery::on_probe_answer(core, qp, psn, now);
+    if (plain_ack && !nak) {
+      recovery::on_probe_answer(core, qp, psn, now);
+      on_extension(core, qp, packet, now);
+    } else if (!plain_ack && flow::applies(qp)) {
+      selective::on_duplicate_response(core, qp, psn, now);
+    }
   } else if (may_be_next ? psn.is_after(qp.send.sent_end) : !psn.is_before(qp.send.sent_end)) {
     core.count(Counter::kResponseBeyond);
     return;
@@ -350,12 +376,14 @@ void on_response(Core& core, QueuePair& qp, const InPacket& packet, Time now) {
     on_nak(core, qp, packet, syndrome, now);
   } else if (plain_ack) {
     on_ack(core, qp, packet, now);
+    if (qp.can_send()) on_extension(core, qp, packet, now);
   } else if (kind != wire::syndrome::kAck) {
     core.count(
         Counter::kResponseMalformed);  // a read response or atomic result that claims to be a NAK
   } else {
     on_data(core, qp, packet, now);
   }
+  if (flow::applies(qp) && qp.can_send()) recovery::look(core, qp, now);
   requester::pump(core, qp, now);
 }
 

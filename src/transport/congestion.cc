@@ -19,14 +19,18 @@ constexpr double kLeastWindow = 2 * kSegment;
 constexpr double kSmallWindow = 16 * kSegment;
 constexpr double kLossShare = 8;
 constexpr double kLossAllowed = 2 * kSegment;
+constexpr double kSlowStartLossAllowed = 8 * kSegment;
 constexpr Duration kEmptyShare =
     8;  // a queue is empty while it adds less than so much of the least
+constexpr Duration kShortShare = 2;  // and short while it adds less than this
 constexpr int kSpanRounds = 8;
-constexpr uint32_t kSlowStartSamples = 4;
-constexpr uint32_t kCautiousRounds = 5;
-constexpr double kCautiousGrowth = 4;
+constexpr uint32_t kRoundSamples = 4;
+constexpr uint32_t kCautiousRounds = 2;
 constexpr Duration kSlowStartShare = 8;
+constexpr Duration kGoneShare = 16;
 constexpr Duration kNoise = 20 * kMicrosecond;  // of hosts, not of the way
+constexpr Duration kShorterShare = 8;
+constexpr uint32_t kShorterTimes = 4;
 constexpr double kPaceSlowStart = 2;
 constexpr double kPace = 1.2;
 
@@ -46,22 +50,43 @@ Duration CongestionWindow::time_of(uint64_t cost) const {
 // Packets that leave together wait for each other; a queue that stands is one in which all of a
 // round trip waited. In slow start it may be a new one. While all is lost or sent again there is
 // nothing to tell it by.
+Duration CongestionWindow::standing() const {
+  return in_slow_start() ? latest_ : std::min(round_least_, last_round_least_);
+}
+
+bool CongestionWindow::knows_queue(Time now) const {
+  return least_ != 0 && now <= sampled_at_ + 2 * smoothed_;
+}
+
 bool CongestionWindow::queue_is_empty(Time now) const {
-  if (now > sampled_at_ + 2 * smoothed_) return false;
+  if (!knows_queue(now)) return false;
   // So near, a queue shorter than the noise cannot be seen. A small window fits such a queue, and
   // is soon as large again if it was not one.
   if (least_ < kEmptyShare * kNoise && window_ < kSmallWindow) return false;
-  const Duration standing = in_slow_start() ? latest_ : std::min(round_least_, last_round_least_);
-  return least_ != 0 && standing <= least_ + least_ / kEmptyShare + kNoise;
+  return standing() <= least_ + least_ / kEmptyShare + kNoise;
 }
 
 double CongestionWindow::carried() const {
   return std::max(best_[0], best_[1]) * static_cast<double>(least_);
 }
 
+// A thread that was off its core between the clock and the socket takes an answer for one that came
+// earlier than it did. The shortest round trip is not forgotten, so a much shorter one must be seen
+// a few times.
+bool CongestionWindow::is_unlikely(Duration round_trip, Time now) {
+  if (least_ == 0 || round_trip >= least_ - least_ / kShorterShare || least_ <= 2 * kNoise) {
+    shorter_ = 0;
+    return false;
+  }
+  if (now != shorter_at_) ++shorter_;
+  shorter_at_ = now;
+  return shorter_ < kShorterTimes;
+}
+
 void CongestionWindow::on_round_trip(Duration round_trip, uint64_t delivered, Time now) {
   // Time is that of a batch: what comes back at once may seem to take no time at all.
   round_trip = std::max(round_trip, kNoise);
+  if (is_unlikely(round_trip, now)) return;
   latest_ = round_trip;
   sampled_at_ = now;
   least_ = least_ == 0 ? round_trip : std::min(least_, round_trip);
@@ -70,16 +95,17 @@ void CongestionWindow::on_round_trip(Duration round_trip, uint64_t delivered, Ti
   smoothed_ = smoothed_ == 0 ? round_trip : smoothed_ + (round_trip - smoothed_) / 8;
   begin_span(now);
   best_[0] = std::max(best_[0], static_cast<double>(delivered) / static_cast<double>(round_trip));
-  if (now >= round_end_) {
+  if (now >= round_end_ && round_samples_ >= kRoundSamples) {
     if (in_slow_start()) end_slow_start_round();
-    round_end_ = now + smoothed_;
-    last_round_least_ = round_samples_ == 0 ? round_trip : round_least_;
-    round_samples_ = 0;
-    round_least_ = round_trip;
+    begin_round(round_trip, now);
   }
-  round_least_ = std::min(round_least_, round_trip);
+  round_least_ = round_samples_ == 0 ? round_trip : std::min(round_least_, round_trip);
   ++round_samples_;
-  if (in_slow_start()) watch_slow_start(round_trip);
+  watch_slow_start(round_trip, now);
+}
+
+bool CongestionWindow::loses_many(double allowed) const {
+  return lost_ * kLossShare > delivered_ && lost_ > allowed;
 }
 
 // A link that loses one packet in many does so at any window. Where one in eight is lost, with or
@@ -90,31 +116,51 @@ void CongestionWindow::begin_span(Time now) {
   span_since_ = now;
   best_[1] = best_[0];
   best_[0] = 0;
-  const bool many = lost_ * kLossShare > delivered_ && lost_ > kLossAllowed;
+  const bool many = loses_many(kLossAllowed);
   lost_ = delivered_ = 0;
   if (many && !is_reduced(now)) reduce(kBeta * window_, now);
 }
 
-// HyStart++ (RFC 9406): the queue seems to grow, so the window does so slowly for some rounds. A
-// host that was off its core for a moment looks the same, until the next round. Packets are paced,
-// so that the queue grows while a round lasts: its first samples say nothing of the last ones.
-void CongestionWindow::watch_slow_start(Duration round_trip) {
-  if (is_cautious()) return;
-  const bool is_long = round_trip > least_ + std::max(least_ / kSlowStartShare, kNoise);
-  long_samples_ = is_long ? long_samples_ + 1 : 0;
-  if (long_samples_ < kSlowStartSamples) return;
-  long_samples_ = 0;
-  cautious_least_ = round_trip;
-  cautious_rounds_ = 0;
+bool CongestionWindow::is_long(Duration round_trip) const {
+  return round_trip > least_ + std::max(least_ / kSlowStartShare, kNoise);
+}
+
+// As HyStart++ (RFC 9406): the queue seems to grow, so the window does not, until it is known
+// whether that lasts. A host that was off its core for a moment looks the same, until the next
+// round. Packets are paced, so that the queue grows while a round lasts: its first samples say
+// nothing of the last ones. And a queue that was thought to be there and turns out to be empty was
+// none.
+void CongestionWindow::watch_slow_start(Duration round_trip, Time now) {
+  if (!in_slow_start()) {
+    if (!doubtful_ || round_samples_ < kRoundSamples) return;
+    if (round_least_ - least_ > std::max(least_ / kGoneShare, kNoise)) return;
+    threshold_ = kNoThreshold;
+    doubtful_ = cautious_ = false;
+    return;
+  }
+  if (cautious_) return;
+  long_samples_ = is_long(round_trip) ? long_samples_ + 1 : 0;
+  if (long_samples_ < kRoundSamples) return;
+  cautious_ = true;
+  long_samples_ = cautious_rounds_ = 0;
+  begin_round(round_trip, now);
 }
 
 void CongestionWindow::end_slow_start_round() {
-  if (!is_cautious() || round_samples_ < kSlowStartSamples) return;
-  if (round_least_ < cautious_least_) {
-    cautious_least_ = 0;  // it was not the queue
+  if (!cautious_) return;
+  if (!is_long(round_least_)) {
+    cautious_ = false;  // it was not the queue
   } else if (++cautious_rounds_ == kCautiousRounds) {
     threshold_ = window_;
+    doubtful_ = true;
   }
+}
+
+void CongestionWindow::begin_round(Duration round_trip, Time now) {
+  round_end_ = now + smoothed_;
+  last_round_least_ = round_samples_ == 0 ? round_trip : round_least_;
+  round_samples_ = 0;
+  round_least_ = round_trip;
 }
 
 void CongestionWindow::on_delivered(uint64_t cost, bool limited, Time now) {
@@ -141,7 +187,7 @@ double CongestionWindow::limit() const {
 
 void CongestionWindow::grow(double cost, Time now) {
   if (in_slow_start()) {
-    window_ += is_cautious() ? cost / kCautiousGrowth : cost;
+    if (!cautious_) window_ += cost;
     return;
   }
   if (epoch_ == kNever) {
@@ -158,7 +204,7 @@ void CongestionWindow::grow(double cost, Time now) {
 
 void CongestionWindow::reduce(double window, Time now) {
   reduced_at_ = now;
-  cautious_least_ = 0;
+  cautious_ = doubtful_ = false;
   // RFC 9438, 4.7: who has less than before leaves room for others.
   top_ = window_ < top_ ? window_ * (1 + kBeta) / 2 : window_;
   window_ = std::max(window, kLeastWindow);
@@ -170,10 +216,20 @@ void CongestionWindow::reduce(double window, Time now) {
 void CongestionWindow::on_loss(uint64_t cost, bool renewed, Time now) {
   lost_ += static_cast<double>(cost);
   begin_span(now);
-  if (is_reduced(now) || !renewed || queue_is_empty(now)) return;
+  if (is_reduced(now) || !renewed) return;
+  // A window that doubles is not given the time of a span.
+  const bool many = in_slow_start() && loses_many(kSlowStartLossAllowed);
+  if (queue_is_empty(now) && !many) return;
+  const bool known = knows_queue(now);
   // Slow start may have gone to twice of what the way takes before anybody could tell.
-  const double least = in_slow_start() ? kBetaSlowStart : kBeta;
-  reduce(std::max(least * window_, std::min(kBetaCarried * window_, carried())), now);
+  const double beta = in_slow_start() ? kBetaSlowStart : kBeta;
+  double least = std::max(beta * window_, std::min(kBetaCarried * window_, carried()));
+  // What a host that is busy adds to round trips is not told from a short queue.
+  if (known && !many && standing() <= least_ + least_ / kShortShare) {
+    least = std::max(least, std::min(window_, carried()));
+  }
+  if (least < window_) reduce(least, now);
+  doubtful_ = !known;
 }
 
 void CongestionWindow::on_mark(Time now) {
@@ -186,6 +242,7 @@ void CongestionWindow::on_timeout(Time now) {
   if (is_reduced(now)) return;
   reduce(kBeta * window_, now);
   window_ = std::min(window_, kLeastWindow);
+  doubtful_ = true;
 }
 
 }  // namespace verbena::transport

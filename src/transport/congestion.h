@@ -2,8 +2,8 @@
 // How much may be under way to another host in one direction, and how fast it leaves. docs/
 // congestion.md says why it is so. The rules:
 //  1. Slow start: the window doubles each round trip until something is lost or marked. Once the
-//     round trip has grown by an eighth it grows by a quarter, and if that lasts for five round
-//     trips slow start is over (HyStart++, RFC 9406).
+//     round trip has grown by an eighth it stays, and if that lasts slow start is over (as
+//     HyStart++, RFC 9406).
 //  2. Then CUBIC (RFC 9438): beside TCP it takes what one TCP flow takes, however many queue pairs
 //     share it.
 //  3. A loss while the way's queue is empty is the link's own: the window stays. Other losses take
@@ -38,6 +38,8 @@ class CongestionWindow {
   // and to hosts so near that no timer is in time.
   [[nodiscard]] Duration time_of(uint64_t cost) const;
   [[nodiscard]] Duration round_trip() const { return smoothed_; }
+  [[nodiscard]] Duration least_round_trip() const { return least_; }
+  [[nodiscard]] Time reduced_at() const { return reduced_at_; }
   // By then an answer is there unless something was lost (RFC 6298).
   [[nodiscard]] Duration answer_time() const { return smoothed_ + 4 * variation_; }
   [[nodiscard]] bool in_slow_start() const { return window_ < threshold_; }
@@ -54,25 +56,36 @@ class CongestionWindow {
 
  private:
   static constexpr Duration kNear = 2 * kMillisecond;
+  static constexpr double kNoThreshold = 1e18;
 
   // What was sent before may still be found to be lost.
   [[nodiscard]] bool is_reduced(Time now) const { return now < reduced_at_ + answer_time(); }
+  // Whether round trips were measured of late.
+  [[nodiscard]] bool knows_queue(Time now) const;
+  // The round trip that all of late took at least.
+  [[nodiscard]] Duration standing() const;
   [[nodiscard]] bool queue_is_empty(Time now) const;
   // What was delivered in an empty round trip at the best rate of late.
   [[nodiscard]] double carried() const;
   [[nodiscard]] bool is_near() const { return least_ != 0 && least_ < kNear; }
   [[nodiscard]] double limit() const;
+  [[nodiscard]] bool is_unlikely(Duration round_trip, Time now);
   void reduce(double window, Time now);
   void grow(double cost, Time now);
   void begin_span(Time now);
-  [[nodiscard]] bool is_cautious() const { return cautious_least_ != 0; }
-  void watch_slow_start(Duration round_trip);
+  // An eighth of what was sent, and more than is `allowed`.
+  [[nodiscard]] bool loses_many(double allowed) const;
+  [[nodiscard]] bool is_long(Duration round_trip) const;
+  void watch_slow_start(Duration round_trip, Time now);
   void end_slow_start_round();
+  void begin_round(Duration round_trip, Time now);
 
   double window_;
   double most_;
   double buffer_;
-  double threshold_ = 1e18;
+  double threshold_ = kNoThreshold;
+  // It was left, or the window was reduced, on little evidence: an empty queue puts it right.
+  bool doubtful_ = false;
   // CUBIC, in bytes and seconds.
   double top_ = 0;       // W_max
   double to_top_s_ = 0;  // K
@@ -81,6 +94,8 @@ class CongestionWindow {
   Time grown_at_ = 0;
   Time reduced_at_ = -kSecond * 3600;
   Duration least_ = 0;
+  uint32_t shorter_ = 0;  // times in a row that one was much shorter, the last then
+  Time shorter_at_ = 0;
   Duration latest_ = 0;
   Time sampled_at_ = 0;
   Duration smoothed_ = 0;
@@ -96,10 +111,9 @@ class CongestionWindow {
   uint32_t round_samples_ = 0;
   Duration round_least_ = 0;
   Duration last_round_least_ = 0;
-  // Of slow start that goes on with caution: the round trips it began with; 0: it does not.
-  Duration cautious_least_ = 0;
-  uint32_t cautious_rounds_ = 0;
-  uint32_t long_samples_ = 0;  // in a row
+  bool cautious_ = false;         // slow start waits until it is known whether there is a queue,
+  uint32_t cautious_rounds_ = 0;  // for so many rounds so far
+  uint32_t long_samples_ = 0;     // in a row
   Time heard_at_ = 0;
 };
 

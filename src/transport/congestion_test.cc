@@ -128,6 +128,39 @@ TEST_F(Congestion, ALossWhenNothingWasMeasuredOfLateIsNot) {
   EXPECT_LT(control_.window(), before);
 }
 
+// A clock that was read too early makes one, a path that has changed makes many.
+TEST_F(Congestion, AMuchShorterRoundTripMustBeSeenAFewTimes) {
+  round();
+  control_.on_round_trip(kRoundTrip / 2, kInitial, now_);
+  control_.on_round_trip(kRoundTrip / 2, kInitial, now_);
+  EXPECT_EQ(control_.least_round_trip(), kRoundTrip);
+  round();
+  for (int i = 0; i < 4; ++i) control_.on_round_trip(kRoundTrip / 2, kInitial, ++now_);
+  EXPECT_EQ(control_.least_round_trip(), kRoundTrip / 2);
+}
+
+// Four late packets of a round trip are no queue if those of the next are not late.
+TEST_F(Congestion, SlowStartGoesOnWhenTheQueueTurnsOutToBeEmpty) {
+  leave_slow_start();
+  round();
+  EXPECT_TRUE(control_.in_slow_start());
+}
+
+TEST_F(Congestion, SlowStartDoesNotGoOnAfterALossWithAQueue) {
+  leave_slow_start();
+  control_.on_loss(1500, true, now_);
+  for (int i = 0; i < 10; ++i) round();
+  EXPECT_FALSE(control_.in_slow_start());
+}
+
+TEST_F(Congestion, AWindowReducedWithNothingMeasuredGrowsFastWhenTheQueueIsEmpty) {
+  control_.on_loss(1500, true, now_);
+  EXPECT_LT(control_.window(), kInitial);
+  EXPECT_FALSE(control_.in_slow_start());
+  for (int i = 0; i < 2; ++i) round();
+  EXPECT_TRUE(control_.in_slow_start());
+}
+
 TEST_F(Congestion, WhenOneInEightIsLostItIsNotTheLink) {
   leave_slow_start();
   for (int i = 0; i < 3; ++i) round();

@@ -83,6 +83,8 @@ struct Core {
   // A receiver had no room in the last round of turns: until the next round nobody sends out of
   // turn, or who waits would wait for ever.
   bool crowded = false;
+  // What this host's socket has room for, said to other hosts; 0: not said.
+  uint64_t receive_room = 0;
 
   void count(Counter counter, uint64_t n = 1) const { counters.add(counter, n); }
   void make_runnable(QueuePair& qp) const {

@@ -17,6 +17,8 @@ namespace verbena::transport {
   X(kPacketsReceived, "packets received")                                        \
   X(kAcksSent, "ACKs sent")                                                      \
   X(kAcksReceived, "ACKs received")                                              \
+  X(kExtendedAcksSent, "ACKs sent that say what is held")                        \
+  X(kExtendedAckReceived, "ACKs received that say what is held")                 \
   X(kAcksCoalesced, "ACK requests answered by a later ACK")                      \
   X(kRunsSent, "runs of packets sent at once")                                   \
   X(kRunsReceived, "runs of packets taken at once")                              \
@@ -47,6 +49,7 @@ namespace verbena::transport {
   X(kRetransmittedPackets, "packets sent again")                                 \
   X(kGoBack, "returns to the oldest unacknowledged packet")                      \
   X(kRepair, "repairs: the missing sent again, the rest being held")             \
+  X(kNeedlessRepair, "repairs of what was not lost")                             \
   X(kPeerHolds, "peers found to hold early packets")                             \
   X(kTailProbe, "tail probes")                                                   \
   X(kPing, "idle peers asked whether they are there")                            \

@@ -11,6 +11,7 @@
 
 #include "base/timer_heap.h"
 #include "transport/congestion.h"
+#include "transport/reordering.h"
 #include "wire/gid.h"
 
 namespace verbena::transport {
@@ -37,6 +38,7 @@ struct Way {
   explicit Way(const CongestionWindow& initial) : control(initial) {}
 
   CongestionWindow control;
+  Reordering reordering;
   uint64_t in_flight = 0;  // what its queue pairs have charged (WayShare)
   uint64_t delivered = 0;  // all that ever was
   Time paced_until = 0;    // what was sent so far leaves by then, at the rate it should
@@ -56,6 +58,7 @@ struct Destination {
   std::array<Way, 2> ways;
   uint32_t users = 0;                 // queue pairs
   std::vector<QueuePair*> repairing;  // have lost something, and may not have it repaired
+  uint64_t receive_room = 0;          // what its socket has room for, bytes; 0: it did not say
   TimerHook timer;                    // somebody waits for time to pass
 };
 

@@ -22,13 +22,22 @@ constexpr uint32_t kSamplesPerRoundTrip = 16;
   return qp.flow.destination->way(direction);
 }
 
-// Whether what follows a lost packet is kept at the other end, or here.
+[[nodiscard]] const Scoreboard* board_of(const QueuePair& qp, Direction direction) {
+  return qp.send.boards[static_cast<size_t>(direction)].get();
+}
+
+// Whether what follows a lost packet is kept at the other end, or here, and nobody knows how much
+// of it has arrived.
 [[nodiscard]] bool is_repairing(const QueuePair& qp, Direction direction) {
+  if (board_of(qp, direction) != nullptr) return false;
   return qp.send.recovering && (qp.send.peer_holds || direction == Direction::kIn);
 }
 
 [[nodiscard]] uint64_t charge_of(const QueuePair& qp, Direction direction, WayShare& share,
                                  const Way& way, Time now) {
+  if (const Scoreboard* const board = board_of(qp, direction)) {
+    return share.unacked - std::min(share.unacked, board->away());
+  }
   const Duration round_trip = way.control.round_trip();
   if (!is_repairing(qp, direction) || round_trip == 0) return share.unacked;
   const Duration passed = now - share.falls_since;
@@ -57,11 +66,23 @@ void drop_charges(QueuePair& qp) {
     WayShare& share = share_of(qp, direction);
     way_of(qp, direction).in_flight -= share.charged;
     share = {};
+    qp.send.boards[static_cast<size_t>(direction)].reset();
   }
+  qp.send.look_at = kNever;
 }
 
+void leave_line(QueuePair& qp) {
+  if (qp.flow.waits_at == nullptr) return;
+  qp.flow.waits_at->waiting.remove(qp);
+  qp.flow.waits_at = nullptr;
+}
+
+// `first`: before the others, also if it is in line already.
 void wait_in_line(QueuePair& qp, Way& way, uint64_t wants, bool first) {
-  if (qp.flow.waits_at != nullptr) return;
+  if (qp.flow.waits_at != nullptr) {
+    if (!first || way.waiting.first() == &qp) return;
+    leave_line(qp);
+  }
   qp.flow.wants = wants;
   qp.flow.waits_at = &way;
   if (first) {
@@ -69,12 +90,6 @@ void wait_in_line(QueuePair& qp, Way& way, uint64_t wants, bool first) {
   } else {
     way.waiting.push_back(qp);
   }
-}
-
-void leave_line(QueuePair& qp) {
-  if (qp.flow.waits_at == nullptr) return;
-  qp.flow.waits_at->waiting.remove(qp);
-  qp.flow.waits_at = nullptr;
 }
 
 void lose_turn(QueuePair& qp) {
@@ -143,6 +158,34 @@ void give_turns(Core& core, Destination& destination, Time now) {
   for (Way& way : destination.ways) give_turns(core, destination, way, now);
 }
 
+// `first`: before those that wait already.
+[[nodiscard]] bool admit(Core& core, QueuePair& qp, Direction direction, uint64_t cost, bool first,
+                         Time now) {
+  Way& way = way_of(qp, direction);
+  if ((!way.waiting.empty() || way.turns != 0) && !qp.flow.has_turn) {
+    wait_in_line(qp, way, cost, first);
+    return false;
+  }
+  if ((qp.flow.has_turn ? pace_allows_at(way) : turn_begins_at(way)) > now) {
+    wait_in_line(qp, way, cost, first);
+    wake_at(core, *qp.flow.destination, turn_begins_at(way));
+    return false;
+  }
+  if (qp.send.recovering) charge(qp, direction, now);
+  const bool repairs = is_repairing(qp, direction);
+  // It goes on when its peer has answered.
+  if (repairs && share_of(qp, direction).unacked > kRepairWindows * way.control.window()) {
+    return false;
+  }
+  if (!has_room(way, cost)) {
+    wait_in_line(qp, way, cost, first);
+    if (repairs) look_again(core, *qp.flow.destination, way, now);
+    return false;
+  }
+  qp.flow.has_turn = true;
+  return true;
+}
+
 }  // namespace
 
 void join(Core& core, QueuePair& qp) {
@@ -178,33 +221,16 @@ bool waits_with_nothing_out(const QueuePair& qp) {
 }
 
 bool admits(Core& core, QueuePair& qp, Direction direction, uint64_t cost, Time now) {
-  Way& way = way_of(qp, direction);
   // What is sent again goes before anything new.
   const bool first = qp.flow.has_turn || qp.cursor_psn().is_before(qp.send.sent_end);
   // Who begins waits until there is room for a few, or each packet would have an ACK of its own.
-  if (!qp.flow.has_turn) cost = std::max(cost, least_turn(way));
-  if ((!way.waiting.empty() || way.turns != 0) && !qp.flow.has_turn) {
-    wait_in_line(qp, way, cost, first);
-    return false;
-  }
-  if ((qp.flow.has_turn ? pace_allows_at(way) : turn_begins_at(way)) > now) {
-    wait_in_line(qp, way, cost, first);
-    wake_at(core, *qp.flow.destination, turn_begins_at(way));
-    return false;
-  }
-  if (qp.send.recovering) charge(qp, direction, now);
-  const bool repairs = is_repairing(qp, direction);
-  // It goes on when its peer has answered.
-  if (repairs && share_of(qp, direction).unacked > kRepairWindows * way.control.window()) {
-    return false;
-  }
-  if (!has_room(way, cost)) {
-    wait_in_line(qp, way, cost, first);
-    if (repairs) look_again(core, *qp.flow.destination, way, now);
-    return false;
-  }
-  qp.flow.has_turn = true;
-  return true;
+  if (!qp.flow.has_turn) cost = std::max(cost, least_turn(way_of(qp, direction)));
+  return admit(core, qp, direction, cost, first, now);
+}
+
+bool admits_repair(Core& core, QueuePair& qp, Direction direction, uint64_t cost, Time now) {
+  // A request that charges nothing here waits for room all the same, if there is none.
+  return admit(core, qp, direction, std::max<uint64_t>(cost, 1), /*first=*/true, now);
 }
 
 uint64_t room(const QueuePair& qp, Direction direction, Time now) {
@@ -284,10 +310,14 @@ void end_turn(Core& core, QueuePair& qp, Time now) {
   give_turns(core, *qp.flow.destination, now);
 }
 
-void on_acked(QueuePair& qp, Direction direction, uint64_t cost) {
+void on_acked(QueuePair& qp, Direction direction, uint64_t cost, uint64_t known) {
   WayShare& share = share_of(qp, direction);
   share.unacked -= std::min(share.unacked, cost);
-  share.acked += cost;
+  share.acked += cost - std::min(cost, known);
+}
+
+void on_arrived(QueuePair& qp, Direction direction, uint64_t cost) {
+  share_of(qp, direction).acked += cost;
 }
 
 void on_progress(Core& core, QueuePair& qp, Time now) {
@@ -330,6 +360,52 @@ void on_loss(Core& core, QueuePair& qp, Direction direction, uint64_t cost, bool
   way.control.on_loss(cost, renewed, now);
   if (!way.waiting.empty()) look_again(core, *qp.flow.destination, way, now);
 }
+
+void on_lost(QueuePair& qp, Direction direction, uint64_t cost, Time sent_at, Time now) {
+  Way& way = way_of(qp, direction);
+  way.reordering.on_loss(way.control.round_trip(), now);
+  // Those that left before the window was reduced were lost for the same reason.
+  way.control.on_loss(cost, sent_at > way.control.reduced_at(), now);
+  charge(qp, direction, now);
+}
+
+void on_needless_repair(QueuePair& qp, Direction direction, Time now) {
+  Way& way = way_of(qp, direction);
+  way.reordering.on_needless(way.control.round_trip(), now);
+}
+
+Duration reordering_window(QueuePair& qp, Direction direction, Duration lateness) {
+  Way& way = way_of(qp, direction);
+  // What others learnt of the way, or what the queue pair knows itself.
+  Duration least = way.control.least_round_trip();
+  if (least == 0) least = qp.send.rtt.smoothed;
+  way.reordering.on_late(lateness, least);
+  return way.reordering.window(least, std::max(way.control.round_trip(), qp.send.rtt.smoothed));
+}
+
+void on_round_trip(QueuePair& qp, Direction direction, Duration round_trip, uint32_t delivered,
+                   Time now) {
+  Way& way = way_of(qp, direction);
+  const uint32_t since = static_cast<uint32_t>(way.delivered) - delivered;
+  way.control.on_round_trip(round_trip, since, now);
+}
+
+Duration round_trip(const QueuePair& qp, Direction direction) {
+  return way_of(qp, direction).control.round_trip();
+}
+
+bool is_too_short(const QueuePair& qp, Direction direction, Duration round_trip) {
+  const Duration least = way_of(qp, direction).control.least_round_trip();
+  return least == 0 || round_trip < least;
+}
+
+uint64_t delivered(const QueuePair& qp, Direction direction) {
+  return way_of(qp, direction).delivered;
+}
+
+void recharge(QueuePair& qp, Direction direction, Time now) { charge(qp, direction, now); }
+
+void on_receive_room(QueuePair& qp, uint64_t bytes) { qp.flow.destination->receive_room = bytes; }
 
 void on_go_back(QueuePair& qp) {
   drop_charges(qp);

@@ -5,8 +5,10 @@
 //
 // What a queue pair charges to a way is what it has out and unacknowledged. While it repairs a loss
 // towards a receiver that keeps what follows, nothing of that is acknowledged although it leaves
-// the network: then the charge falls, over a round trip, to what was sent meanwhile. Or the loss of
-// one packet would stop all for a round trip, and everything would leave at once after it.
+// the network. Where a scoreboard tells what arrived and what is lost (selective.h), that is no
+// longer charged. Where none does, the charge falls, over a round trip, to what was sent meanwhile.
+// Or the loss of one packet would stop all for a round trip, and everything would leave at once
+// after it.
 //
 // All functions but applies() are for queue pairs that have a destination.
 #pragma once
@@ -56,12 +58,35 @@ void stop_timing_oldest(QueuePair& qp);
 // The pump has sent what it could: the next in line has its turn.
 void end_turn(Core& core, QueuePair& qp, Time now);
 
-// Of what was out, so much is acknowledged.
-void on_acked(QueuePair& qp, Direction direction, uint64_t cost);
+// Of what was out, so much is acknowledged; of that, so much was known to have arrived.
+void on_acked(QueuePair& qp, Direction direction, uint64_t cost, uint64_t known);
+// So much arrived, and is not acknowledged yet.
+void on_arrived(QueuePair& qp, Direction direction, uint64_t cost);
 // After all that one packet acknowledged.
 void on_progress(Core& core, QueuePair& qp, Time now);
 // `renewed`: it is the first since the last was repaired.
 void on_loss(Core& core, QueuePair& qp, Direction direction, uint64_t cost, bool renewed, Time now);
+// --- of a direction that has a scoreboard
+// So much was found lost, the last of it sent then.
+void on_lost(QueuePair& qp, Direction direction, uint64_t cost, Time sent_at, Time now);
+// Whether a repair of so much may leave now; if not, the queue pair is in line.
+[[nodiscard]] bool admits_repair(Core& core, QueuePair& qp, Direction direction, uint64_t cost,
+                                 Time now);
+void on_needless_repair(QueuePair& qp, Direction direction, Time now);
+// What is missing is lost when it is late by so much; a packet was late by `lateness`.
+[[nodiscard]] Duration reordering_window(QueuePair& qp, Direction direction, Duration lateness);
+// A packet's answer took so long; `delivered` (modulo 2^32) was when it was sent.
+void on_round_trip(QueuePair& qp, Direction direction, Duration round_trip, uint32_t delivered,
+                   Time now);
+[[nodiscard]] Duration round_trip(const QueuePair& qp, Direction direction);
+// Shorter than any so far, or none is known: it may be that of a copy sent earlier.
+[[nodiscard]] bool is_too_short(const QueuePair& qp, Direction direction, Duration round_trip);
+[[nodiscard]] uint64_t delivered(const QueuePair& qp, Direction direction);
+// The scoreboard has changed.
+void recharge(QueuePair& qp, Direction direction, Time now);
+// The peer's socket has room for so much; 0: it does not say.
+void on_receive_room(QueuePair& qp, uint64_t bytes);
+
 // Everything out is taken back, to be sent again.
 void on_go_back(QueuePair& qp);
 void on_timeout(QueuePair& qp, Time now);

@@ -100,7 +100,7 @@ TEST_F(Flow, ALongReadIsAskedForAlthoughItIsMoreThanTheWindow) {
 TEST_F(Flow, AShortReadIsAskedForInParts) {
   connect();
   write(kQpn, 64 * 1024, SendOp::kRead);
-  for (const Packet& packet : sent()) EXPECT_LE(packet.view().reth().length, 6 * 1024u);
+  for (const Packet& packet : sent()) EXPECT_LE(packet.view().reth().length, 12 * 1024u);
 }
 
 TEST_F(Flow, TheLastPacketThatTheWindowHasRoomForAsksForAnAcknowledgement) {

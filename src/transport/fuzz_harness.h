@@ -19,6 +19,7 @@
 #include "base/fuzz_input.h"
 #include "base/random.h"
 #include "transport/testing.h"
+#include "wire/extended_ack.h"
 
 namespace verbena::transport::fuzzing {
 
@@ -292,6 +293,17 @@ class Harness {
     const bool read = info.operation == wire::Operation::kReadRequest;
     request_psn_[i] += read ? std::max<uint32_t>((length + mtu - 1) / mtu, 1) : 1;
   }
+  // What an ACK says of packets that are held (wire/extended_ack.h), or nearly that.
+  [[nodiscard]] static std::vector<uint8_t> extension(Input& in) {
+    const uint32_t words = in.u8() % 9;
+    std::vector<uint8_t> bytes(wire::ExtendedAck::kHeaderBytes + words * 4);
+    for (uint8_t& byte : bytes) byte = in.u8();
+    if ((bytes[0] & 0x80) == 0) {
+      bytes[0] = static_cast<uint8_t>(wire::ExtendedAck::kVersion << 4 | (bytes[0] & 0xf));
+      bytes[1] = static_cast<uint8_t>(words);
+    }
+    return bytes;
+  }
   void arrive_response(Input& in) {
     constexpr size_t kRequesters[] = {0, 3, 0, 4};
     const size_t i = kRequesters[in.u8() % 4];
@@ -309,11 +321,13 @@ class Harness {
     const uint16_t length = in.u16();
     headers.atomic_ack_eth.original = length;
     const uint32_t mtu = mtu_bytes(mtu_);
-    const uint32_t payload = op == wire::Op::kAcknowledge || op == wire::Op::kAtomicAcknowledge ? 0
-                             : (length & 0x8000) != 0 ? mtu
-                                                      : length % 5000;
-    const std::vector<uint8_t> bytes(payload, 0x3c);
-    arrive(wire::encode(headers, bytes));
+    if (op == wire::Op::kAcknowledge && (length & 0x4000) != 0) {
+      arrive(wire::encode(headers, extension(in)));
+    } else {
+      const bool none = op == wire::Op::kAcknowledge || op == wire::Op::kAtomicAcknowledge;
+      const uint32_t payload = none ? 0 : (length & 0x8000) != 0 ? mtu : length % 5000;
+      arrive(wire::encode(headers, std::vector<uint8_t>(payload, 0x3c)));
+    }
     if (ahead >= 0) response_psn_[i] = headers.bth.psn.value() + 1;
   }
 

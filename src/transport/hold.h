@@ -59,6 +59,15 @@ class Hold {
   [[nodiscard]] uint32_t gap_after(wire::Psn from, uint32_t otherwise) const;
   void clear(HoldPool& pool);
   [[nodiscard]] bool empty() const { return held_.empty(); }
+  // Whether it came from where those in order come from.
+  [[nodiscard]] bool is_from_port(const InPacket& packet) const {
+    return packet.source_port == port_;
+  }
+  // The PSNs of those held, in order.
+  template <typename Do>
+  void for_each(Do&& what) const {
+    for (const Entry& entry : held_) what(entry.packet.view.bth.psn);
+  }
 
  private:
   struct Entry {

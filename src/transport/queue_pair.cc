@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/queue_pair.h"
 
+#include <cstdlib>
+
 namespace verbena::transport {
 
 wire::Service QueuePair::service() const {
@@ -12,6 +14,16 @@ wire::Service QueuePair::service() const {
     case QpType::kXrcRecv: return wire::Service::kXrc;
   }
   return wire::Service::kRc;
+}
+
+void RoundTrip::add(Duration sample) {
+  if (smoothed == 0) {
+    smoothed = sample;
+    variation = sample / 2;
+    return;
+  }
+  variation += (std::abs(smoothed - sample) - variation) / 4;
+  smoothed += (sample - smoothed) / 8;
 }
 
 wire::Psn QueuePair::cursor_psn() const {

@@ -19,6 +19,7 @@
 #include "transport/hold.h"
 #include "transport/operation_counter.h"
 #include "transport/recv_queue.h"
+#include "transport/scoreboard.h"
 #include "transport/send_queue.h"
 #include "transport/work.h"
 #include "wire/psn.h"
@@ -73,6 +74,8 @@ struct RoundTrip {
   wire::Psn timed_psn;
   Time timed_at = 0;
   bool timed_repair = false;  // it was sent before, and the peer said that it has it not
+
+  void add(Duration sample);
 };
 
 // Of the oldest packet that is out, if it is large (black_hole.h).
@@ -97,6 +100,10 @@ struct SendSide {
   Window window;
   RoundTrip rtt;
   Hold hold;  // early read responses
+  // By Direction: what is known of each packet that is out (selective.h); most have none.
+  std::array<std::unique_ptr<Scoreboard>, 2> boards;
+  Time look_at = kNever;  // then something that is missing may be lost
+  bool news = false;      // something arrived, of which only they know
 
   bool peer_holds = false;  // the peer keeps early packets: repair instead of going back
   bool recovering = false;  // a loss was seen; until una reaches recover_until it counts as one
@@ -212,6 +219,10 @@ struct RecvSide {
   bool nak_sent = false;  // one NAK per gap: silent until `expected` arrives
   bool nak_owed = false;  // a gap was seen while read replies had to go first
   bool ack_due = false;
+  bool understands = false;    // the peer understands extended acknowledgements
+  uint8_t early = 0;           // packets that came early since the last of them
+  bool has_duplicate = false;  // one came twice since then,
+  wire::Psn duplicate;         // the last of them this one
   bool in_ack_list = false;
   bool established = false;  // first packet seen in RTR
   bool uc_discard = false;   // UC: drop until the next First or Only

@@ -2,13 +2,14 @@
 #include "transport/recovery.h"
 
 #include <algorithm>
-#include <cstdlib>
+#include <utility>
 
 #include "transport/black_hole.h"
 #include "transport/completer.h"
 #include "transport/flow.h"
 #include "transport/packet_writer.h"
 #include "transport/requester.h"
+#include "transport/selective.h"
 
 namespace verbena::transport::recovery {
 namespace {
@@ -66,14 +67,7 @@ void sample_round_trip(QueuePair& qp, Time now) {
   // Only now, not at any progress (Karn's rule): a peer that has become slower than the wait would
   // otherwise be probed each time, and what is probed cannot be measured.
   qp.send.probes = 0;
-  if (rtt.smoothed == 0) {
-    rtt.smoothed = sample;
-    rtt.variation = sample / 2;
-    return;
-  }
-  const Duration off = std::abs(rtt.smoothed - sample);
-  rtt.variation += (off - rtt.variation) / 4;
-  rtt.smoothed += (sample - rtt.smoothed) / 8;
+  rtt.add(sample);
 }
 
 void shrink_window(QueuePair& qp) {
@@ -280,6 +274,9 @@ void on_probe(Core& core, QueuePair& qp, Time now) {
   }
   if (qp.send.hold.empty()) {
     requester::resend(core, qp, requester::Resend::kRequests, qp.send.una, 1, now);
+  } else if (selective::decides(qp, Direction::kIn)) {
+    const uint32_t missing = qp.send.hold.gap_after(qp.send.una, 1);
+    requester::resend(core, qp, requester::Resend::kResponses, qp.send.una, missing, now);
   } else {
     ask_for_missing(core, qp, qp.send.una, now);
     qp.send.rtt.timing = false;
@@ -321,12 +318,24 @@ void arm(Core& core, QueuePair& qp, Time now) {
     // Sooner, once an acknowledgement was asked for.
     send.probe_at = std::min(send.probe_at, now + probe_wait(core, qp));
   }
-  core.timers.set(qp, std::min(send.probe_at, send.timeout_at));
+  core.timers.set(qp, std::min({send.probe_at, send.timeout_at, send.look_at}));
+}
+
+void look(Core& core, QueuePair& qp, Time now) {
+  if (!selective::decides(qp, Direction::kOut) && !selective::decides(qp, Direction::kIn)) return;
+  selective::look(core, qp, now);
+  if (std::exchange(qp.send.news, false) && in_flight(qp)) restart_timers(core, qp, now);
+  arm(core, qp, now);
 }
 
 void on_timer(Core& core, QueuePair& qp, Time now) {
   SendSide& send = qp.send;
   if (!qp.can_send()) return;
+  if (now >= send.look_at && send.rnr_until == 0) {
+    look(core, qp, now);
+    requester::pump(core, qp, now);
+    if (!qp.can_send()) return;
+  }
   if (send.rnr_until != 0) {
     if (now >= send.rnr_until) {
       send.rnr_until = 0;
@@ -372,6 +381,7 @@ void on_progress(Core& core, QueuePair& qp, uint64_t acked_cost, Time now) {
 
 void on_missing_response(Core& core, QueuePair& qp, Psn limit, Time now) {
   if (!in_flight(qp) || qp.send.rnr_until != 0) return;
+  if (flow::applies(qp)) return selective::on_missing_response(qp, limit, now);
   ask_for_missing(core, qp, limit, now);
   ask_again_for_oldest(core, qp, now);
   if (qp.can_send()) requester::pump(core, qp, now);
@@ -395,7 +405,7 @@ void on_missing_request(Core& core, QueuePair& qp, Psn missing, Time now) {
 
 void on_probe_answer(Core& core, QueuePair& qp, Psn acked, Time now) {
   SendSide& send = qp.send;
-  if (!send.probing) return;
+  if (!send.probing || selective::decides(qp, Direction::kOut)) return;
   // What answers sooner than anything can come back is about something sent earlier.
   if (now < send.probed_at + send.rtt.smoothed / 2) return;
   // An answer that says less than is known is an old one. One for packets behind the probe's may be

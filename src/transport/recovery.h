@@ -34,6 +34,8 @@ namespace verbena::transport::recovery {
 void arm(Core& core, QueuePair& qp, Time now);
 void on_timer(Core& core, QueuePair& qp, Time now);
 
+// After an answer from another host: what is late is lost.
+void look(Core& core, QueuePair& qp, Time now);
 void on_progress(Core& core, QueuePair& qp, uint64_t acked_cost, Time now);
 // A sequence NAK: the peer waits for the request packet with this PSN.
 void on_missing_request(Core& core, QueuePair& qp, wire::Psn missing, Time now);

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "transport/packet_writer.h"
+#include "transport/selective.h"
 
 namespace verbena::transport::request_packets {
 namespace {
@@ -30,6 +31,7 @@ using wire::Psn;
 // The beginning of a request: every one of XRC's names the shared receive queue.
 [[nodiscard]] PacketWriter begin_request(const QueuePair& qp, const SendWqe& wqe, Op op, Psn psn) {
   PacketWriter writer(qp, qp.service(), op, psn);
+  writer.bth().reserved7 = selective::announcement(qp);
   if (qp.type == QpType::kXrcSend) writer.put(wire::Xrceth{.reserved = 0, .srq = wqe.remote_srq});
   return writer;
 }

@@ -9,6 +9,7 @@
 #include "transport/gather_run.h"
 #include "transport/recovery.h"
 #include "transport/request_packets.h"
+#include "transport/selective.h"
 
 namespace verbena::transport::requester {
 namespace {
@@ -159,6 +160,7 @@ void stop_for_signature(QueuePair& qp) {
 }
 
 void time_round_trip(QueuePair& qp, Direction direction, Psn first, Psn psn, Time now) {
+  if (selective::decides(qp, direction)) return;  // it times each packet
   // Of responses the first: the last comes as much later as all of them take.
   if (flow::applies(qp)) {
     flow::time_round_trip(qp, direction, direction == Direction::kIn ? first : psn, now);
@@ -210,7 +212,10 @@ enum class Sent : uint8_t { kYes, kMustWait, kFailed };
   send.unrequested = ack ? 0 : send.unrequested + 1;
   if (ack) send.requested_end = wqe.first_psn + to;
   send.window.sent_cost += weight;
-  if (flow::applies(qp)) flow::on_sent(qp, flow::direction_of(wqe), weight, now);
+  if (flow::applies(qp)) {
+    flow::on_sent(qp, flow::direction_of(wqe), weight, now);
+    selective::on_sent(qp, wqe, from, to, now);
+  }
   const Psn end = wqe.first_psn + to;
   if (again) note_resent(send, end, core, 1);
   if (end.is_after(send.sent_end)) {
@@ -231,6 +236,7 @@ enum class Sent : uint8_t { kYes, kMustWait, kFailed };
   bth.opcode = wire::opcode_byte(qp.service(), request_packets::opcode_of(wqe, from));
   bth.dest_qp = qp.attr.dest_qpn;
   bth.psn = wqe.first_psn + from;
+  bth.reserved7 = selective::announcement(qp);
   return bth;
 }
 
@@ -309,7 +315,10 @@ enum class Sent : uint8_t { kYes, kMustWait, kFailed };
   core.count(Counter::kPacketsSent, packets);
   core.count(Counter::kRunsSent);
   send.window.sent_cost += weight;
-  if (flow::applies(qp)) flow::on_sent(qp, Direction::kOut, packets * weight, now);
+  if (flow::applies(qp)) {
+    flow::on_sent(qp, Direction::kOut, packets * weight, now);
+    selective::on_sent(qp, wqe, from, from + packets, now);
+  }
   send.unrequested = bth.ack_request ? 0 : send.unrequested + 1;
   if (bth.ack_request) send.requested_end = psn + packets;
   ++send.cursor_packet;
@@ -338,7 +347,8 @@ void pump_reliable(Core& core, QueuePair& qp, Time now) {
       others_wait ? std::min(core.tuning.quantum, flow::kTurnPackets) : core.tuning.quantum;
   uint32_t budget = turn;
   send.refused = false;
-  while (send.cursor < qp.sq.tail()) {
+  const bool repaired = !flow::applies(qp) || selective::repair(core, qp, budget, now);
+  while (repaired && send.cursor < qp.sq.tail()) {
     SendWqe& wqe = qp.sq.at(send.cursor);
     if (!wqe.started && !start(core, qp, wqe)) break;
     if (wqe.local_status != WcStatus::kSuccess) break;
@@ -367,6 +377,7 @@ void pump_reliable(Core& core, QueuePair& qp, Time now) {
     if (sent != Sent::kYes) break;
     --budget;
   }
+  if (!qp.can_send()) return;
   stop_for_signature(qp);
   if (budget < turn) qp.served = true;
   // Local operations, and entries that failed here, end when everything before them has.
@@ -457,9 +468,10 @@ uint32_t read_segment_packets(const QueuePair& qp, uint64_t length) {
   if (flow::applies(qp)) {
     // The responses to one request come at once, and a queue on the way must have room for them. Of
     // a long READ more: it may be asked for while the window is small, and last until it is large.
+    // All requests together are for two windows, or one that is small could not grow.
     constexpr uint64_t kLong = 256 * 1024;
-    const uint64_t least = length < kLong ? 4 * 1024 : 32 * 1024;
-    in_parallel = std::clamp<uint32_t>(qp.attr.max_rd_atomic, 1, 16);
+    const uint64_t least = length < kLong ? 8 * 1024 : 32 * 1024;
+    in_parallel = std::clamp<uint32_t>(qp.attr.max_rd_atomic / 2, in_parallel, 8);
     const uint64_t window = qp.flow.destination->way(Direction::kIn).control.window();
     bytes = std::min(bytes, std::max(window, in_parallel * least));
   }

@@ -4,6 +4,7 @@
 #include "transport/flow.h"
 #include "transport/request_packets.h"
 #include "transport/requester.h"
+#include "transport/selective.h"
 
 namespace verbena::transport::requester {
 namespace {
@@ -60,8 +61,9 @@ void resend(Core& core, QueuePair& qp, Resend what, Psn from, uint32_t packets, 
       return put_off_resend(qp, what, from, end);
     }
     const Direction direction = flow::direction_of(wqe);
-    // One packet, which may be a probe, always goes.
-    if (flow::applies(qp) && packets > 1 && !flow::admits_resend(core, qp, direction, now)) {
+    // One packet, which may be a probe, always goes; and what was admitted before.
+    if (flow::applies(qp) && packets > 1 && !selective::decides(qp, direction) &&
+        !flow::admits_resend(core, qp, direction, now)) {
       return put_off_resend(qp, what, from, end);
     }
     uint32_t sent = 1;
@@ -82,6 +84,7 @@ void resend(Core& core, QueuePair& qp, Resend what, Psn from, uint32_t packets, 
     }
     if (flow::applies(qp)) {
       flow::on_resent(qp, direction, cost(qp, wqe, packet, packet + sent), now);
+      selective::on_resent(qp, wqe, what, packet, packet + sent, now);
     }
     from = from + sent;
     note_resent(qp.send, from, core, 1);

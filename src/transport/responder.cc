@@ -2,11 +2,14 @@
 #include "transport/responder.h"
 
 #include <algorithm>
+#include <optional>
+#include <utility>
 
 #include "transport/packet_writer.h"
 #include "transport/qp_error.h"
 #include "transport/read_replies.h"
 #include "transport/request_checks.h"
+#include "wire/extended_ack.h"
 
 namespace verbena::transport::responder {
 namespace {
@@ -23,6 +26,37 @@ void send_ack(Core& core, QueuePair& qp, uint8_t syndrome, Psn psn) {
   writer.send(core, qp.attr.path);
 }
 
+// The ACK of all in order, with what is held behind it.
+void send_extended_ack(Core& core, QueuePair& qp) {
+  RecvSide& recv = qp.recv;
+  core.count(Counter::kExtendedAcksSent);
+  wire::ExtendedAckWriter extension(core.link.staging());
+  recv.hold.for_each([&](Psn psn) {
+    const int32_t bit = distance(recv.expected, psn) - 1;
+    if (bit >= 0) extension.hold(static_cast<uint32_t>(bit));
+  });
+  std::optional<Psn> duplicate;
+  if (std::exchange(recv.has_duplicate, false)) duplicate = recv.duplicate;
+  recv.early = 0;
+  const uint64_t room = core.receive_room / wire::ExtendedAck::kRoomUnit;
+  const std::span<const uint8_t> bytes =
+      extension.finish(static_cast<uint16_t>(std::min<uint64_t>(room, 0xffff)), duplicate);
+  PacketWriter writer(qp, qp.service(), wire::Op::kAcknowledge, recv.expected.previous());
+  writer.put(wire::Aeth{wire::syndrome::kAckNoCredits, recv.msn & 0xffffff});
+  writer.send(core, qp.attr.path, {&bytes, 1}, static_cast<uint32_t>(bytes.size()));
+}
+
+// Whether a peer that understands it is to be told more than that all in order arrived.
+[[nodiscard]] bool has_more_to_say(const Core& core, const RecvSide& recv) {
+  return recv.understands && (!recv.hold.empty() || recv.has_duplicate || core.receive_room != 0);
+}
+
+// A packet of the peer's, and nobody else's.
+void note_understanding(QueuePair& qp, const InPacket& packet) {
+  if (!qp.recv.hold.is_from_port(packet)) return;
+  qp.recv.understands = (packet.view.bth.reserved7 & wire::kUnderstandsExtendedAck) != 0;
+}
+
 void owe_ack(Core& core, QueuePair& qp) {
   if (qp.recv.ack_due) {
     core.count(Counter::kAcksCoalesced);
@@ -35,9 +69,10 @@ void owe_ack(Core& core, QueuePair& qp) {
   }
 }
 
-// Says, once per gap, which PSN is missing.
+// Says which PSN is missing: once per gap by a NAK; to a peer that understands it by what is held.
 void nak_missing(Core& core, QueuePair& qp) {
   if (qp.recv.nak_sent) return;
+  if (qp.recv.understands && !qp.recv.hold.empty()) return owe_ack(core, qp);
   qp.recv.nak_owed = qp.recv.replies_pending > 0;
   if (qp.recv.nak_owed) return;
   qp.recv.nak_sent = true;
@@ -153,7 +188,10 @@ void acknowledge(Core& core, QueuePair& qp, const InPacket& packet) {
   const wire::OpcodeInfo& info = *packet.view.info;
   const bool data = info.operation == Operation::kSend || info.operation == Operation::kWrite;
   if (!data) return;  // the reply acknowledges
-  if (packet.view.bth.ack_request) owe_ack(core, qp);
+  if (packet.view.bth.ack_request) {
+    note_understanding(qp, packet);
+    owe_ack(core, qp);
+  }
   if (info.ends_message() && (info.operation == Operation::kSend || info.has(wire::kImmDt))) {
     complete_receive(qp, packet, WcStatus::kSuccess);
   }
@@ -195,11 +233,18 @@ void acknowledge(Core& core, QueuePair& qp, const InPacket& packet) {
   return true;
 }
 
+void note_duplicate(QueuePair& qp, const InPacket& packet) {
+  note_understanding(qp, packet);
+  qp.recv.has_duplicate = qp.recv.understands;
+  qp.recv.duplicate = packet.view.bth.psn;
+}
+
 void on_duplicate(Core& core, QueuePair& qp, const InPacket& packet) {
   switch (packet.view.info->operation) {
     case Operation::kSend:
     case Operation::kWrite:
       core.count(Counter::kDuplicateRequest);
+      note_duplicate(qp, packet);
       // IBA 9.7.5.1.1: never executed again; answered with the newest PSN so that the peer moves
       // on.
       owe_ack(core, qp);
@@ -208,23 +253,35 @@ void on_duplicate(Core& core, QueuePair& qp, const InPacket& packet) {
   }
 }
 
-// Goes on with what came early, as far as it is in order now.
-void drain_held(Core& core, QueuePair& qp) {
+// Goes on with what came early, as far as it is in order now. `moved`: something just was.
+void drain_held(Core& core, QueuePair& qp, bool moved) {
   while (const InPacket* held = qp.recv.hold.find(qp.recv.expected)) {
     if (!process(core, qp, *held)) return;
+    moved = true;
   }
   qp.recv.hold.release_before(core.hold_pool, qp.recv.expected);
   // Something is still missing before what is held: say so, the peer waits for it.
-  if (!qp.recv.hold.empty()) nak_missing(core, qp);
+  if (!qp.recv.hold.empty() && (moved || !qp.recv.understands)) nak_missing(core, qp);
 }
 
+// An ACK for so many packets that come early, if none of them asks for one.
+constexpr uint8_t kEarlyPerAck = 16;
+
 void on_early(Core& core, QueuePair& qp, const InPacket& packet) {
+  RecvSide& recv = qp.recv;
+  note_understanding(qp, packet);
+  if (recv.understands && recv.hold.find(packet.view.bth.psn) != nullptr) {
+    note_duplicate(qp, packet);
+    return owe_ack(core, qp);
+  }
+  const bool first = recv.hold.empty();
   if (qp.recv.hold.keep(core.hold_pool, qp.recv.expected, packet)) {
     core.count(Counter::kOutOfOrderHeld);
   } else {
     core.count(Counter::kOutOfOrderDropped);
   }
-  nak_missing(core, qp);
+  const bool asked = packet.view.bth.ack_request || ++recv.early >= kEarlyPerAck;
+  if (first || asked || !recv.understands) nak_missing(core, qp);
 }
 
 // UC: this message cannot be completed; wait for the next First or Only.
@@ -242,6 +299,7 @@ void flush_ack(Core& core, QueuePair& qp) {
   if (!qp.recv.ack_due || qp.recv.replies_pending > 0) return;
   qp.recv.ack_due = false;
   core.count(Counter::kAcksSent);
+  if (has_more_to_say(core, qp.recv)) return send_extended_ack(core, qp);
   send_ack(core, qp, wire::syndrome::kAckNoCredits, qp.recv.expected.previous());
 }
 
@@ -250,7 +308,7 @@ void on_request(Core& core, QueuePair& qp, const InPacket& packet) {
   if (ahead < 0) return on_duplicate(core, qp, packet);
   if (ahead > 0) return on_early(core, qp, packet);
   qp.recv.hold.set_port(packet.source_port);
-  if (process(core, qp, packet) && !qp.recv.hold.empty()) drain_held(core, qp);
+  if (process(core, qp, packet) && !qp.recv.hold.empty()) drain_held(core, qp, true);
 }
 
 RunPlace place_of_run(const Core& core, QueuePair& qp, const wire::Run& run) {
@@ -300,7 +358,7 @@ void on_run(Core& core, QueuePair& qp, uint32_t packets, bool ack_request) {
 void after_replies(Core& core, QueuePair& qp) {
   if (qp.recv.nak_sent) return;
   if (!qp.recv.hold.empty()) {
-    drain_held(core, qp);
+    drain_held(core, qp, false);
   } else if (qp.recv.nak_owed) {
     nak_missing(core, qp);
   }

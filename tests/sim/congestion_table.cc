@@ -86,6 +86,17 @@ struct Row {
   return way;
 }
 
+[[nodiscard]] SharedWay late(SharedWay way, uint32_t ppm) {
+  way.late_ppm = ppm;
+  return way;
+}
+
+// Of a way that loses or delays packets: what is lost is sent again, and nearly nothing else.
+[[nodiscard]] Row repairs(const char* name, const SharedWay& way, double total_least,
+                          double resends_most) {
+  return {.name = name, .way = way, .total_least = total_least, .resends_most = resends_most};
+}
+
 // The way is full, and little of that is sent twice; TCP beside us keeps 0.4 of its fair share, and
 // our hosts have as much as each other.
 [[nodiscard]] Row fills(const char* name, const SharedWay& way) {
@@ -146,12 +157,20 @@ const std::array kChecked = {
     fills("READ", reads(way(100, 10 * kMillisecond, 1, 8))),
     fills("READ", reads(way(100, 10 * kMillisecond, 1, 64))),
     fills("peer goes back", goes_back(way(100, 10 * kMillisecond, 1, 8))),
-    Row{.name = "loss of 0.1 %",
-        .way = lossy(way(100, 10 * kMillisecond, 1, 8), 1'000),
-        .total_least = 0.85},
-    Row{.name = "loss of 1 %",
-        .way = lossy(way(100, 10 * kMillisecond, 1, 8), 10'000),
-        .total_least = 0.4},
+    repairs("loss of 0.1 %", lossy(way(100, 10 * kMillisecond, 1, 8), 1'000), 0.95, 0.005),
+    repairs("loss of 1 %", lossy(way(100, 10 * kMillisecond, 1, 8), 10'000), 0.9, 0.02),
+    repairs("loss of 5 %", lossy(way(100, 10 * kMillisecond, 1, 8), 50'000), 0.8, 0.08),
+    repairs("loss of 1 %", lossy(way(100, 10 * kMillisecond, 1, 1), 10'000), 0.9, 0.02),
+    repairs("loss of 5 %", lossy(way(100, 10 * kMillisecond, 1, 1), 50'000), 0.8, 0.08),
+    repairs("READ, loss of 1 %", reads(lossy(way(100, 10 * kMillisecond, 1, 1), 10'000)), 0.7,
+            0.04),
+    repairs("READ, loss of 5 %", reads(lossy(way(100, 10 * kMillisecond, 1, 1), 50'000)), 0.3,
+            0.12),
+    repairs("1 % late by 1 ms", late(way(100, 10 * kMillisecond, 1, 1), 10'000), 0.95, 0.001),
+    repairs("jitter of 1 ms", late(way(100, 10 * kMillisecond, 1, 1), 1'000'000), 0.9, 0.001),
+    repairs("jitter of 1 ms", late(way(100, 10 * kMillisecond, 1, 8), 1'000'000), 0.9, 0.005),
+    repairs("READ, jitter of 1 ms", reads(late(way(100, 10 * kMillisecond, 1, 1), 1'000'000)), 0.9,
+            0.005),
     fills("WRITE and TCP", with_tcp(way(100, 10 * kMillisecond, 0.25, 1), 1)),
     fills("WRITE and TCP", with_tcp(way(100, 10 * kMillisecond, 1, 1), 1)),
     fills("WRITE and TCP", with_tcp(way(100, 10 * kMillisecond, 4, 1), 1)),
@@ -192,7 +211,15 @@ const std::array kShown = {
     Row{.name = "TCP alone", .way = tcp_alone(way(1000, 10 * kMillisecond, 0.25, 0))},
     Row{.name = "peer goes back", .way = goes_back(way(100, 10 * kMillisecond, 0.25, 8))},
     Row{.name = "peer goes back", .way = goes_back(way(1000, 1 * kMillisecond, 1, 8))},
-    Row{.name = "loss of 5 %", .way = lossy(way(100, 10 * kMillisecond, 1, 8), 50'000)},
+    Row{.name = "loss of 1 %", .way = lossy(way(1000, 10 * kMillisecond, 1, 1), 10'000)},
+    Row{.name = "loss of 5 %", .way = lossy(way(1000, 10 * kMillisecond, 1, 1), 50'000)},
+    Row{.name = "READ, loss of 1 %",
+        .way = reads(lossy(way(1000, 10 * kMillisecond, 1, 1), 10'000))},
+    Row{.name = "1 % late by 1 ms", .way = late(way(1000, 10 * kMillisecond, 1, 1), 10'000)},
+    Row{.name = "jitter of 1 ms", .way = late(way(1000, 10 * kMillisecond, 1, 1), 1'000'000)},
+    Row{.name = "READ, jitter of 1 ms",
+        .way = reads(late(way(1000, 10 * kMillisecond, 1, 1), 1'000'000))},
+    Row{.name = "loss of 1 %", .way = lossy(way(1000, 1 * kMillisecond, 1, 1), 10'000)},
     Row{.name = "WRITE and TCP", .way = with_tcp(way(100, 1 * kMillisecond, 1, 8), 1)},
     Row{.name = "WRITE and BBR", .way = with_bbr(way(100, 10 * kMillisecond, 0.25, 8), 1)},
     Row{.name = "WRITE and BBR", .way = with_bbr(way(100, 10 * kMillisecond, 1, 1), 1)},

@@ -36,7 +36,9 @@ class WayRun final : private link::NetworkObserver {
   WayRun(const SharedWay& what, uint64_t seed)
       : case_(what),
         random_(seed),
-        faults_(random_, {.loss_ppm = what.loss_ppm}),
+        faults_(random_, {.loss_ppm = what.loss_ppm,
+                          .reorder_ppm = what.late_ppm,
+                          .reorder_span = what.late_by}),
         network_({.delay = 0}, faults_),
         there_(queue_options(), random_),
         back_(queue_options(), random_) {
@@ -167,6 +169,7 @@ class WayRun final : private link::NetworkObserver {
     if (!frame) return;
     const auto view = wire::parse(frame->transport);
     if (!view || view->payload.empty() || view->info->service == wire::Service::kCnp) return;
+    if (view->info->operation == wire::Operation::kAcknowledge) return;
     ++packets_;
     const uint64_t flow = uint64_t{event.to} << 32 | view->bth.dest_qp.value;
     const auto [at, first] = ends_.try_emplace(flow, view->bth.psn.next());

@@ -17,6 +17,8 @@ struct SharedWay {
   double queue_bdp = 1;                     // in products of rate and round trip
   double mark_from_bdp = 0;                 // ECN; 0: no marks
   uint32_t loss_ppm = 0;
+  uint32_t late_ppm = 0;  // packets that come up to late_by later than others, which overtake them
+  Duration late_by = kMillisecond;
 
   uint32_t hosts = 1;  // pairs of ours
   uint32_t qps = 1;    // of each pair
