@@ -184,6 +184,26 @@ TEST_F(WireIdentification, IsThatOfTheIcrcInEachPacketOfABatch) {
   if (!ran) GTEST_SKIP() << "no network namespace: needs root";
 }
 
+// What a BTH says beside AckReq and PSN, each packet of a run says.
+TEST_F(WireIdentification, ReservedBitsAreThoseOfTheRun) {
+  const bool ran = in_namespace([](int capture, const UdpSockets& sockets, UdpTransmitter& out) {
+    const transport::Path path{.source = kOnWireLoopback, .destination = kOnWireLoopback};
+    const std::vector<uint8_t> payload(4 * 1024, 7);
+    const std::span<const uint8_t> all(payload);
+    out.send_run({.path = &path,
+                  .first = {.opcode = 0x07, .ack_request = true, .reserved7 = 0x01},
+                  .payload = {&all, 1},
+                  .packet_payload = 1024,
+                  .packets = 4});
+    out.flush();
+    const auto seen = taken_from(capture);
+    (void)check(seen, sockets);
+    ASSERT_EQ(seen.size(), 4u);
+    for (const OnWire& each : seen) EXPECT_EQ(wire::Bth::read(each.packet.data()).reserved7, 0x01);
+  });
+  if (!ran) GTEST_SKIP() << "no network namespace: needs root";
+}
+
 TEST_F(WireIdentification, ABatchHasOneTrafficClass) {
   const bool ran = in_namespace([](int capture, const UdpSockets& sockets, UdpTransmitter& out) {
     transport::Path path{.source = kOnWireLoopback, .destination = kOnWireLoopback};
