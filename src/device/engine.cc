@@ -48,6 +48,7 @@ Result<std::unique_ptr<Engine>, link::MembershipError> Engine::make(const Engine
   engine->memory_ = std::make_unique<memory::Domain>(engine->random_, memory);
   engine->endpoint_ = std::make_unique<transport::Endpoint>(
       *engine->memory_, link, *engine, engine->random_, options.limits, options.tuning);
+  engine->endpoint_->set_receive_room(link.host().receive_room());
   engine->connections_ = std::make_unique<Connections>(
       *engine, Connections::Parts{*engine->endpoint_, link, engine->random_}, options.node_guid,
       options.watch);

@@ -101,6 +101,9 @@ class Membership final : public Credits {
   // As SO_RCVBUF takes it: what the receive sockets have, and what they should have.
   [[nodiscard]] uint32_t receive_buffer() const;
   [[nodiscard]] uint32_t receive_buffer_wanted() const;
+  // Of it, what payload fits: the kernel counts more for a packet, and up to a quarter is still
+  // charged after it was read.
+  [[nodiscard]] uint32_t receive_room() const { return receive_buffer() / 4 * 3; }
   // The RoCE port, or the one that serves this host only.
   [[nodiscard]] uint16_t port() const;
   // Why only members of this host can be reached; empty: all can.
