@@ -107,7 +107,7 @@ bool CongestionWindow::loses_many(double allowed) const {
 // A link that loses one packet in many does so at any window. Where one in eight is lost, with or
 // without a queue, it is something that drops what exceeds a rate.
 void CongestionWindow::begin_span(Time now) {
-  if (now <= span_since_ + kSpanRounds * smoothed_) return;
+  if (smoothed_ == 0 || now <= span_since_ + kSpanRounds * smoothed_) return;
   usual_ = delivered_ / static_cast<double>(now - span_since_);
   span_since_ = now;
   best_[1] = best_[0];

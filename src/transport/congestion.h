@@ -57,7 +57,10 @@ class CongestionWindow {
   static constexpr Duration kNear = 2 * kMillisecond;
   static constexpr double kNoThreshold = 1e18;
 
-  [[nodiscard]] bool is_reduced(Time now) const { return now < reduced_at_ + smoothed_; }
+  // Once per round trip, and once before the first is measured.
+  [[nodiscard]] bool is_reduced(Time now) const {
+    return now < reduced_at_ + (smoothed_ != 0 ? smoothed_ : kSecond);
+  }
   // Whether round trips were measured of late.
   [[nodiscard]] bool knows_queue(Time now) const;
   // The round trip that all of late took at least.
