@@ -58,11 +58,12 @@ bool CongestionWindow::knows_queue(Time now) const {
   return least_ != 0 && now <= sampled_at_ + 2 * smoothed_;
 }
 
+bool CongestionWindow::hides_queue() const {
+  return least_ < kEmptyShare * kNoise && window_ < kSmallWindow;
+}
+
 bool CongestionWindow::queue_is_empty(Time now) const {
-  if (!knows_queue(now)) return false;
-  // So near, a queue shorter than the noise cannot be seen. A small window fits such a queue, and
-  // is soon as large again if it was not one.
-  if (least_ < kEmptyShare * kNoise && window_ < kSmallWindow) return false;
+  if (!knows_queue(now) || hides_queue()) return false;
   return standing() <= least_ + least_ / kEmptyShare + kNoise;
 }
 
@@ -111,7 +112,7 @@ bool CongestionWindow::loses_many(double allowed) const {
 // A link that loses one packet in many does so at any window. Where one in eight is lost, with or
 // without a queue, it is something that drops what exceeds a rate.
 void CongestionWindow::begin_span(Time now) {
-  if (now <= span_since_ + kSpanRounds * smoothed_) return;
+  if (smoothed_ == 0 || now <= span_since_ + kSpanRounds * smoothed_) return;
   usual_ = delivered_ / static_cast<double>(now - span_since_);
   span_since_ = now;
   best_[1] = best_[0];
@@ -225,7 +226,7 @@ void CongestionWindow::on_loss(uint64_t cost, bool renewed, Time now) {
   const double beta = in_slow_start() ? kBetaSlowStart : kBeta;
   double least = std::max(beta * window_, std::min(kBetaCarried * window_, carried()));
   // What a host that is busy adds to round trips is not told from a short queue.
-  if (known && !many && standing() <= least_ + least_ / kShortShare) {
+  if (known && !many && !hides_queue() && standing() <= least_ + least_ / kShortShare) {
     least = std::max(least, std::min(window_, carried()));
   }
   if (least < window_) reduce(least, now);

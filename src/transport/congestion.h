@@ -58,13 +58,19 @@ class CongestionWindow {
   static constexpr Duration kNear = 2 * kMillisecond;
   static constexpr double kNoThreshold = 1e18;
 
-  // What was sent before may still be found to be lost.
-  [[nodiscard]] bool is_reduced(Time now) const { return now < reduced_at_ + answer_time(); }
+  // What was sent before may still be found to be lost; before the first round trip is measured,
+  // once.
+  [[nodiscard]] bool is_reduced(Time now) const {
+    return now < reduced_at_ + (smoothed_ != 0 ? answer_time() : kSecond);
+  }
   // Whether round trips were measured of late.
   [[nodiscard]] bool knows_queue(Time now) const;
   // The round trip that all of late took at least.
   [[nodiscard]] Duration standing() const;
   [[nodiscard]] bool queue_is_empty(Time now) const;
+  // So near, a queue shorter than the noise cannot be seen. A small window fits such a queue, and
+  // is soon as large again if it was not one.
+  [[nodiscard]] bool hides_queue() const;
   // What was delivered in an empty round trip at the best rate of late.
   [[nodiscard]] double carried() const;
   [[nodiscard]] bool is_near() const { return least_ != 0 && least_ < kNear; }

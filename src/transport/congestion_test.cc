@@ -161,6 +161,13 @@ TEST_F(Congestion, AWindowReducedWithNothingMeasuredGrowsFastWhenTheQueueIsEmpty
   EXPECT_TRUE(control_.in_slow_start());
 }
 
+TEST_F(Congestion, LossesBeforeTheFirstRoundTripCountOnce) {
+  for (int i = 0; i < 10; ++i) control_.on_loss(3000, true, now_ + i);
+  EXPECT_GE(control_.window(), 7 * kInitial / 10);
+  for (int i = 0; i < 2; ++i) round();
+  EXPECT_TRUE(control_.in_slow_start());
+}
+
 TEST_F(Congestion, WhenOneInEightIsLostItIsNotTheLink) {
   leave_slow_start();
   for (int i = 0; i < 3; ++i) round();
