@@ -37,7 +37,11 @@ void store(volatile T* at, T value, int order) {
   Scheduler* const scheduler = Scheduler::current();
   if (scheduler != nullptr) {
     scheduler->point();
-    if (order != kSequential) return scheduler->store(const_cast<T*>(at), value, sizeof(T));
+    if (order != kSequential) {
+      return scheduler->store(
+          const_cast<T*>(at), value, sizeof(T),
+          order == __ATOMIC_RELEASE ? Scheduler::Order::kRelease : Scheduler::Order::kRelaxed);
+    }
     scheduler->drain();
   }
   *at = value;

@@ -33,7 +33,8 @@ void Process::check_sleep_on(const device::CompletionChannel& channel) {
   bool unseen = has_unseen(&channel == &sent_channel_ ? sent_ : received_);
   if (&channel == &received_channel_) {
     const Scheduler::Alone alone;  // it may be gone with the next step
-    unseen = unseen || (spare_.has_value() && has_unseen(*spare_));
+    // Its own thread may be between asking for the event and raising it.
+    unseen = unseen || (arming_ == 0 && spare_.has_value() && has_unseen(*spare_));
   }
   // Looked at last: whoever showed it then has raised the event, or is about to.
   const int fd = channel.fd();

@@ -16,7 +16,7 @@ constexpr Duration kLooksUpFor = 20 * kMillisecond;
 // So long a completion may take while everybody runs: a lease, a thread that was expected back, and
 // a few ticks; of many messages each, where they have to wait for room again and again.
 constexpr Duration kBound = 10 * kMillisecond;
-constexpr Duration kBoundOfEach = 50 * kMicrosecond;
+constexpr Duration kBoundOfEach = 200 * kMicrosecond;
 
 }  // namespace
 

@@ -34,8 +34,6 @@ std::vector<void*> spare_stacks;
   return stack;
 }
 
-void write_out(void* at, uint64_t value, uint32_t bytes) { std::memcpy(at, &value, bytes); }
-
 }  // namespace
 
 // Not through the hooks.
@@ -54,6 +52,7 @@ Scheduler::Scheduler(uint64_t seed) : random_(seed), now_(kSecond) {
   // And some have cores that keep their stores for long.
   constexpr std::array<uint32_t, 3> kKeeps{2, 16, 128};
   keeps_ = kKeeps[random_.below(kKeeps.size())];
+  in_order_ = random_.below(2) == 0;
 }
 
 Scheduler::~Scheduler() {
@@ -299,20 +298,30 @@ void Scheduler::unlock_robust(int& owner) {
 
 // --- store buffers
 
+void Scheduler::write_out(const Store& store) { std::memcpy(store.at, &store.value, store.bytes); }
+
 void Scheduler::drain_one(Fiber& fiber) {
-  const Store& oldest = fiber.stores.front();
-  write_out(oldest.at, oldest.value, oldest.bytes);
-  fiber.stores.pop_front();
+  std::deque<Store>& stores = fiber.stores;
+  // Any relaxed one, but the oldest of those to the same place; parts of a place are never stored.
+  size_t next = in_order_ ? 0 : random_.below(stores.size());
+  if (stores[next].order == Order::kRelease) next = 0;
+  for (size_t i = 0; i < next; ++i) {
+    if (stores[i].at == stores[next].at) next = i;
+  }
+  if (stores[next].order == Order::kRelease) next = 0;
+  write_out(stores[next]);
+  stores.erase(stores.begin() + static_cast<std::ptrdiff_t>(next));
 }
 
 void Scheduler::drain(Fiber& fiber) {
-  while (!fiber.stores.empty()) drain_one(fiber);
+  for (const Store& store : fiber.stores) write_out(store);
+  fiber.stores.clear();
 }
 
 void Scheduler::drain() { drain(*running_); }
 
-void Scheduler::store(void* at, uint64_t value, uint32_t bytes) {
-  running_->stores.push_back({at, value, bytes});
+void Scheduler::store(void* at, uint64_t value, uint32_t bytes, Order order) {
+  running_->stores.push_back({at, value, bytes, order});
   if (running_->stores.size() > kMostStores) drain_one(*running_);
 }
 

@@ -3,9 +3,11 @@
 // an atomic, every mutex and every system call (hooks.cc) the seed says whether another goes on
 // instead. Time is simulated as well: it passes with each step, and jumps when everybody sleeps.
 //
-// Stores other than sequentially consistent ones wait in a buffer of their thread for a while, as
-// they do in a core: others see them later, in order. A full fence, a read-modify-write, a mutex
-// and a system call empty it.
+// Atomic stores other than sequentially consistent ones wait in a buffer of their thread for a
+// while, as they do in a core: others see them later. In half of the worlds they see them in order,
+// as of x86-64; in the others relaxed ones overtake each other and those before them, and only a
+// release comes after all before it, as of arm64. A full fence, a read-modify-write, a mutex and a
+// system call empty the buffer. Loads are never early, and plain stores never late.
 #pragma once
 
 #include <cstdint>
@@ -80,7 +82,8 @@ class Scheduler {
   void set_timer(int fd, Time at);
 
   // --- the store buffer of the thread that runs
-  void store(void* at, uint64_t value, uint32_t bytes);
+  enum class Order : uint8_t { kRelaxed, kRelease };
+  void store(void* at, uint64_t value, uint32_t bytes, Order order);
   // What the thread itself sees.
   [[nodiscard]] uint64_t load(const void* at, uint32_t bytes);
 
@@ -104,6 +107,7 @@ class Scheduler {
     void* at;
     uint64_t value;
     uint32_t bytes;
+    Order order;
   };
   struct Fiber {
     std::string name;
@@ -128,8 +132,10 @@ class Scheduler {
   [[nodiscard]] Fiber* pick();
   [[nodiscard]] bool is_held(const void* mutex) const;
   void fire_timers();
-  static void drain_one(Fiber& fiber);
+  // One of those that may go next.
+  void drain_one(Fiber& fiber);
   static void drain(Fiber& fiber);
+  static void write_out(const Store& store);
 
   static inline Scheduler* current_ = nullptr;
   SeededRandom random_;
@@ -137,6 +143,7 @@ class Scheduler {
   uint64_t steps_ = 0;
   uint32_t stay_ppm_;  // that the same thread goes on
   uint32_t keeps_;     // a store waits for so many steps, about
+  bool in_order_;      // stores become visible
   bool look_again_ = false;
   std::vector<std::unique_ptr<Fiber>> fibers_;
   Fiber* running_ = nullptr;
