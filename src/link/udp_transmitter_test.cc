@@ -144,7 +144,7 @@ class Opened final : public DatagramHandler {
                                                  *packet) == 0;
     ++(good ? right : wrong);
   }
-  void on_consumed(const wire::Gid&, uint16_t, uint32_t) override {}
+  void on_consumed(const Datagram&, uint32_t) override {}
   int right = 0;
   int wrong = 0;
 

@@ -163,7 +163,7 @@ TEST_F(Congestion, AWindowReducedWithNothingMeasuredGrowsFastWhenTheQueueIsEmpty
 
 TEST_F(Congestion, LossesBeforeTheFirstRoundTripCountOnce) {
   for (int i = 0; i < 10; ++i) control_.on_loss(3000, true, now_ + i);
-  EXPECT_GE(control_.window(), 7 * kInitial / 10);
+  EXPECT_GE(control_.window(), kInitial / 2);
   for (int i = 0; i < 2; ++i) round();
   EXPECT_TRUE(control_.in_slow_start());
 }
