@@ -69,9 +69,9 @@ class Process final : private device::ProgressWork,
   void leave();
 
   // --- fork (process_fork.cc): around it, by the thread that forks
-  void before_fork();
-  void after_fork_in_parent();
-  void after_fork_in_child();
+  void before_fork() VERBENA_NO_THREAD_SAFETY;
+  void after_fork_in_parent() VERBENA_NO_THREAD_SAFETY;
+  void after_fork_in_child() VERBENA_NO_THREAD_SAFETY;
   // Whatever a child may do with what it inherited: nothing comes of it.
   void use_in_child();
   // What others could change of it, all its descriptors.
@@ -191,7 +191,7 @@ class Process final : private device::ProgressWork,
   [[nodiscard]] size_t receive_datagrams(Time now);
   void take(const Header& header);
   [[nodiscard]] bool has_more() const;
-  void unlock_after_fork();
+  void unlock_after_fork() VERBENA_NO_THREAD_SAFETY;
   [[nodiscard]] bool room_again() { return link_->room_again() || ledger_.room_again(); }
 
   Scheduler& scheduler_;
