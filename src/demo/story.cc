@@ -30,7 +30,7 @@ constexpr Duration kPatience = kSecond;
 // What the network does wrong, and when.
 [[nodiscard]] std::vector<Mishap> mishaps() {
   using enum Mishap::Kind;
-  return {{rc(Op::kWriteMiddle), 2, kLose},            // a hole: NAK, and the packet again
+  return {{rc(Op::kWriteMiddle), 2, kLose},            // a hole: B says what it holds
           {rc(Op::kSendOnlyImm), 1, kDouble},          // must be delivered once
           {rc(Op::kReadResponseMiddle), 1, kCorrupt},  // dropped by its ICRC, asked for again
           {rc(Op::kAtomicAcknowledge), 1,

@@ -83,6 +83,7 @@ link::UdpSockets Kernel::open_socket() {
   VERBENA_CHECK(::pipe2(ends.data(), O_CLOEXEC | O_NONBLOCK) == 0);
   link::UdpSockets made{.receive = UniqueFd(opened(ends[0])),
                         .send = UniqueFd(opened(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK))),
+                        .receive_buffer = kReceiveBuffer,
                         .source_port = ++last_port_};
   sockets_.push_back({made.receive.get(), scheduler_.process(), UniqueFd(ends[1])});
   source_ports_[made.send.get()] = made.source_port;
@@ -92,10 +93,6 @@ link::UdpSockets Kernel::open_socket() {
 int Kernel::claim_port() {
   if (claim_ >= 0 || !sockets_.empty()) return -1;
   return claim_ = opened(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-}
-
-bool Kernel::is_socket(int fd) const {
-  return std::ranges::find(sockets_, fd, &Socket::receive) != sockets_.end();
 }
 
 void Kernel::deliver(uint16_t source_port, std::span<const uint8_t> bytes) {

@@ -40,11 +40,10 @@ class Kernel {
 
   // --- UDP sockets
   static constexpr size_t kMostBytes = 48;
-  static constexpr int kReceiveBuffer = 60'000;
+  static constexpr uint32_t kReceiveBuffer = 60'000;
   [[nodiscard]] link::UdpSockets open_socket();
   // -1: somebody has the port.
   [[nodiscard]] int claim_port();
-  [[nodiscard]] bool is_socket(int fd) const;
   void attach(std::span<const uint8_t> order) { program_.assign(order.begin(), order.end()); }
   void deliver(uint16_t source_port, std::span<const uint8_t> bytes);
   // From the port that belongs to this sending socket.

@@ -170,15 +170,6 @@ int recvmmsg(int fd, mmsghdr* messages, unsigned count, int, timespec*) {
   return static_cast<int>(got);
 }
 
-int getsockopt(int fd, int level, int name, void* value, socklen_t* length) noexcept {
-  const Kernel* const kernel = Kernel::current();
-  if (kernel != nullptr && level == SOL_SOCKET && name == SO_RCVBUF && kernel->is_socket(fd)) {
-    std::memcpy(value, &Kernel::kReceiveBuffer, sizeof Kernel::kReceiveBuffer);
-    return 0;
-  }
-  return static_cast<int>(::syscall(SYS_getsockopt, fd, level, name, value, length));
-}
-
 int epoll_wait(int fd, epoll_event* events, int most, int timeout) {
   enter();
   return static_cast<int>(::syscall(SYS_epoll_wait, fd, events, most, timeout));
