@@ -245,9 +245,9 @@ void on_data(Core& core, QueuePair& qp, const InPacket& packet, Time now) {
       held = send.hold.find(send.una);
     }
     if (held == nullptr) break;
-    const Psn held_psn = held->view.bth.psn;
-    if (!accept(core, qp, *held, now)) core.count(Counter::kResponseMalformed);
-    send.hold.release_before(core.hold_pool, held_psn.next());
+    if (accept(core, qp, *held, now)) continue;  // all of them are released together
+    core.count(Counter::kResponseMalformed);
+    send.hold.release_before(core.hold_pool, send.una.next());
   }
   send.hold.release_before(core.hold_pool, send.una);
   if (!qp.can_send()) return;

@@ -325,6 +325,22 @@ TEST_F(RcRead, WhatWasNotAskedForIsMalformed) {
   EXPECT_EQ(sends(), "3 success");
 }
 
+TEST_F(RcRead, AHeldResponseThatIsMalformedMakesRoomForTheRightOne) {
+  connect();
+  send(SendOp::kRead, 1, 4 * 1024);
+  const Bytes part = pattern(1024);
+  read_response(Op::kReadResponseMiddle, 1, part);
+  read_response(Op::kReadResponseMiddle, 2, Bytes(1000));
+  read_response(Op::kReadResponseLast, 3, part);
+  EXPECT_EQ(count(Counter::kReadResponseHeld), 3u);
+  read_response(Op::kReadResponseFirst, 0, part);
+  EXPECT_EQ(count(Counter::kResponseMalformed), 1u);
+  EXPECT_EQ(sends(), "");
+  read_response(Op::kReadResponseMiddle, 2, part);
+  EXPECT_EQ(sends(), "1 success");
+  EXPECT_EQ(bytes_at(2 * 1024, 1024), part);
+}
+
 TEST_F(RcRead, AFenceWaitsForReadsAndAtomicsBeforeIt) {
   connect();
   send(SendOp::kRead, 1, 10);
