@@ -232,14 +232,18 @@ class Harness {
       default: return RKey(number);
     }
   }
-  void arrive(std::span<const uint8_t> bth_to_pad, const wire::Gid& from = kThere) {
+  void arrive(std::span<const uint8_t> bth_to_pad, const wire::Gid& from = kThere,
+              uint8_t traffic_class = 0) {
     std::vector<uint8_t> bytes(bth_to_pad.begin(), bth_to_pad.end());
     bytes.resize(bytes.size() + wire::kIcrcBytes);
     const auto view = wire::parse(bytes);
     if (!view) return;
-    endpoint_.receive(
-        {.view = *view, .source = from, .destination = kHere, .traffic_class = 0, .hop_limit = 1},
-        now_);
+    endpoint_.receive({.view = *view,
+                       .source = from,
+                       .destination = kHere,
+                       .traffic_class = traffic_class,
+                       .hop_limit = 1},
+                      now_);
   }
   void arrive_whole(Input& in) {
     const auto taken = in.bytes(in.u16());
@@ -260,8 +264,11 @@ class Harness {
   void arrive_request(Input& in) {
     const size_t i = in.u8() % kQps;
     wire::Headers headers;
-    const auto op = static_cast<uint8_t>(in.u8() & 0x1f);
+    // Its opcode; whether it understands extended acknowledgements; what became of its ECN bits.
+    const uint8_t kind = in.u8();
+    const auto op = static_cast<uint8_t>(kind & 0x1f);
     headers.bth.opcode = static_cast<uint8_t>(static_cast<uint8_t>(service_of(i)) << 5 | op);
+    headers.bth.reserved7 = kind >> 5 & 1;
     const wire::OpcodeInfo& info = wire::opcode_info(headers.bth.opcode);
     const auto ahead = static_cast<int8_t>(in.u8());
     const uint8_t flags = in.u8();
@@ -288,7 +295,7 @@ class Harness {
     headers.xrceth.srq = (place & 0x3f) == 0 ? srq_->id : xrc_srq_->id;
     headers.imm.value = length;
     const std::vector<uint8_t> bytes(payload, static_cast<uint8_t>(flags));
-    arrive(wire::encode(headers, bytes));
+    arrive(wire::encode(headers, bytes), kThere, kind >> 6);
     if (ahead != 0) return;
     const bool read = info.operation == wire::Operation::kReadRequest;
     request_psn_[i] += read ? std::max<uint32_t>((length + mtu - 1) / mtu, 1) : 1;
