@@ -318,5 +318,39 @@ TEST_F(RcSelective, AFloodOfThemSendsEachPacketOncePerRoundTrip) {
   EXPECT_EQ(state(), QpState::kRts);
 }
 
+TEST_F(RcSelective, OfALongMessageOnlyWhatIsStillOutIsWatched) {
+  connect_and_measure();
+  send(SendOp::kWrite, 2, 20 * 1024);
+  now_ += kRoundTrip;
+  ack(9);
+  (void)said();
+  hears(10, {12, 20});
+  wait(kWindow);
+  EXPECT_EQ(said().substr(0, 31), "WRITE_MIDDLE 10 (1024) A, WRITE");
+  EXPECT_EQ(count(Counter::kRetransmittedPackets), 9u);  // 10, 11, 13 to 19
+  ack(20);
+  EXPECT_EQ(sends(), "2 success");
+}
+
+// One whose PSN is so old that it seems to lie ahead says nothing.
+TEST_F(RcSelective, AnAckFromHalfOfAllPsnsAgoIsNoNews) {
+  connect_and_measure();
+  send_many(2, 10);
+  (void)said();
+  now_ += kRoundTrip;
+  hears(1, {3});
+  for (const uint32_t ago : {1u, 2u, 3u, 4000u, 5000u, (1u << 23) - 5, (1u << 23) - 1, 1u << 23}) {
+    Bytes bytes(wire::ExtendedAck::kMaxBytes, 0xff);
+    bytes[0] = wire::ExtendedAck::kVersion << 4;
+    bytes[1] = wire::ExtendedAck::kMaxWords;
+    receive(response(Op::kAcknowledge, 0u - ago), bytes);
+    EXPECT_EQ(state(), QpState::kRts);
+  }
+  ack(9);
+  EXPECT_EQ(sends(),
+            "2 success, 3 success, 4 success, 5 success, 6 success, 7 success, 8 success, "
+            "9 success, 10 success");
+}
+
 }  // namespace
 }  // namespace verbena::transport::testing

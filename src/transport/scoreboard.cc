@@ -2,6 +2,7 @@
 #include "transport/scoreboard.h"
 
 #include <algorithm>
+#include <bit>
 #include <utility>
 
 #include "base/check.h"
@@ -22,6 +23,7 @@ constexpr size_t kFirstPackets = 256;
 Scoreboard::Scoreboard(Of what, Psn begin)
     : what_(what),
       ring_(kFirstPackets),
+      awaited_(kFirstPackets / 64),
       begin_(begin),
       end_(begin),
       arrived_end_(begin),
@@ -39,9 +41,30 @@ Scoreboard::Packet* Scoreboard::place_for(Psn psn) {
       larger[at.value() & (size - 1)] = this->at(at);
     }
     ring_ = std::move(larger);
+    awaited_.assign(size / 64, 0);
+    for (Psn each = begin_; each != end_; each = each.next()) {
+      set_awaited(each, at(each).out && !at(each).arrived);
+    }
   }
   for (; !psn.is_before(end_); end_ = end_.next()) at(end_) = {};
   return &at(psn);
+}
+
+void Scoreboard::set_awaited(Psn psn, bool awaited) {
+  uint64_t& word = awaited_[(psn.value() & (ring_.size() - 1)) / 64];
+  const uint64_t bit = uint64_t{1} << psn.value() % 64;
+  word = awaited ? word | bit : word & ~bit;
+}
+
+Psn Scoreboard::next_awaited(Psn psn) const {
+  if (psn.is_before(begin_)) psn = begin_;
+  while (psn.is_before(end_)) {
+    const uint32_t bit = psn.value() % 64;
+    const uint64_t rest = awaited_[(psn.value() & (ring_.size() - 1)) / 64] >> bit;
+    psn = psn + (rest == 0 ? 64 - bit : static_cast<uint32_t>(std::countr_zero(rest)));
+    if (rest != 0) break;
+  }
+  return psn.is_before(end_) ? psn : end_;
 }
 
 void Scoreboard::forget_loss(Packet& packet) {
@@ -57,6 +80,7 @@ void Scoreboard::on_sent(Psn psn, uint32_t cost, bool timed, uint64_t delivered,
   forget_loss(*packet);
   packet->again = packet->out;
   packet->out = true;
+  if (!packet->arrived) set_awaited(psn, true);
   packet->timed = timed && (!packet->again || what_ == Of::kResponses);
   packet->missing = false;
   packet->sent_at = now;
@@ -95,6 +119,7 @@ uint32_t Scoreboard::on_arrived(Psn psn, Time now) {
   if (!packet.out || packet.arrived) return 0;
   forget_loss(packet);
   packet.arrived = true;
+  set_awaited(psn, false);
   arrived_ += packet.cost;
   if (!psn.is_before(arrived_end_)) arrived_end_ = psn.next();
   note_arrival(packet, now);
@@ -112,6 +137,7 @@ uint64_t Scoreboard::on_all_arrived_before(Psn psn, Time now) {
     Packet& packet = at(begin_);
     if (!packet.out) continue;
     packet.out = false;
+    set_awaited(begin_, false);
     forget_loss(packet);
     if (packet.arrived) {
       arrived_ -= packet.cost;
@@ -143,9 +169,9 @@ Time Scoreboard::lost_at(Packet& packet, Psn psn, Duration window, Time now) con
 Scoreboard::Lost Scoreboard::find_lost(Duration window, Time now) {
   Lost found;
   next_look_ = kNever;
-  for (Psn psn = begin_; psn != end_; psn = psn.next()) {
+  for (Psn psn = next_awaited(begin_); psn != end_; psn = next_awaited(psn.next())) {
     Packet& packet = at(psn);
-    if (!packet.out || packet.arrived || packet.lost) continue;
+    if (packet.lost) continue;
     const Time late = lost_at(packet, psn, window, now);
     if (late == kNever && !packet.again && !psn.is_before(arrived_end_)) break;  // as all behind it
     if (now < late) {

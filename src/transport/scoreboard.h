@@ -9,7 +9,8 @@
 // and one asked for again when another has arrived that was asked for after it.
 //
 // PSNs [begin, end) are watched, at most kMaxPackets: a ring of 24 bytes for each, 6 KiB at first
-// and 96 KiB at most. It is made when something arrives out of order for the first time.
+// and 96 KiB at most, and a bit for each by which those that have not arrived are found. It is made
+// when something arrives out of order for the first time.
 #pragma once
 
 #include <cstdint>
@@ -37,6 +38,8 @@ class Scoreboard {
   void on_sent(wire::Psn psn, uint32_t cost, bool timed, uint64_t delivered, Time now);
   // The same for one that left before it was watched, at about this time.
   void on_sent_before(wire::Psn psn, uint32_t cost, Time about);
+  // The first from `psn` on that is out and not known to have arrived; the end when there is none.
+  [[nodiscard]] wire::Psn next_awaited(wire::Psn psn) const;
   // This one has arrived. Gives its cost; 0 when that was known, or it is not out.
   uint32_t on_arrived(wire::Psn psn, Time now);
   // One with this PSN has arrived, though it could not be kept, or something that comes after it.
@@ -100,13 +103,15 @@ class Scoreboard {
     return !psn.is_before(begin_) && psn.is_before(end_);
   }
   Packet* place_for(wire::Psn psn);
+  void set_awaited(wire::Psn psn, bool awaited);
   void note_arrival(const Packet& packet, Time now);
   void forget_loss(Packet& packet);
   // When one that has not arrived is lost; kNever while it may be on its way.
   [[nodiscard]] Time lost_at(Packet& packet, wire::Psn psn, Duration window, Time now) const;
 
   Of what_;
-  std::vector<Packet> ring_;  // by PSN; a power of two of them
+  std::vector<Packet> ring_;       // by PSN; a power of two of them
+  std::vector<uint64_t> awaited_;  // a bit for each: out, and not known to have arrived
   wire::Psn begin_;
   wire::Psn end_;
   wire::Psn arrived_end_;  // none from here on has arrived

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/scoreboard.h"
 
+#include <algorithm>
+#include <set>
+
 #include <gtest/gtest.h>
 
 #include "base/random.h"
@@ -193,6 +196,34 @@ TEST_F(Board, TheSumsAreThoseOfThePackets) {
       away += arrived[i] || requests_.is_lost(psn(i)) ? kCost : 0;
     }
     ASSERT_EQ(requests_.away(), away);
+  }
+}
+
+// Whatever is sent and arrives, and wherever in the ring it begins.
+TEST_F(Board, TheAwaitedAreThoseOfANaiveModel) {
+  SeededRandom random(7);
+  uint32_t begin = 0;
+  uint32_t end = 0;
+  std::set<uint32_t> awaited;
+  for (int step = 0; step < 4000; ++step) {
+    const auto below = [&](uint32_t n) { return static_cast<uint32_t>(random.below(n)); };
+    const uint32_t sent = std::min(below(200), Scoreboard::kMaxPackets - (end - begin));
+    send(requests_, end, end + sent);
+    for (uint32_t i = 0; i < sent; ++i) awaited.insert(end++);
+    for (uint32_t i = below(100); i > 0 && end != begin; --i) {
+      const uint32_t which = begin + below(end - begin);
+      EXPECT_EQ(requests_.on_arrived(psn(which), now_) != 0, awaited.erase(which) != 0);
+    }
+    if (below(4) == 0) {
+      begin += below(end - begin + 1);
+      (void)requests_.on_all_arrived_before(psn(begin), now_);
+      awaited.erase(awaited.begin(), awaited.lower_bound(begin));
+    }
+    const uint32_t from = begin + below(end - begin + 2);
+    const auto next = awaited.lower_bound(from);
+    ASSERT_EQ(requests_.next_awaited(psn(from)), psn(next == awaited.end() ? end : *next));
+    const uint32_t first = awaited.empty() ? end : *awaited.begin();
+    ASSERT_EQ(requests_.next_awaited(psn(begin) - below(1 << 20)), psn(first));
   }
 }
 

@@ -2,7 +2,6 @@
 #include "transport/selective.h"
 
 #include <algorithm>
-#include <bit>
 #include <memory>
 
 namespace verbena::transport::selective {
@@ -46,12 +45,13 @@ void begin(QueuePair& qp, Direction direction, Time now) {
       send.una);
   const Duration usual = std::max(send.rtt.smoothed, flow::round_trip(qp, direction));
   const Psn end = qp.cursor_psn();
-  for (uint64_t number = qp.sq.head(); number < qp.sq.tail(); ++number) {
+  for (uint64_t number = qp.sq.head(); number < qp.sq.tail() && number <= send.cursor; ++number) {
     const SendWqe& wqe = qp.sq.at(number);
-    if (!wqe.started || !wqe.first_psn.is_before(end)) break;
-    for (uint32_t i = 0; i < wqe.packets; ++i) {
+    if (!wqe.started) break;
+    // Of the oldest much may lie behind, up to half of all PSNs.
+    const uint32_t from = number == qp.sq.head() ? (send.una - wqe.first_psn.value()).value() : 0;
+    for (uint32_t i = from; i < wqe.packets; ++i) {
       const Psn psn = wqe.first_psn + i;
-      if (psn.is_before(send.una)) continue;
       if (!psn.is_before(end)) break;
       if (is_watched(wqe, i, direction)) {
         board->on_sent_before(psn, cost_of(qp, wqe, i, direction), now - usual);
@@ -157,7 +157,8 @@ uint64_t on_passed(QueuePair& qp, Direction direction, Psn limit, Time now) {
 void on_acknowledged(QueuePair& qp, Psn limit, Time now) {
   const Scoreboard* const board = board_of(qp, Direction::kOut).get();
   if (board == nullptr) return;
-  for (Psn psn = board->begin(); psn.is_before(limit) && psn != board->end(); psn = psn.next()) {
+  for (Psn psn = board->next_awaited(board->begin()); psn.is_before(limit) && psn != board->end();
+       psn = board->next_awaited(psn.next())) {
     arrived(qp, Direction::kOut, psn, now);
   }
 }
@@ -185,12 +186,13 @@ bool on_extended_ack(Core& core, QueuePair& qp, Psn psn, std::span<const uint8_t
   if (ack->duplicate) widen(core, qp, Direction::kOut, *ack->duplicate, now);
   if (ack->words() == 0 || qp.send.una == qp.send.sent_end || qp.send.rnr_until != 0) return true;
   begin(qp, Direction::kOut, now);
-  for (uint32_t i = 0; i < ack->words(); ++i) {
-    for (uint32_t bits = ack->word(i); bits != 0;) {
-      const auto bit = static_cast<uint32_t>(std::countl_zero(bits));
-      bits &= ~(0x80000000u >> bit);
-      arrived(qp, Direction::kOut, psn + (2 + i * 32 + bit), now);
-    }
+  // It repeats what it said before; only what is not known is looked at.
+  const Scoreboard& board = *board_of(qp, Direction::kOut);
+  const Psn first = psn + 2;
+  for (Psn at = board.next_awaited(first); at != board.end(); at = board.next_awaited(at.next())) {
+    const int32_t bit = distance(first, at);
+    if (bit < 0 || bit >= static_cast<int32_t>(ack->words() * 32)) break;
+    if (ack->holds(static_cast<uint32_t>(bit))) arrived(qp, Direction::kOut, at, now);
   }
   return true;
 }
