@@ -200,6 +200,19 @@ struct ReadReply {
   uint32_t end = 0;
   uint32_t last_bytes = 0;  // payload of packet end - 1
   uint32_t answered = 0;    // packets that went out, from the original's first on
+  // Other parts of it that were asked for again, to be sent after this one.
+  struct Part {
+    uint32_t from = 0;
+    uint32_t end = 0;
+    uint32_t last_bytes = 0;
+
+    [[nodiscard]] bool overlaps(uint32_t begin, uint32_t until) const {
+      return from < until && begin < end;
+    }
+  };
+  static constexpr uint32_t kMaxParts = 16;
+  std::array<Part, kMaxParts> parts{};
+  uint32_t parts_count = 0;
 
   [[nodiscard]] bool again() const { return next < answered; }
 };

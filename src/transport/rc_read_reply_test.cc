@@ -404,5 +404,47 @@ TEST_F(RcReadReply, RepliesWrap) {
   EXPECT_EQ(said(), "READ_RESPONSE_ONLY 1 (1024)");
 }
 
+// A requester that misses several parts of a READ asks for all of them at once.
+TEST_F(RcReadReply, PartsOfOneReadThatAreAskedForTogetherAreAllAnswered) {
+  connect();
+  receive(read(0, 0, 8 * 1024));
+  (void)said();
+  take(read(1, 1024, 1024));
+  take(read(3, 3 * 1024, 2 * 1024));
+  take(read(7, 7 * 1024, 1024));
+  endpoint_->finish_batch(now_);
+  EXPECT_EQ(said(),
+            "READ_RESPONSE_ONLY 1 (1024), READ_RESPONSE_FIRST 3 (1024), READ_RESPONSE_LAST 4 "
+            "(1024), READ_RESPONSE_ONLY 7 (1024)");
+}
+
+TEST_F(RcReadReply, APartThatIsAskedForTwiceIsAnsweredOnceAsItWasAskedForLast) {
+  connect();
+  receive(read(0, 0, 8 * 1024));
+  (void)said();
+  take(read(1, 1024, 1024));
+  take(read(3, 3 * 1024, 1024));
+  take(read(5, 5 * 1024, 1024));
+  take(read(2, 2 * 1024, 6 * 1024));
+  take(read(1, 1024, 1024));
+  endpoint_->finish_batch(now_);
+  EXPECT_EQ(said(),
+            "READ_RESPONSE_ONLY 1 (1024), READ_RESPONSE_FIRST 2 (1024), "
+            "READ_RESPONSE_MIDDLE 3 (1024), READ_RESPONSE_MIDDLE 4 (1024), "
+            "READ_RESPONSE_MIDDLE 5 (1024), READ_RESPONSE_MIDDLE 6 (1024), "
+            "READ_RESPONSE_LAST 7 (1024)");
+}
+
+TEST_F(RcReadReply, MorePartsThanThereIsRoomForMustBeAskedForAgain) {
+  connect();
+  receive(read(0, 0, 64 * 1024));
+  (void)said();
+  for (uint32_t i = 0; i < 32; ++i) take(read(2 * i, size_t{2} * i * 1024, 1024));
+  endpoint_->finish_batch(now_);
+  EXPECT_EQ(sent().size(), 1 + ReadReply::kMaxParts);
+  receive(read(62, size_t{62} * 1024, 1024));
+  EXPECT_EQ(said(), "READ_RESPONSE_ONLY 62 (1024)");
+}
+
 }  // namespace
 }  // namespace verbena::transport::testing

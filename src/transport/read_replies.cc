@@ -37,6 +37,32 @@ void set_pending(Core& core, QueuePair& qp, ReadReply& reply, uint32_t from, uin
   core.make_runnable(qp);
 }
 
+// A part that is asked for again while another is being sent. One that it overlaps was asked for
+// before, and is sent as it is asked for now; when there is no room the requester must ask again.
+void add_part(Core& core, QueuePair& qp, ReadReply& reply, const ReadReply::Part& part) {
+  const auto listed = std::span(reply.parts).first(reply.parts_count);
+  const auto old = std::ranges::remove_if(
+      listed, [&](const ReadReply::Part& other) { return other.overlaps(part.from, part.end); });
+  reply.parts_count -= static_cast<uint32_t>(old.size());
+  if (part.overlaps(reply.next, reply.end)) {
+    set_pending(core, qp, reply, part.from, part.end, part.last_bytes);
+  } else if (reply.parts_count < ReadReply::kMaxParts) {
+    reply.parts[reply.parts_count++] = part;
+  }
+}
+
+// It was sent, and what else was asked for follows.
+void end_part(Core& core, QueuePair& qp, ReadReply& reply) {
+  reply.pending = false;
+  reply.fresh = false;
+  --qp.recv.replies_pending;
+  if (reply.parts_count == 0) return;
+  const ReadReply::Part next = reply.parts[0];
+  std::ranges::copy(std::span(reply.parts).subspan(1), reply.parts.begin());
+  --reply.parts_count;
+  set_pending(core, qp, reply, next.from, next.end, next.last_bytes);
+}
+
 [[nodiscard]] uint32_t bytes_in_last(uint32_t length, uint32_t mtu) {
   return length == 0 ? 0 : (length - 1) % mtu + 1;
 }
@@ -234,9 +260,11 @@ void replay(Core& core, QueuePair& qp, const InPacket& packet) {
   }
   core.count(Counter::kDuplicateRead);
   if (reply->fresh && from >= reply->next) return;  // it is on its way for the first time
+  const ReadReply::Part part{from, from + requester::packets_for(reth.length, qp.mtu),
+                             bytes_in_last(reth.length, qp.mtu)};
+  if (reply->pending && !reply->fresh) return add_part(core, qp, *reply, part);
   const bool fresh = reply->fresh;
-  set_pending(core, qp, *reply, from, from + requester::packets_for(reth.length, qp.mtu),
-              bytes_in_last(reth.length, qp.mtu));
+  set_pending(core, qp, *reply, part.from, part.end, part.last_bytes);
   if (fresh) {
     // Asked again while the first answer is still going out: go on to the end of the original.
     reply->end = reply->packets;
@@ -264,11 +292,7 @@ void pump(Core& core, QueuePair& qp) {
       if (!send_packet(core, qp, reply)) return;
       --budget;
       went_out(reply, 1);
-      if (reply.next == reply.end) {
-        reply.pending = false;
-        reply.fresh = false;
-        --recv.replies_pending;
-      }
+      if (reply.next == reply.end) end_part(core, qp, reply);
     }
   }
   responder::flush_ack(core, qp);
