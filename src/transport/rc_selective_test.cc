@@ -352,5 +352,19 @@ TEST_F(RcSelective, AnAckFromHalfOfAllPsnsAgoIsNoNews) {
             "9 success, 10 success");
 }
 
+TEST_F(RcSelective, APeerThatRepeatsItselfForEverIsGivenUp) {
+  connect_and_measure();
+  send_many(2, 10);
+  const Time begin = now_;
+  // Longer than the standard's four times the timeout, for each try.
+  while (state() == QpState::kRts && now_ < begin + 5 * 4 * kTimeout) {
+    hears(1, {3, 5});
+    wait(kMillisecond);
+  }
+  EXPECT_EQ(state(), QpState::kErr);
+  EXPECT_EQ(sends().substr(0, 31), "2 transport retries exceeded, 3");
+  EXPECT_EQ(endpoint_->next_deadline(), kNever);
+}
+
 }  // namespace
 }  // namespace verbena::transport::testing
