@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 
 namespace verbena::transport {
 
@@ -18,17 +19,18 @@ HoldPool::Buffer* HoldPool::take() {
   return all_.back().get();
 }
 
-std::vector<Hold::Entry>::const_iterator Hold::at_or_after(wire::Psn psn) const {
-  return std::ranges::partition_point(
-      held_, [psn](const Entry& entry) { return entry.packet.view.bth.psn.is_before(psn); });
+ptrdiff_t Hold::at_or_after(wire::Psn psn) const {
+  const auto place =
+      std::ranges::partition_point(psns_, [psn](wire::Psn other) { return other.is_before(psn); });
+  return place - psns_.begin();
 }
 
 bool Hold::keep(HoldPool& pool, wire::Psn expected, const InPacket& packet) {
   const wire::Psn psn = packet.view.bth.psn;
   if (distance(expected, psn) > kMaxAhead || held_.size() >= kMaxPackets) return false;
   if (psn != expected && packet.source_port != port_) return false;
-  const auto place = at_or_after(psn);
-  if (place != held_.end() && place->packet.view.bth.psn == psn) return true;
+  const ptrdiff_t place = at_or_after(psn);
+  if (place != std::ssize(psns_) && psns_[static_cast<size_t>(place)] == psn) return true;
   HoldPool::Buffer* const buffer = pool.take();
   if (buffer == nullptr) return false;
 
@@ -42,37 +44,39 @@ bool Hold::keep(HoldPool& pool, wire::Psn expected, const InPacket& packet) {
   Entry entry{packet, buffer};
   entry.packet.view.data = buffer->bytes;
   entry.packet.view.payload = {buffer->bytes + header_bytes, payload_bytes};
-  held_.insert(place, entry);
+  held_.insert(held_.begin() + place, entry);
+  psns_.insert(psns_.begin() + place, psn);
   return true;
 }
 
 const InPacket* Hold::find(wire::Psn psn) const {
-  const auto place = at_or_after(psn);
-  return place == held_.end() || place->packet.view.bth.psn != psn ? nullptr : &place->packet;
+  const auto place = static_cast<size_t>(at_or_after(psn));
+  return place == psns_.size() || psns_[place] != psn ? nullptr : &held_[place].packet;
 }
 
 void Hold::release_before(HoldPool& pool, wire::Psn psn) {
-  const auto keep_from = at_or_after(psn);
-  for (auto it = held_.cbegin(); it != keep_from; ++it) pool.give_back(it->buffer);
-  held_.erase(held_.begin(), keep_from);
+  const ptrdiff_t keep_from = at_or_after(psn);
+  for (auto it = held_.begin(); it != held_.begin() + keep_from; ++it) pool.give_back(it->buffer);
+  held_.erase(held_.begin(), held_.begin() + keep_from);
+  psns_.erase(psns_.begin(), psns_.begin() + keep_from);
 }
 
 wire::Psn Hold::next_missing(wire::Psn from) const {
-  for (auto it = at_or_after(from); it != held_.end(); ++it, from = from.next()) {
-    if (it->packet.view.bth.psn != from) break;
+  for (auto it = psns_.begin() + at_or_after(from); it != psns_.end(); ++it, from = from.next()) {
+    if (*it != from) break;
   }
   return from;
 }
 
 uint32_t Hold::gap_after(wire::Psn from, uint32_t otherwise) const {
-  const auto place = at_or_after(from);
-  return place == held_.end() ? otherwise
-                              : static_cast<uint32_t>(distance(from, place->packet.view.bth.psn));
+  const auto place = static_cast<size_t>(at_or_after(from));
+  return place == psns_.size() ? otherwise : static_cast<uint32_t>(distance(from, psns_[place]));
 }
 
 void Hold::clear(HoldPool& pool) {
   for (const Entry& entry : held_) pool.give_back(entry.buffer);
   held_.clear();
+  psns_.clear();
 }
 
 }  // namespace verbena::transport

@@ -9,6 +9,7 @@
 // keeps to one, and who is not on the path has 16384 to guess from, more than the PSNs there are.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -66,7 +67,7 @@ class Hold {
   // The PSNs of those held, in order.
   template <typename Do>
   void for_each(Do&& what) const {
-    for (const Entry& entry : held_) what(entry.packet.view.bth.psn);
+    for (const wire::Psn psn : psns_) what(psn);
   }
 
  private:
@@ -75,9 +76,10 @@ class Hold {
     HoldPool::Buffer* buffer;
   };
   // The first that is at `psn` or after it. Those held lie within kMaxAhead of each other.
-  [[nodiscard]] std::vector<Entry>::const_iterator at_or_after(wire::Psn psn) const;
+  [[nodiscard]] ptrdiff_t at_or_after(wire::Psn psn) const;
 
   std::vector<Entry> held_;
+  std::vector<wire::Psn> psns_;  // theirs: all are gone through for each acknowledgement
   uint16_t port_ = 0;
 };
 
