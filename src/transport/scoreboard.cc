@@ -46,7 +46,9 @@ Scoreboard::Packet* Scoreboard::place_for(Psn psn) {
       set_awaited(each, at(each).out && !at(each).arrived);
     }
   }
-  for (; !psn.is_before(end_); end_ = end_.next()) at(end_) = {};
+  const int32_t watched = distance(begin_, end_);
+  VERBENA_CHECK(watched >= 0);
+  for (int32_t i = watched; i <= ahead; ++i, end_ = end_.next()) at(end_) = {};
   return &at(psn);
 }
 
