@@ -18,7 +18,7 @@ Fate::Copy RandomFaults::trouble() {
     ++counts_.corrupted;
     copy.corrupted = true;
   }
-  copy.marked = random_.chance_ppm(rates_.mark_ppm);
+  copy.marked = rates_.mark_ppm != 0 && random_.chance_ppm(rates_.mark_ppm);
   return copy;
 }
 

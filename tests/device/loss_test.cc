@@ -157,7 +157,7 @@ INSTANTIATE_TEST_SUITE_P(
                       LossCase{"duplication", false, true, Mtu::k1024, {.duplicate_ppm = 100'000}},
                       LossCase{"reordering", false, false, Mtu::k512, {.reorder_ppm = 50'000}},
                       LossCase{"corruption", false, true, Mtu::k2048, {.corrupt_ppm = 20'000}},
-                      LossCase{"delay", true, true, Mtu::k4096, {.delay_ppm = 5'000}},
+                      LossCase{"delay", true, true, Mtu::k4096, {.delay_ppm = 30'000}},
                       LossCase{"everything, two processes",
                                false,
                                true,
