@@ -59,6 +59,7 @@ void Scoreboard::set_awaited(Psn psn, bool awaited) {
 }
 
 Psn Scoreboard::next_awaited(Psn psn) const {
+  VERBENA_CHECK(!end_.is_before(begin_));
   if (psn.is_before(begin_)) psn = begin_;
   while (psn.is_before(end_)) {
     const uint32_t bit = psn.value() % 64;
