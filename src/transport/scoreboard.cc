@@ -61,13 +61,16 @@ void Scoreboard::set_awaited(Psn psn, bool awaited) {
 Psn Scoreboard::next_awaited(Psn psn) const {
   VERBENA_CHECK(!end_.is_before(begin_));
   if (psn.is_before(begin_)) psn = begin_;
-  while (psn.is_before(end_)) {
+  for (int32_t left = distance(psn, end_); left > 0;) {
     const uint32_t bit = psn.value() % 64;
     const uint64_t rest = awaited_[(psn.value() & (ring_.size() - 1)) / 64] >> bit;
-    psn = psn + (rest == 0 ? 64 - bit : static_cast<uint32_t>(std::countr_zero(rest)));
-    if (rest != 0) break;
+    const auto step = static_cast<int32_t>(rest == 0 ? 64 - bit : std::countr_zero(rest));
+    if (step >= left) break;
+    psn = psn + static_cast<uint32_t>(step);
+    left -= step;
+    if (rest != 0) return psn;
   }
-  return psn.is_before(end_) ? psn : end_;
+  return end_;
 }
 
 void Scoreboard::forget_loss(Packet& packet) {
