@@ -179,6 +179,10 @@ void CongestionWindow::on_delivered(uint64_t cost, bool limited, Time now) {
   window_ = std::min(window_, limit());
 }
 
+void CongestionWindow::set_room(uint64_t bytes) {
+  buffer_ = std::min(std::max(static_cast<double>(bytes), kLeastWindow), expected_);
+}
+
 // Near by, the queue that overflows first is most often the receiver's own, its socket's buffer:
 // no more than fits there, beside what is on the wire.
 double CongestionWindow::limit() const {

@@ -31,7 +31,8 @@ class CongestionWindow {
   CongestionWindow(uint64_t initial_bytes, uint64_t max_bytes, uint64_t buffer_bytes)
       : window_(static_cast<double>(initial_bytes)),
         most_(static_cast<double>(max_bytes)),
-        buffer_(static_cast<double>(buffer_bytes)) {}
+        expected_(static_cast<double>(buffer_bytes)),
+        buffer_(expected_) {}
 
   [[nodiscard]] uint64_t window() const { return static_cast<uint64_t>(window_); }
   // How long this much takes to leave; 0 where there is no pace: while no round trip was measured,
@@ -51,6 +52,8 @@ class CongestionWindow {
   // Something was lost; `renewed` when it was sent after the last loss of its queue pair was seen.
   void on_loss(uint64_t cost, bool renewed, Time now);
   void on_mark(Time now);
+  // The receiver has room for so much: less than was expected of it counts, more is not relied on.
+  void set_room(uint64_t bytes);
   // Nothing was heard for a whole timeout.
   void on_timeout(Time now);
 
@@ -88,6 +91,7 @@ class CongestionWindow {
 
   double window_;
   double most_;
+  double expected_;  // of a receiver's buffer
   double buffer_;
   double threshold_ = kNoThreshold;
   // It was left, or the window was reduced, on little evidence: an empty queue puts it right.

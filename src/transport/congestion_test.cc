@@ -229,6 +229,22 @@ TEST_F(Congestion, NearByTheWindowIsWhatTheReceiverHasRoomForAndWhatIsOnTheWire)
   EXPECT_NEAR(static_cast<double>(control_.window()), 130'000, 4'000);
 }
 
+TEST_F(Congestion, AReceiverThatSaysItHasLessRoomGetsLess) {
+  const auto window_with = [this](uint64_t room) {
+    control_.set_room(room);
+    for (int i = 0; i < 100; ++i) {
+      now_ += 100 * kMicrosecond;
+      control_.on_round_trip(100 * kMicrosecond, 30'000, now_);
+      control_.on_delivered(30'000, true, now_);
+    }
+    return static_cast<double>(control_.window());
+  };
+  EXPECT_NEAR(window_with(1 << 30), 130'000, 4'000);
+  EXPECT_NEAR(window_with(50'000), 80'000, 4'000);
+  EXPECT_NEAR(window_with(1), 33'000, 4'000);  // enough to go on with
+  EXPECT_NEAR(window_with(100'000), 130'000, 4'000);
+}
+
 TEST_F(Congestion, AnAnswerThatSeemsToTakeNoTimeDoesNotHideAQueue) {
   control_.on_round_trip(0, 0, now_);
   control_.on_round_trip(-5, 0, now_);

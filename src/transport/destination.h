@@ -58,7 +58,6 @@ struct Destination {
   std::array<Way, 2> ways;
   uint32_t users = 0;                 // queue pairs
   std::vector<QueuePair*> repairing;  // have lost something, and may not have it repaired
-  uint64_t receive_room = 0;          // what its socket has room for, bytes; 0: it did not say
   TimerHook timer;                    // somebody waits for time to pass
 };
 

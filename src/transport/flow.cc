@@ -405,7 +405,9 @@ uint64_t delivered(const QueuePair& qp, Direction direction) {
 
 void recharge(QueuePair& qp, Direction direction, Time now) { charge(qp, direction, now); }
 
-void on_receive_room(QueuePair& qp, uint64_t bytes) { qp.flow.destination->receive_room = bytes; }
+void on_receive_room(QueuePair& qp, uint64_t bytes) {
+  if (bytes != 0) way_of(qp, Direction::kOut).control.set_room(bytes);
+}
 
 void on_go_back(QueuePair& qp) {
   drop_charges(qp);
