@@ -172,12 +172,15 @@ int recvmmsg(int fd, mmsghdr* messages, unsigned count, int, timespec*) {
 
 int epoll_wait(int fd, epoll_event* events, int most, int timeout) {
   enter();
-  return static_cast<int>(::syscall(SYS_epoll_wait, fd, events, most, timeout));
+  // arm64 has only this one.
+  return static_cast<int>(::syscall(SYS_epoll_pwait, fd, events, most, timeout, nullptr, 0));
 }
 
 int poll(pollfd* set, nfds_t count, int timeout_ms) {
   if (Scheduler::current() == nullptr || timeout_ms == 0) {
-    return static_cast<int>(::syscall(SYS_poll, set, count, timeout_ms));
+    const timespec time{.tv_sec = timeout_ms / 1000, .tv_nsec = timeout_ms % 1000 * 1'000'000L};
+    return static_cast<int>(
+        ::syscall(SYS_ppoll, set, count, timeout_ms < 0 ? nullptr : &time, nullptr, 0));
   }
   const verbena::Time now = Scheduler::current()->now();
   return sleep_on(set, count,
