@@ -141,13 +141,13 @@ void Manager::on_timer_of(Connection& c, Time now) {
         return;
       }
       if (c.resends >= config_.silent_resends && half_open_.is_silent(c)) {
+        // It may answer something else meanwhile; then this goes again.
         counters_.add(Counter::kKeptSilent);
-        timers_.set(c, c.give_up);
-        return;
+      } else {
+        c.resends = static_cast<uint8_t>(std::min(c.resends + 1, 255));
+        counters_.add(Counter::kMadsSentAgain);
+        send_last(c);
       }
-      c.resends = static_cast<uint8_t>(std::min(c.resends + 1, 255));
-      counters_.add(Counter::kMadsSentAgain);
-      send_last(c);
       c.resend_after = std::min(c.resend_after * 2, c.response_time);
       timers_.set(c, std::min(now + c.resend_after, c.give_up));
       return;

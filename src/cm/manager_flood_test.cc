@@ -114,6 +114,20 @@ TEST_F(Flood, AnAddressThatNeverAnsweredGetsThreeMessagesForOne) {
   EXPECT_GT(server_.counters()[Counter::kKeptSilent], 0u);
 }
 
+// It was not the one who asked that was silent, but the way that lost its confirmation.
+TEST_F(Flood, AnAddressThatAnswersSomethingElseIsToldAgain) {
+  deliver(req_from(kPeer, 0x10), kPeer);
+  accept_all();
+  let_pass(10 * kSecond);
+  EXPECT_EQ(sent()[kPeer], 3u);
+  let_pass(10 * kSecond);
+  EXPECT_EQ(sent()[kPeer], 0u);
+  ASSERT_TRUE(connects(kPeer, 0x20));
+  mads.all.clear();
+  let_pass(20 * kSecond);
+  EXPECT_GT(sent()[kPeer], 1u);
+}
+
 // What it repeats is answered, one for one.
 TEST_F(Flood, RepetitionsAreAnsweredFromAnyAddress) {
   const wire::Gid owner = forged(7);

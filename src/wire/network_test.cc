@@ -285,7 +285,8 @@ TEST(Dissect, DamagedFramesNeverLeadOutside) {
   SeededRandom random(10);
   int taken = 0;
   for (int round = 0; round < 20'000; ++round) {
-    auto bytes = frame_for(random, random.below(2) == 0, 12 + random.below(40));
+    const size_t length = 12 + random.below(40);
+    auto bytes = frame_for(random, random.below(2) == 0, length);
     for (uint64_t n = random.below(4); n > 0; --n) {
       bytes[random.below(bytes.size())] = static_cast<uint8_t>(random.next());
     }

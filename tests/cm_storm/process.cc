@@ -122,6 +122,7 @@ void Process::on_terminal(const cm::Event& event) {
     case EventKind::kUnreachable:
       if (end.phase != Phase::kConnecting) world_.complain("failed when it was connected");
       end.phase = Phase::kGone;
+      end.unanswered = !end.active && event.kind == EventKind::kUnreachable;
       return;
     case EventKind::kDisconnected:
     case EventKind::kDisconnectRequested:

@@ -25,6 +25,7 @@ struct End {
   wire::Psn our_psn{};
   Qpn peer_qpn{};
   wire::Psn peer_psn{};
+  bool unanswered = false;  // what it answered was never confirmed
 };
 
 struct Habits {
@@ -76,6 +77,7 @@ class Process final : public cm::MadSink, public cm::EventSink {
   [[nodiscard]] uint8_t slot() const { return slot_; }
   [[nodiscard]] const wire::Gid& address() const { return address_; }
   [[nodiscard]] cm::Manager& manager() { return manager_; }
+  [[nodiscard]] const cm::Manager& manager() const { return manager_; }
   [[nodiscard]] const std::map<uint32_t, End>& ends() const { return ends_; }
   [[nodiscard]] const End* find_end(Qpn our_qpn) const;
   [[nodiscard]] size_t questions() const { return questions_.size(); }

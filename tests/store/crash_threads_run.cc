@@ -114,7 +114,10 @@ class ThreadsRun {
     store_ = std::move(*created);
     snapshots_.push_back(now_);
     medium_.mark(0, 1);
-    if (seed_ % 4 == 3) faults_.fence.arm(1 + random_.below(60), random_.below(2) == 0);
+    if (seed_ % 4 == 3) {
+      const bool after = random_.below(2) == 0;
+      faults_.fence.arm(1 + random_.below(60), after);
+    }
     if (seed_ % 4 == 2) faults_.allocate.arm(5 + random_.below(20), true);
     work();
     if (result_.violation.empty()) end();

@@ -47,8 +47,9 @@ class Life {
       run({.kind = Kind::kCreate,
            .id = {0, i},
            .name = i == 6 ? "" : "object-" + std::to_string(i)});
-      write({0, i}, random_.below(3) * 1000,
-            (8 + random_.below(9)) * kDataBytes + random_.below(4000));
+      const uint64_t chunks = 8 + random_.below(9);
+      const uint64_t length = chunks * kDataBytes + random_.below(4000);
+      write({0, i}, random_.below(3) * 1000, length);
     }
     clone({0, 1}, 0, 0, {1, 1}, 0, "whole clone");
     clone({0, 2}, kDataBytes, 2 * kDataBytes, {1, 2}, 3 * kDataBytes, "range");
@@ -70,7 +71,8 @@ class Life {
     run({.kind = Kind::kCheckpoint});
     for (uint64_t i = 1; i <= 4; ++i) {
       run({.kind = Kind::kCreate, .id = {2, i}, .name = "late-" + std::to_string(i)});
-      write({2, i}, random_.below(2) * 3000, (6 + random_.below(6)) * kDataBytes);
+      const uint64_t length = (6 + random_.below(6)) * kDataBytes;
+      write({2, i}, random_.below(2) * 3000, length);
     }
     clone({2, 1}, 0, 0, {1, 1}, 5 * kDataBytes, "");
     clone({1, 1}, 0, 0, {2, 9}, 0, "clone of a clone");
@@ -111,7 +113,8 @@ class Life {
   void scribble() {
     const std::vector<ObjectId> ids = model_.listing();
     const ObjectId id = ids[random_.below(ids.size())];
-    write(id, random_.below(6 * kDataBytes), 1 + random_.below(2 * kDataBytes));
+    const uint64_t length = 1 + random_.below(2 * kDataBytes);
+    write(id, random_.below(6 * kDataBytes), length);
     run({.kind = Kind::kFlush});
   }
 
