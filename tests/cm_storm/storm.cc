@@ -284,10 +284,11 @@ class Storm final : public World {
         peer == nullptr || peer->dead() ? nullptr : peer->find_end(end.peer_qpn);
     const char* const side = end.active ? " (asked)" : " (accepted)";
     // Three answers were lost, or what this end said to them: the other does not send more to an
-    // address that it has never heard of, and gives up in the end.
-    const bool given_up = other != nullptr && other->unanswered &&
-                          peer->manager().counters()[cm::Counter::kKeptSilent] != 0;
-    if (given_up && end.active) return;
+    // address that it has never heard of, and gives up in the end, or sooner for others.
+    if (end.active && other != nullptr && other->unanswered) {
+      const cm::Counters& counters = peer->manager().counters();
+      if (counters[cm::Counter::kKeptSilent] + counters[cm::Counter::kEvicted] != 0) return;
+    }
     if (other == nullptr || other->phase != Phase::kLive) {
       complain("connected to nobody: " + std::to_string(id) + side);
     } else if (other->peer_qpn != end.our_qpn || other->peer_psn != end.our_psn ||
