@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <limits>
 #include <string>
+#include <string_view>
 
 #include "sim/shared_way.h"
 
@@ -279,10 +280,13 @@ void print_row(const Row& row, const WayFigures& figures) {
 
 }  // namespace
 
-void print_congestion_table() {
+void print_congestion_table(std::string_view rows) {
   print_header();
-  for (const Row& row : kChecked) print_row(row, run_shared_way(row.way, 1));
-  for (const Row& row : kShown) print_row(row, run_shared_way(row.way, 1));
+  const auto print = [rows](const Row& row) {
+    if (std::string_view(row.name).contains(rows)) print_row(row, run_shared_way(row.way, 1));
+  };
+  std::ranges::for_each(kChecked, print);
+  std::ranges::for_each(kShown, print);
 }
 
 bool check_congestion(uint64_t first, uint64_t seeds) {

@@ -4,10 +4,12 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 
 namespace verbena::sim {
 
-void print_congestion_table();
+// Only the rows whose names contain this.
+void print_congestion_table(std::string_view rows);
 
 // True when all figures hold for seeds [first, first + seeds); says which do not.
 [[nodiscard]] bool check_congestion(uint64_t first, uint64_t seeds);

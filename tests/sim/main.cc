@@ -69,6 +69,7 @@ struct Options {
   bool loss_table = false;
   bool loss_floors = false;
   bool congestion_table = false;
+  std::string congestion_rows;
   uint64_t congestion = 0;
   std::string pcap;
 };
@@ -98,6 +99,7 @@ and in order, memory must equal a model's, and nothing may be left over.
   --loss-floors  instead: whether it is as much as it was, for a few cases
   --congestion-table
                  instead: shares of a link with a queue, beside TCP, as a table in markdown
+  --rows TEXT    of that table only the rows whose names contain TEXT
   --congestion N instead: whether the shares are as wanted, for N seeds
   --help         this
 
@@ -127,6 +129,8 @@ well, 1 after a violation, 2 for a wrong option.
       options.congestion = value;
     else if (argument == "--congestion-table")
       options.congestion_table = true;
+    else if (argument == "--rows" && i + 1 < argc)
+      options.congestion_rows = argv[++i];
     else if (argument == "--trace")
       options.trace = true;
     else if (argument == "--verbose")
@@ -304,7 +308,7 @@ int main(int argc, char** argv) {
     return verbena::sim::check_congestion(options.first, options.congestion) ? 0 : 1;
   }
   if (options.congestion_table) {
-    verbena::sim::print_congestion_table();
+    verbena::sim::print_congestion_table(options.congestion_rows);
     return 0;
   }
   if (options.loss_floors) return verbena::sim::check_loss_floors() ? 0 : 1;
