@@ -445,8 +445,12 @@ void on_rnr(Core& core, QueuePair& qp, Duration wait, Time now) {
 
 void ping(Core& core, const QueuePair& qp) {
   core.count(Counter::kPing);
-  PacketWriter writer(qp, wire::Service::kRc, wire::Op::kSendOnly, qp.send.una.previous());
+  PacketWriter writer(qp, qp.service(), wire::Op::kSendOnly, qp.send.una.previous());
   writer.bth().ack_request = true;
+  if (qp.type == QpType::kXrcSend) {
+    const SrqId srq = qp.sq.empty() ? SrqId() : qp.sq.at(qp.sq.head()).remote_srq;
+    writer.put(wire::Xrceth{.reserved = 0, .srq = srq});
+  }
   writer.send(core, qp.attr.path);
 }
 

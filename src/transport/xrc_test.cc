@@ -201,5 +201,24 @@ TEST_F(Xrc, QueuesAreThoseOfItsHalf) {
   EXPECT_TRUE(refused(endpoint_->create_srq(pd_, 8, 2, kDomain), Error::kInvalid));
 }
 
+TEST_F(Xrc, ASmallPacketBesideALargeOneThatIsLostReachesTheTarget) {
+  make_sender();
+  const SendRequest wanted{.op = SendOp::kWrite,
+                           .flags = kSignaled,
+                           .remote_addr = RemoteAddr(0x9000),
+                           .rkey = RKey(0x5555),
+                           .remote_srq = SrqId(0x123456)};
+  ASSERT_TRUE(accepted(post(wanted, {at(0, 3000)})));
+  run_until(now_ + 2 * kTimeout);
+  size_t small = 0;
+  for (const Packet& packet : sent()) {
+    EXPECT_EQ(packet.view().info->service, wire::Service::kXrc);
+    if (!packet.view().payload.empty()) continue;
+    EXPECT_EQ(packet.view().xrceth().srq, SrqId(0x123456));
+    ++small;
+  }
+  EXPECT_GE(small, 1u);
+}
+
 }  // namespace
 }  // namespace verbena::transport::testing
