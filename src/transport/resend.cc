@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The requester: packets that go once more, beside the cursor.
+#include <algorithm>
+
 #include "transport/completer.h"
 #include "transport/flow.h"
 #include "transport/request_packets.h"
@@ -23,6 +25,23 @@ void put_off_resend(QueuePair& qp, Resend what, Psn from, Psn end) {
   send.resend_responses = responses;
 }
 
+// The last entry that begins at this PSN or before it. Those under way are in the order of their
+// PSNs.
+[[nodiscard]] uint64_t entry_of(const QueuePair& qp, Psn psn) {
+  uint64_t low = qp.sq.head();
+  uint64_t high = std::min(qp.send.cursor + 1, qp.sq.tail());
+  while (high - low > 1) {
+    const uint64_t middle = low + (high - low) / 2;
+    const SendWqe& wqe = qp.sq.at(middle);
+    if (wqe.started && !psn.is_before(wqe.first_psn)) {
+      low = middle;
+    } else {
+      high = middle;
+    }
+  }
+  return low;
+}
+
 }  // namespace
 
 void note_resent(SendSide& send, Psn end, Core& core, uint32_t packets) {
@@ -43,7 +62,7 @@ bool go_on_with_resend(Core& core, QueuePair& qp, Time now) {
 
 void resend(Core& core, QueuePair& qp, Resend what, Psn from, uint32_t packets, Time now) {
   const Psn end = from + packets;
-  uint64_t number = qp.sq.head();
+  uint64_t number = entry_of(qp, from);
   while (from.is_before(end) && number < qp.sq.tail()) {
     SendWqe& wqe = qp.sq.at(number);
     if (!wqe.started) return;
