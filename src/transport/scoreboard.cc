@@ -110,7 +110,7 @@ void Scoreboard::note_arrival(const Packet& packet, Time now) {
     lateness_ = std::max(lateness_,
                          packet.missing ? now - packet.sent_at : round_trip - newest_round_trip_);
   }
-  if (!packet.timed) return;
+  if (!packet.timed || is_later(timed_from_, packet.order)) return;
   if (!packet.again && (least_round_trip_ == 0 || round_trip < least_round_trip_)) {
     least_round_trip_ = round_trip;
   }

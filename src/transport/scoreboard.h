@@ -66,6 +66,9 @@ class Scoreboard {
   // told once.
   [[nodiscard]] bool was_needless(wire::Psn psn);
 
+  // The answers of those sent so far come late for a reason that is not the way's.
+  void distrust_times() { timed_from_ = next_order_; }
+
   // Not on their way, though not acknowledged.
   [[nodiscard]] uint64_t away() const { return arrived_ + lost_; }
 
@@ -120,6 +123,7 @@ class Scoreboard {
   uint64_t arrived_ = 0;  // cost of those
   uint64_t lost_ = 0;
   uint32_t next_order_ = 1;
+  uint32_t timed_from_ = 1;  // in that order
   // Of those that arrived, the one that was sent last.
   uint32_t newest_order_ = 0;
   Duration newest_round_trip_ = 0;

@@ -227,5 +227,16 @@ TEST_F(Board, TheAwaitedAreThoseOfANaiveModel) {
   }
 }
 
+TEST_F(Board, AnswersThatWaitedForARepairTellNoRoundTrip) {
+  send(responses_, 0, 2);
+  responses_.distrust_times();
+  send(responses_, 2, 3);
+  now_ += 3 * kRoundTrip;
+  (void)responses_.on_arrived(psn(1), now_);
+  EXPECT_FALSE(responses_.take_sample());
+  (void)responses_.on_arrived(psn(2), now_);
+  EXPECT_TRUE(responses_.take_sample());
+}
+
 }  // namespace
 }  // namespace verbena::transport

@@ -139,7 +139,13 @@ void on_sent(QueuePair& qp, const SendWqe& wqe, uint32_t from, uint32_t to, Time
 
 void on_resent(QueuePair& qp, const SendWqe& wqe, requester::Resend what, uint32_t from,
                uint32_t to, Time now) {
-  if (what == requester::Resend::kRequests) return on_sent(qp, wqe, from, to, now);
+  if (what == requester::Resend::kRequests) {
+    // The other end answers no READ that came after the one that was lost until this one is there.
+    if (Scoreboard* const responses = board_of(qp, Direction::kIn).get()) {
+      responses->distrust_times();
+    }
+    return on_sent(qp, wqe, from, to, now);
+  }
   note_sent(qp, wqe, Direction::kIn, from, to, now);
 }
 
