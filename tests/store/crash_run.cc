@@ -208,7 +208,8 @@ class History {
 
   // At one of the next flushes and fences of whatever it is about to do.
   void arm(uint64_t within) {
-    // Drawn in an order that is not the compiler's choice: a seed is the same world on each machine.
+    // Drawn in an order that is not the compiler's choice: a seed is the same world on each
+    // machine.
     const uint64_t storing = random_.next();
     medium_.kill_at(1 + static_cast<uint32_t>(random_.below(within)), storing);
   }
