@@ -7,13 +7,13 @@
 
 namespace verbena::transport {
 
-HoldPool::Buffer* HoldPool::take() {
+HoldPool::Buffer* HoldPool::take(size_t held) {
+  if (in_use() + held >= max_buffers_) return nullptr;
   if (!free_.empty()) {
     Buffer* const buffer = free_.back();
     free_.pop_back();
     return buffer;
   }
-  if (all_.size() >= max_buffers_) return nullptr;
   all_.push_back(std::make_unique_for_overwrite<Buffer>());
   free_.reserve(all_.size());
   return all_.back().get();
@@ -31,7 +31,7 @@ bool Hold::keep(HoldPool& pool, wire::Psn expected, const InPacket& packet) {
   if (psn != expected && packet.source_port != port_) return false;
   const ptrdiff_t place = at_or_after(psn);
   if (place != std::ssize(psns_) && psns_[static_cast<size_t>(place)] == psn) return true;
-  HoldPool::Buffer* const buffer = pool.take();
+  HoldPool::Buffer* const buffer = pool.take(held_.size());
   if (buffer == nullptr) return false;
 
   const size_t header_bytes = packet.view.info->header_bytes;

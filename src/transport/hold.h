@@ -21,7 +21,9 @@
 namespace verbena::transport {
 
 // Buffers for held packets, shared by an endpoint's queue pairs; memory is only allocated once a
-// loss happens, and then kept.
+// loss happens, and then kept. Who holds as many as are free takes no more: one queue pair has half
+// of all at most, and what others take makes its share smaller (Choudhury and Hahne's dynamic
+// threshold), so that one that never repairs its gap leaves room for all others.
 class HoldPool {
  public:
   struct Buffer {
@@ -29,7 +31,8 @@ class HoldPool {
   };
   explicit HoldPool(uint32_t max_buffers) : max_buffers_(max_buffers) {}
 
-  [[nodiscard]] Buffer* take();  // nullptr when the pool is used up
+  // For who holds so many; nullptr when that is its share.
+  [[nodiscard]] Buffer* take(size_t held);
   void give_back(Buffer* buffer) { free_.push_back(buffer); }
   [[nodiscard]] size_t in_use() const { return all_.size() - free_.size(); }
 
