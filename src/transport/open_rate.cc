@@ -18,6 +18,12 @@ constexpr Duration kBurst = kMillisecond;       // a timer may come so late
 
 }  // namespace
 
+OpenRate::Sent& OpenRate::sent_to(const wire::Gid& to) {
+  const auto words = to.words();
+  const uint64_t mixed = (words[0] ^ words[1]) * 0x9e3779b97f4a7c15;
+  return sent_[mixed >> 56];
+}
+
 double OpenRate::measured(Time now) const {
   const Duration passed = std::max(now - span_since_, kOneCut);
   const double present = static_cast<double>(span_cost_) / static_cast<double>(passed);
@@ -53,6 +59,7 @@ void OpenRate::on_sent(const wire::Gid& to, uint64_t cost, Time now) {
     span_since_ = now;
   }
   span_cost_ += cost;
+  sent_to(to) = {.to = to, .at = now};
   if (slow_.empty()) return;
   const auto at = look_at(to, now);
   if (at == slow_.end()) return;
@@ -61,24 +68,27 @@ void OpenRate::on_sent(const wire::Gid& to, uint64_t cost, Time now) {
                      static_cast<Duration>(static_cast<double>(cost) / slow.rate);
 }
 
-void OpenRate::on_mark(const wire::Gid& to, Time now) {
+bool OpenRate::on_mark(const wire::Gid& to, Time now) {
+  const Sent& sent = sent_to(to);
+  if (sent.to != to || now > sent.at + kLong) return false;
   auto at = look_at(to, now);
   if (at == slow_.end()) {
     const double rate = measured(now);
-    if (rate == 0) return;
+    if (rate == 0) return true;
     if (slow_.size() >= kMaxHosts) {
       std::erase_if(slow_, [now](const auto& host) { return now > host.second.marked_at + kLong; });
-      if (slow_.size() >= kMaxHosts) return;
+      if (slow_.size() >= kMaxHosts) return true;
     }
     at = slow_.emplace(to, Slow{.rate = rate}).first;
   } else if (now < at->second.marked_at + kOneCut) {
-    return;
+    return true;
   }
   Slow& slow = at->second;
   slow.before = slow.rate;
   slow.rate = std::max(slow.rate / 2, kLeastRate);
   slow.steps = 0;
   slow.marked_at = slow.grown_at = now;
+  return true;
 }
 
 }  // namespace verbena::transport

@@ -6,6 +6,7 @@
 // none.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 
@@ -22,8 +23,9 @@ class OpenRate {
   [[nodiscard]] Time allows_at(const wire::Gid& to, Time now);
   // So much was sent, to whomever.
   void on_sent(const wire::Gid& to, uint64_t cost, Time now);
-  // What goes there met congestion.
-  void on_mark(const wire::Gid& to, Time now);
+  // What goes there met congestion, says somebody there. False, and nothing is done, if nothing was
+  // sent there of late: whoever can send a packet can say so.
+  bool on_mark(const wire::Gid& to, Time now);
   // Hosts that have a rate.
   [[nodiscard]] size_t size() const { return slow_.size(); }
 
@@ -43,6 +45,16 @@ class OpenRate {
   // Of what was sent of late, to all hosts.
   [[nodiscard]] double measured(Time now) const;
 
+  // Where the last that was sent to each of these hosts is noted; hosts that share a place push
+  // each other out, and a notification of one of them may then be missed.
+  struct Sent {
+    wire::Gid to;
+    Time at = -kSecond * 3600;
+  };
+  static constexpr size_t kSentPlaces = 256;
+  [[nodiscard]] Sent& sent_to(const wire::Gid& to);
+
+  std::array<Sent, kSentPlaces> sent_;
   Hosts slow_;
   uint64_t span_cost_ = 0;
   Time span_since_ = 0;

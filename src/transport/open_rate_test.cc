@@ -33,15 +33,24 @@ class Rate : public ::testing::Test {
 
 TEST_F(Rate, ThereIsNoneUntilAMarkComes) {
   EXPECT_EQ(send(100 * kPacket, 50 * kMillisecond), 5'000 * kPacket);
-  rate_.on_mark(kThere, now_);
+  EXPECT_TRUE(rate_.on_mark(kThere, now_));
   EXPECT_EQ(rate_.size(), 1u);
   EXPECT_EQ(rate_.allows_at(kOther, now_), 0);
 }
 
+TEST_F(Rate, AHostToWhichNothingWasSentIsNotBelieved) {
+  EXPECT_FALSE(rate_.on_mark(kThere, now_));
+  (void)send(100 * kPacket, 50 * kMillisecond);
+  EXPECT_FALSE(rate_.on_mark(kOther, now_));
+  EXPECT_EQ(rate_.size(), 0u);
+  EXPECT_TRUE(rate_.on_mark(kThere, now_));
+  EXPECT_FALSE(rate_.on_mark(kThere, now_ + 10 * kSecond)) << "nor after a long time";
+}
+
 TEST_F(Rate, AMarkHalvesItAndMarksOfOneMomentCountOnce) {
   (void)send(100 * kPacket, 50 * kMillisecond);
-  rate_.on_mark(kThere, now_);
-  rate_.on_mark(kThere, now_ + kMillisecond / 2);
+  EXPECT_TRUE(rate_.on_mark(kThere, now_));
+  EXPECT_TRUE(rate_.on_mark(kThere, now_ + kMillisecond / 2));
   const auto sent = static_cast<double>(send(100 * kPacket, 4 * kMillisecond));
   EXPECT_NEAR(sent / (400 * kPacket), 0.6, 0.11) << "half, and a burst";
 }
@@ -49,7 +58,7 @@ TEST_F(Rate, AMarkHalvesItAndMarksOfOneMomentCountOnce) {
 TEST_F(Rate, NextMarksHalveItAgain) {
   (void)send(100 * kPacket, 50 * kMillisecond);
   for (int i = 0; i < 5; ++i) {
-    rate_.on_mark(kThere, now_);
+    EXPECT_TRUE(rate_.on_mark(kThere, now_));
     now_ += 2 * kMillisecond;
   }
   const auto sent = static_cast<double>(send(100 * kPacket, 4 * kMillisecond));
@@ -58,7 +67,7 @@ TEST_F(Rate, NextMarksHalveItAgain) {
 
 TEST_F(Rate, WithoutMarksItComesBackAndIsForgotten) {
   (void)send(100 * kPacket, 50 * kMillisecond);
-  rate_.on_mark(kThere, now_);
+  EXPECT_TRUE(rate_.on_mark(kThere, now_));
   const auto first = static_cast<double>(send(100 * kPacket, 50 * kMillisecond));
   EXPECT_GT(first / (5'000 * kPacket), 0.8);
   EXPECT_LT(first / (5'000 * kPacket), 1);
@@ -66,20 +75,16 @@ TEST_F(Rate, WithoutMarksItComesBackAndIsForgotten) {
   EXPECT_EQ(rate_.size(), 0u);
 }
 
-TEST_F(Rate, MarksForWhoSentNothingAreNothing) {
-  rate_.on_mark(kThere, now_);
-  EXPECT_EQ(rate_.size(), 0u);
-}
-
 TEST_F(Rate, ManyHostsThatMarkAreBounded) {
-  rate_.on_sent(kThere, kPacket, now_);
   for (uint32_t i = 0; i < 2 * OpenRate::kMaxHosts; ++i) {
-    rate_.on_mark(
-        wire::Gid::from_ipv4(10, 1, static_cast<uint8_t>(i >> 8), static_cast<uint8_t>(i)), now_);
+    const auto to =
+        wire::Gid::from_ipv4(10, 1, static_cast<uint8_t>(i >> 8), static_cast<uint8_t>(i));
+    rate_.on_sent(to, kPacket, now_);
+    EXPECT_TRUE(rate_.on_mark(to, now_));
   }
   EXPECT_EQ(rate_.size(), OpenRate::kMaxHosts);
   rate_.on_sent(kThere, kPacket, now_ + 2 * kSecond);
-  rate_.on_mark(kThere, now_ + 2 * kSecond);
+  EXPECT_TRUE(rate_.on_mark(kThere, now_ + 2 * kSecond));
   EXPECT_EQ(rate_.size(), 1u) << "those of long ago made room";
 }
 
