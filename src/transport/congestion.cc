@@ -16,6 +16,9 @@ constexpr double kBetaCarried = 0.85;
 constexpr double kBetaMark = 0.8;
 constexpr double kRenoStep = 3 * (1 - kBeta) / (1 + kBeta) * kSegment;
 constexpr double kLeastWindow = 2 * kSegment;
+// Of a receiver's room, so much is relied on: more would only be a longer queue at a receiver that
+// is slower than the link.
+constexpr double kMostRoom = 1024.0 * 1024;
 constexpr double kSmallWindow = 16 * kSegment;
 constexpr double kLossShare = 8;
 constexpr double kLossAllowed = 2 * kSegment;
@@ -118,8 +121,8 @@ void CongestionWindow::begin_span(Time now) {
   best_[1] = best_[0];
   best_[0] = 0;
   const bool many = loses_many(kLossAllowed);
+  if (many && !is_reduced(now)) reduce_for_loss(kBeta * window_, now);
   lost_ = delivered_ = 0;
-  if (many && !is_reduced(now)) reduce(kBeta * window_, now);
 }
 
 bool CongestionWindow::is_long(Duration round_trip) const {
@@ -180,7 +183,7 @@ void CongestionWindow::on_delivered(uint64_t cost, bool limited, Time now) {
 }
 
 void CongestionWindow::set_room(uint64_t bytes) {
-  buffer_ = std::min(std::max(static_cast<double>(bytes), kLeastWindow), expected_);
+  buffer_ = std::clamp(static_cast<double>(bytes), kLeastWindow, kMostRoom);
 }
 
 // Near by, the queue that overflows first is most often the receiver's own, its socket's buffer:
@@ -218,8 +221,33 @@ void CongestionWindow::reduce(double window, Time now) {
   epoch_ = now;
 }
 
+// As DSACK undoes what a TCP sender did (RFC 4015): as long as the losses of which it was the
+// answer can all be accounted for.
+void CongestionWindow::reduce_for_loss(double window, Time now) {
+  if (before_.window == 0 || now > before_.until) {
+    before_ = {.window = window_, .threshold = threshold_, .lost = lost_, .until = 0};
+  }
+  before_.until = now + kSpanRounds * (smoothed_ != 0 ? smoothed_ : kSecond);
+  reduce(window, now);
+}
+
+void CongestionWindow::on_needless_repair(uint64_t cost, Time now) {
+  const auto late = static_cast<double>(cost);
+  lost_ = std::max(lost_ - late, 0.0);
+  if (before_.window == 0) return;
+  before_.lost -= late;
+  if (before_.lost > 0 && now <= before_.until) return;
+  if (now <= before_.until) {
+    window_ = std::max(window_, before_.window);
+    threshold_ = before_.threshold;
+    epoch_ = kNever;
+  }
+  before_.window = 0;
+}
+
 void CongestionWindow::on_loss(uint64_t cost, bool renewed, Time now) {
   lost_ += static_cast<double>(cost);
+  if (before_.window != 0) before_.lost += static_cast<double>(cost);
   begin_span(now);
   if (is_reduced(now) || !renewed) return;
   // A window that doubles is not given the time of a span.
@@ -233,7 +261,7 @@ void CongestionWindow::on_loss(uint64_t cost, bool renewed, Time now) {
   if (known && !many && !hides_queue() && standing() <= least_ + least_ / kShortShare) {
     least = std::max(least, std::min(window_, carried()));
   }
-  if (least < window_) reduce(least, now);
+  if (least < window_) reduce_for_loss(least, now);
   doubtful_ = !known;
 }
 

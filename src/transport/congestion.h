@@ -31,8 +31,7 @@ class CongestionWindow {
   CongestionWindow(uint64_t initial_bytes, uint64_t max_bytes, uint64_t buffer_bytes)
       : window_(static_cast<double>(initial_bytes)),
         most_(static_cast<double>(max_bytes)),
-        expected_(static_cast<double>(buffer_bytes)),
-        buffer_(expected_) {}
+        buffer_(static_cast<double>(buffer_bytes)) {}
 
   [[nodiscard]] uint64_t window() const { return static_cast<uint64_t>(window_); }
   // How long this much takes to leave; 0 where there is no pace: while no round trip was measured,
@@ -51,8 +50,10 @@ class CongestionWindow {
   void on_delivered(uint64_t cost, bool limited, Time now);
   // Something was lost; `renewed` when it was sent after the last loss of its queue pair was seen.
   void on_loss(uint64_t cost, bool renewed, Time now);
+  // What was taken for lost was not: it was late.
+  void on_needless_repair(uint64_t cost, Time now);
   void on_mark(Time now);
-  // The receiver has room for so much: less than was expected of it counts, more is not relied on.
+  // The receiver has room for so much, instead of what was expected of it.
   void set_room(uint64_t bytes);
   // Nothing was heard for a whole timeout.
   void on_timeout(Time now);
@@ -80,6 +81,7 @@ class CongestionWindow {
   [[nodiscard]] double limit() const;
   [[nodiscard]] bool is_unlikely(Duration round_trip, Time now);
   void reduce(double window, Time now);
+  void reduce_for_loss(double window, Time now);
   void grow(double cost, Time now);
   void begin_span(Time now);
   // An eighth of what was sent, and more than is `allowed`.
@@ -91,8 +93,7 @@ class CongestionWindow {
 
   double window_;
   double most_;
-  double expected_;  // of a receiver's buffer
-  double buffer_;
+  double buffer_;  // the receiver's
   double threshold_ = kNoThreshold;
   // It was left, or the window was reduced, on little evidence: an empty queue puts it right.
   bool doubtful_ = false;
@@ -116,6 +117,14 @@ class CongestionWindow {
   double usual_ = 0;  // rate of all of the one before
   double lost_ = 0;
   double delivered_ = 0;
+  // What it was before it was reduced for losses, all of which may turn out to be none; 0: it was
+  // not, or too long ago.
+  struct {
+    double window = 0;
+    double threshold = 0;
+    double lost = 0;  // so much of it is not known to have been late
+    Time until = 0;
+  } before_;
   // A round lasts for a round trip.
   Time round_end_ = 0;
   uint32_t round_samples_ = 0;

@@ -229,7 +229,7 @@ TEST_F(Congestion, NearByTheWindowIsWhatTheReceiverHasRoomForAndWhatIsOnTheWire)
   EXPECT_NEAR(static_cast<double>(control_.window()), 130'000, 4'000);
 }
 
-TEST_F(Congestion, AReceiverThatSaysItHasLessRoomGetsLess) {
+TEST_F(Congestion, NearByTheWindowFitsTheRoomThatAReceiverSaysItHas) {
   const auto window_with = [this](uint64_t room) {
     control_.set_room(room);
     for (int i = 0; i < 100; ++i) {
@@ -239,10 +239,11 @@ TEST_F(Congestion, AReceiverThatSaysItHasLessRoomGetsLess) {
     }
     return static_cast<double>(control_.window());
   };
-  EXPECT_NEAR(window_with(1 << 30), 130'000, 4'000);
+  EXPECT_NEAR(window_with(100'000), 130'000, 4'000);
   EXPECT_NEAR(window_with(50'000), 80'000, 4'000);
   EXPECT_NEAR(window_with(1), 33'000, 4'000);  // enough to go on with
-  EXPECT_NEAR(window_with(100'000), 130'000, 4'000);
+  EXPECT_NEAR(window_with(200'000), 230'000, 4'000);
+  EXPECT_NEAR(window_with(1 << 30), 1'078'000, 4'000);  // no more than is of use
 }
 
 TEST_F(Congestion, AnAnswerThatSeemsToTakeNoTimeDoesNotHideAQueue) {
@@ -255,6 +256,27 @@ TEST_F(Congestion, TheWindowHasABound) {
   CongestionWindow control(kInitial, 2 * kInitial, 10 * kInitial);
   for (int i = 0; i < 100; ++i) control.on_delivered(kInitial, true, now_);
   EXPECT_EQ(control.window(), 2 * kInitial);
+}
+
+TEST_F(Congestion, LossesThatWereNoneAreTakenBack) {
+  leave_slow_start();
+  const uint64_t before = control_.window();
+  control_.on_loss(1'500, true, now_);
+  control_.on_loss(1'500, true, now_);
+  ASSERT_LT(control_.window(), before);
+  now_ += kRoundTrip;
+  control_.on_needless_repair(1'500, now_);
+  EXPECT_LT(control_.window(), before) << "the other may have been lost";
+  control_.on_needless_repair(1'500, now_);
+  EXPECT_GE(control_.window(), before);
+}
+
+TEST_F(Congestion, AfterALongTimeNothingIsTakenBack) {
+  leave_slow_start();
+  const uint64_t before = control_.window();
+  control_.on_loss(1'500, true, now_);
+  control_.on_needless_repair(1'500, now_ + 100 * kRoundTrip);
+  EXPECT_LT(control_.window(), before);
 }
 
 }  // namespace

@@ -16,6 +16,7 @@
 #include "transport/hold.h"
 #include "transport/open_rate.h"
 #include "transport/queue_pair.h"
+#include "transport/receive_room.h"
 #include "transport/work.h"
 
 namespace verbena::transport {
@@ -34,7 +35,7 @@ struct Tuning {
   FlightLimits paced{
       .max_bytes = 1024 * 1024, .initial_bytes = 1024 * 1024, .max_packets = 512, .ack_every = 64};
   // Held packets, for all queue pairs together.
-  uint32_t hold_buffers = 4096;
+  uint32_t hold_buffers = 8192;
   // Packets one queue pair may send before others get their turn: two messages of 64 KiB at MTU
   // 1024, so that the end of one and the beginning of the next leave together.
   uint32_t quantum = 128;
@@ -83,8 +84,7 @@ struct Core {
   // A receiver had no room in the last round of turns: until the next round nobody sends out of
   // turn, or who waits would wait for ever.
   bool crowded = false;
-  // What this host's socket has room for, said to other hosts; 0: not said.
-  uint64_t receive_room = 0;
+  ReceiveRoom receive_room{};
 
   void count(Counter counter, uint64_t n = 1) const { counters.add(counter, n); }
   void make_runnable(QueuePair& qp) const {

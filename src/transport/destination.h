@@ -11,6 +11,7 @@
 
 #include "base/timer_heap.h"
 #include "transport/congestion.h"
+#include "transport/receive_room.h"
 #include "transport/reordering.h"
 #include "wire/gid.h"
 
@@ -59,6 +60,7 @@ struct Destination {
   uint32_t users = 0;                 // queue pairs
   std::vector<QueuePair*> repairing;  // have lost something, and may not have it repaired
   TimerHook timer;                    // somebody waits for time to pass
+  ReceiveRoom::Span heard = 0;        // when it last sent something
 };
 
 class Destinations {

@@ -245,6 +245,7 @@ void Endpoint::receive(const InPacket& packet, Time now) {
     return counters_.add(Counter::kDropWrongPeer);
   }
   qp->heard_at = now;
+  if (flow::applies(*qp)) flow::on_heard(core_, *qp, now);
   marks::learn(*qp, packet);
   if (marks::is_marked(packet.traffic_class)) marks::on_marked(core_, *qp, info, 1, now);
   if (info.is_response()) {
@@ -268,9 +269,9 @@ void Endpoint::receive_congestion_notice(const InPacket& packet, Time now) {
                                                     packet.destination == qp->attr.path.source));
   const bool is_open = qp != nullptr && (qp->type == QpType::kUc || qp->type == QpType::kUd);
   if (!from_peer || !(is_open || flow::applies(*qp))) return counters_.add(Counter::kDropCnp);
+  if (is_open && !open_rate_.on_mark(packet.source, now)) return counters_.add(Counter::kDropCnp);
   counters_.add(Counter::kCongestionNotice);
-  if (!is_open) return flow::on_mark(*qp, Direction::kOut, now);
-  open_rate_.on_mark(packet.source, now);
+  if (!is_open) flow::on_mark(*qp, Direction::kOut, now);
 }
 
 namespace {
@@ -323,6 +324,7 @@ void Endpoint::accept_run(const wire::Run& run, QueuePair& qp, uint32_t packets,
   counters_.add(Counter::kPacketsReceived, packets);
   counters_.add(Counter::kRunsReceived);
   qp.heard_at = now;
+  if (flow::applies(qp)) flow::on_heard(core_, qp, now);
   if (marks::is_marked(traffic_class)) {
     marks::on_marked(core_, qp, *run.first.info, packets, now);
   }

@@ -109,7 +109,7 @@ class Endpoint {
                                      bool ack_request, Time now);
   // What the socket that other hosts send to has room for, in bytes: said to those that understand
   // it. 0, as at first: nothing is said.
-  void set_receive_room(uint64_t bytes) { core_.receive_room = bytes; }
+  void set_receive_room(uint64_t bytes) { core_.receive_room.set(bytes); }
   void finish_batch(Time now);
   // The same without the ACKs: they may wait for the program's own next packet, and leave behind
   // it.

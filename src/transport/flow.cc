@@ -372,6 +372,7 @@ void on_lost(QueuePair& qp, Direction direction, uint64_t cost, Time sent_at, Ti
 void on_needless_repair(QueuePair& qp, Direction direction, Time now) {
   Way& way = way_of(qp, direction);
   way.reordering.on_needless(way.control.round_trip(), now);
+  way.control.on_needless_repair(qp.mtu + kPacketOverhead, now);
 }
 
 Duration reordering_window(QueuePair& qp, Direction direction, Duration lateness) {
@@ -407,6 +408,12 @@ void recharge(QueuePair& qp, Direction direction, Time now) { charge(qp, directi
 
 void on_receive_room(QueuePair& qp, uint64_t bytes) {
   if (bytes != 0) way_of(qp, Direction::kOut).control.set_room(bytes);
+}
+
+void on_heard(Core& core, QueuePair& qp, Time now) {
+  core.receive_room.on_heard(qp.flow.destination->heard, now);
+  const uint64_t share = core.receive_room.share();
+  if (share != 0) way_of(qp, Direction::kIn).control.set_room(share);
 }
 
 void on_go_back(QueuePair& qp) {

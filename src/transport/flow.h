@@ -84,8 +84,10 @@ void on_round_trip(QueuePair& qp, Direction direction, Duration round_trip, uint
 [[nodiscard]] uint64_t delivered(const QueuePair& qp, Direction direction);
 // The scoreboard has changed.
 void recharge(QueuePair& qp, Direction direction, Time now);
-// The peer's socket has room for so much; 0: it does not say.
+// The peer's socket has room for so much of what we send; 0: it does not say.
 void on_receive_room(QueuePair& qp, uint64_t bytes);
+// A packet came from the peer, which has a share of our own socket's room.
+void on_heard(Core& core, QueuePair& qp, Time now);
 
 // Everything out is taken back, to be sent again.
 void on_go_back(QueuePair& qp);

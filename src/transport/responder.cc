@@ -38,7 +38,7 @@ void send_extended_ack(Core& core, QueuePair& qp) {
   std::optional<Psn> duplicate;
   if (std::exchange(recv.has_duplicate, false)) duplicate = recv.duplicate;
   recv.early = 0;
-  const uint64_t room = core.receive_room / wire::ExtendedAck::kRoomUnit;
+  const uint64_t room = core.receive_room.share() / wire::ExtendedAck::kRoomUnit;
   const std::span<const uint8_t> bytes =
       extension.finish(static_cast<uint16_t>(std::min<uint64_t>(room, 0xffff)), duplicate);
   PacketWriter writer(qp, qp.service(), wire::Op::kAcknowledge, recv.expected.previous());
@@ -48,7 +48,8 @@ void send_extended_ack(Core& core, QueuePair& qp) {
 
 // Whether a peer that understands it is to be told more than that all in order arrived.
 [[nodiscard]] bool has_more_to_say(const Core& core, const RecvSide& recv) {
-  return recv.understands && (!recv.hold.empty() || recv.has_duplicate || core.receive_room != 0);
+  return recv.understands &&
+         (!recv.hold.empty() || recv.has_duplicate || core.receive_room.share() != 0);
 }
 
 // A packet of the peer's, and nobody else's.
