@@ -84,7 +84,7 @@ void Driver::lead(const bool& done) {
     if (drive()) worked = now_;
     tell();
     if (done) return;
-    if (spin && now_ - worked <= options_.busy_poll) {
+    if (spin && now_ - worked < busy_poll_) {
       const MutexUnlock unlocked(mutex_);
       std::this_thread::yield();  // the server may need this core
       continue;
@@ -159,7 +159,7 @@ void Driver::work_awhile() {
     tell();
     if (waiters_ > 0 || stopping_) return;
     // Others may make more requests meanwhile.
-    if (spin && expects_messages() && now_ - worked < options_.busy_poll) {
+    if (spin && expects_messages() && now_ - worked < busy_poll_) {
       const MutexUnlock unlocked(mutex_);
       std::this_thread::yield();
       continue;

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+//   create a draft -> write it -> is there such an object? -- yes: replace its content by the
+//   draft's
+//                                                          `- no: clone the draft, remove it
+// Others may make or remove the object at the same moment: then it looks again.
+#include <random>
+#include <string>
+#include <utility>
+
+#include "client/parts.h"
+#include "client/whole.h"
+#include "store/drafts.h"
+
+namespace verbena::client {
+namespace {
+
+constexpr int kMostTries = 8;
+
+bool was_answered(const Error& error, protocol::Status status) {
+  return error.code == Code::kAnswered && error.status == status;
+}
+
+class Put : public std::enable_shared_from_this<Put> {
+ public:
+  Put(Client& client, const ObjectRef& object, std::span<const uint8_t> bytes,
+      const PutOptions& options, Done done)
+      : client_(client),
+        name_(object.name),
+        object_(object),
+        bytes_(bytes),
+        options_(options),
+        done_(std::move(done)) {
+    object_.name = name_;
+    std::random_device random;
+    draft_ = {store::kDraftHigh, uint64_t{random()} << 32 | random()};
+  }
+
+  void create() {
+    client_.create_async({}, draft_, [self = shared_from_this()](const Result<ObjectId>& made) {
+      made ? self->write() : self->done_(fail(made.error()));
+    });
+  }
+
+ private:
+  // Nobody else writes to the draft: it may be written twice.
+  void write() {
+    write_parts(client_, ObjectRef::by(draft_), 0, bytes_,
+                {.repeatable = true, .crc = options_.crc}, client_.limits().io_bytes,
+                [self = shared_from_this()](const Result<Transferred>& written) {
+                  if (!written) return self->give_up(written.error());
+                  self->transferred_ = *written;
+                  self->place();
+                });
+  }
+  void place() {
+    client_.stat_async(object_, [self = shared_from_this()](const Result<ObjectInfo>& found) {
+      if (found) return self->replace(found->id);
+      if (!was_answered(found.error(), protocol::Status::kNotFound)) {
+        return self->give_up(found.error());
+      }
+      self->clone();
+    });
+  }
+  void replace(ObjectId object) {
+    if (options_.only_new) {
+      return give_up({Code::kAnswered, protocol::Status::kExists, "the object exists already"});
+    }
+    client_.replace_async(ObjectRef::by(object), ObjectRef::by(draft_),
+                          [self = shared_from_this(), object](const Result<void>& replaced) {
+                            if (!replaced) {
+                              return self->again(replaced.error(), protocol::Status::kNotFound);
+                            }
+                            self->transferred_.object = object;
+                            self->flush();
+                          });
+  }
+  void clone() {
+    client_.clone_async(ObjectRef::by(draft_), object_, {},
+                        [self = shared_from_this()](const Result<ObjectId>& made) {
+                          if (!made) return self->again(made.error(), protocol::Status::kExists);
+                          self->transferred_.object = *made;
+                          self->remove_draft([self](const Result<void>&) { self->flush(); });
+                        });
+  }
+  // Somebody else was faster, if that is the error.
+  void again(const Error& error, protocol::Status outrun) {
+    if (!was_answered(error, outrun) || ++tries_ == kMostTries) return give_up(error);
+    place();
+  }
+  void flush() {
+    if (!options_.durable) return done_(transferred_);
+    client_.flush_async(ObjectRef::by(transferred_.object), 0, 0,
+                        [self = shared_from_this()](const Result<void>& flushed) {
+                          if (!flushed) return self->done_(fail(flushed.error()));
+                          self->done_(self->transferred_);
+                        });
+  }
+  // A draft that cannot be removed now, the server removes later.
+  void give_up(const Error& error) {
+    if (error.code != Code::kAnswered && error.code != Code::kCorrupted) return done_(fail(error));
+    remove_draft(
+        [self = shared_from_this(), error](const Result<void>&) { self->done_(fail(error)); });
+  }
+  void remove_draft(Then<void> then) {
+    client_.remove_async(ObjectRef::by(draft_), std::move(then));
+  }
+
+  Client& client_;
+  const std::string name_;
+  ObjectRef object_;
+  const std::span<const uint8_t> bytes_;
+  const PutOptions options_;
+  const Done done_;
+  ObjectId draft_{};
+  Transferred transferred_{};
+  int tries_ = 0;
+};
+
+}  // namespace
+
+void put_whole(Client& client, const ObjectRef& object, std::span<const uint8_t> bytes,
+               const PutOptions& options, Done done) {
+  std::make_shared<Put>(client, object, bytes, options, std::move(done))->create();
+}
+
+Result<Transferred> put_whole(Client& client, const ObjectRef& object,
+                              std::span<const uint8_t> bytes, const PutOptions& options) {
+  return client.await<Transferred>(
+      [&](Done done) { put_whole(client, object, bytes, options, std::move(done)); });
+}
+
+}  // namespace verbena::client
