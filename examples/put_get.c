@@ -3,7 +3,8 @@
  * Puts an object, reads a part of it back, clones it, and gets it without waiting.
  *
  *   verbena serve --memory 1G &
- *   cc put_get.c $(pkg-config --cflags --libs verbena-client) -o put_get && ./put_get 127.0.0.1 7471
+ *   cc put_get.c $(pkg-config --cflags --libs verbena-client) -o put_get && ./put_get 127.0.0.1
+ * 7471
  */
 #include <stdint.h>
 #include <stdio.h>
