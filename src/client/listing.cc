@@ -28,7 +28,7 @@ class Listing : public std::enable_shared_from_this<Listing> {
   void next() {
     const uint64_t wanted = std::min(options_.limit - page_.objects.size(), kPageObjects);
     client_.list_async(after_ ? &*after_ : nullptr, static_cast<uint16_t>(wanted),
-                       [self = shared_from_this()](Result<Page> page) {
+                       [self = shared_from_this()](Result<Page>&& page) {
                          if (!page) return self->done_(fail(page.error()));
                          self->take(std::move(*page));
                        });

@@ -16,20 +16,19 @@ namespace {
 // Parts under way: what the memory cache keeps registered, and less than a window.
 constexpr size_t kPartsAtOnce = 64;
 
-// What both kinds have in common. Completions of parts come from several threads.
+// What both kinds have in common, of something that does not fit one request. Completions of parts
+// come from several threads.
 class Parts : public std::enable_shared_from_this<Parts> {
  public:
-  Parts(Client& client, const ObjectRef& object, uint64_t bytes, uint64_t whole_bytes, Done done)
+  Parts(Client& client, const ObjectRef& object, uint64_t bytes, Done done)
       : client_(client),
         name_(object.name),
         bytes_(bytes),
         done_(std::move(done)),
         object_(object) {
     object_.name = name_;
-    const uint64_t most = client.limits().io_bytes;
-    part_bytes_ = bytes <= std::min(whole_bytes, most) ? std::max<uint64_t>(bytes, 1)
-                                                       : std::min(kPartBytes, most);
-    count_ = std::max<uint64_t>((bytes + part_bytes_ - 1) / part_bytes_, 1);
+    part_bytes_ = std::min(kPartBytes, client.limits().io_bytes);
+    count_ = (bytes + part_bytes_ - 1) / part_bytes_;
     results_.resize(count_);
   }
   Parts(const Parts&) = delete;
@@ -113,8 +112,8 @@ class Parts : public std::enable_shared_from_this<Parts> {
 class ReadParts final : public Parts {
  public:
   ReadParts(Client& client, const ObjectRef& object, uint64_t offset, std::span<uint8_t> to,
-            const ReadOptions& options, uint64_t whole_bytes, Done done)
-      : Parts(client, object, to.size(), whole_bytes, std::move(done)),
+            const ReadOptions& options, Done done)
+      : Parts(client, object, to.size(), std::move(done)),
         offset_(offset),
         to_(to),
         options_(options) {}
@@ -134,9 +133,8 @@ class ReadParts final : public Parts {
 class WriteParts final : public Parts {
  public:
   WriteParts(Client& client, const ObjectRef& object, uint64_t offset,
-             std::span<const uint8_t> from, const WriteOptions& options, uint64_t whole_bytes,
-             Done done)
-      : Parts(client, object, from.size(), whole_bytes, std::move(done)),
+             std::span<const uint8_t> from, const WriteOptions& options, Done done)
+      : Parts(client, object, from.size(), std::move(done)),
         offset_(offset),
         from_(from),
         options_(options) {}
@@ -144,9 +142,9 @@ class WriteParts final : public Parts {
   void refuse() {
     end(fail(Error{Code::kCorrupted, {}, "the data does not have the CRC that was given with it"}));
   }
-  // Whether the bytes have the CRC that the caller gave. Of one part, the server finds out.
+  // Whether the bytes have the CRC that the caller gave.
   [[nodiscard]] bool check() {
-    if (!options_.crc || count() == 1) return true;
+    if (!options_.crc) return true;
     uint32_t all = 0;
     for (size_t index = 0; index < count(); ++index) {
       const uint32_t crc = crc32_finish(crc32_msb_update(kCrc32Start, part(index)));
@@ -174,25 +172,36 @@ class WriteParts final : public Parts {
   std::vector<uint32_t> crcs_;  // of the parts, if the caller gave that of all
 };
 
+bool fits(const Client& client, uint64_t bytes, uint64_t whole_bytes) {
+  return bytes <= std::min(whole_bytes, client.limits().io_bytes);
+}
+
 }  // namespace
 
 void read_parts(Client& client, const ObjectRef& object, uint64_t offset, std::span<uint8_t> to,
                 const ReadOptions& options, uint64_t whole_bytes, Done done) {
-  std::make_shared<ReadParts>(client, object, offset, to, options, whole_bytes, std::move(done))
-      ->go_on();
+  if (fits(client, to.size(), whole_bytes)) {
+    return client.read_async(object, offset, Client::Memory(&to, 1), options, std::move(done));
+  }
+  std::make_shared<ReadParts>(client, object, offset, to, options, std::move(done))->go_on();
 }
 
 void write_parts(Client& client, const ObjectRef& object, uint64_t offset,
                  std::span<const uint8_t> from, const WriteOptions& options, uint64_t whole_bytes,
                  Done done) {
-  const auto parts = std::make_shared<WriteParts>(client, object, offset, from, options,
-                                                  whole_bytes, std::move(done));
+  if (fits(client, from.size(), whole_bytes)) {
+    return client.write_async(object, offset, Client::ConstMemory(&from, 1), options,
+                              std::move(done));
+  }
+  const auto parts =
+      std::make_shared<WriteParts>(client, object, offset, from, options, std::move(done));
   parts->check() ? parts->go_on() : parts->refuse();
 }
 
 Result<Transferred> read_parts(Client& client, const ObjectRef& object, uint64_t offset,
                                std::span<uint8_t> to, const ReadOptions& options,
                                uint64_t whole_bytes) {
+  if (fits(client, to.size(), whole_bytes)) return client.read(object, offset, to, options);
   return client.await<Transferred>([&](Done done) {
     read_parts(client, object, offset, to, options, whole_bytes, std::move(done));
   });
@@ -201,6 +210,7 @@ Result<Transferred> read_parts(Client& client, const ObjectRef& object, uint64_t
 Result<Transferred> write_parts(Client& client, const ObjectRef& object, uint64_t offset,
                                 std::span<const uint8_t> from, const WriteOptions& options,
                                 uint64_t whole_bytes) {
+  if (fits(client, from.size(), whole_bytes)) return client.write(object, offset, from, options);
   return client.await<Transferred>([&](Done done) {
     write_parts(client, object, offset, from, options, whole_bytes, std::move(done));
   });

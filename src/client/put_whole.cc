@@ -2,7 +2,8 @@
 //   create a draft -> write it -> is there such an object? -- yes: replace its content by the
 //   draft's
 //                                                          `- no: clone the draft, remove it
-// Others may make or remove the object at the same moment: then it looks again.
+// Others may make or remove the object at the same moment: then it looks again. A server that was
+// restarted has removed the draft: then it begins with another one.
 #include <random>
 #include <string>
 #include <utility>
@@ -31,13 +32,17 @@ class Put : public std::enable_shared_from_this<Put> {
         options_(options),
         done_(std::move(done)) {
     object_.name = name_;
-    std::random_device random;
-    draft_ = {store::kDraftHigh, uint64_t{random()} << 32 | random()};
   }
 
   void create() {
+    std::random_device random;
+    draft_ = {store::kDraftHigh, uint64_t{random()} << 32 | random()};
     client_.create_async({}, draft_, [self = shared_from_this()](const Result<ObjectId>& made) {
-      made ? self->write() : self->done_(fail(made.error()));
+      if (made) return self->write();
+      // It may be there or not: nobody sees it, and the server removes it.
+      const bool in_doubt = made.error().code == Code::kUnknown;
+      if (in_doubt && ++self->tries_ < kMostTries) return self->create();
+      self->done_(fail(made.error()));
     });
   }
 
@@ -47,7 +52,9 @@ class Put : public std::enable_shared_from_this<Put> {
     write_parts(client_, ObjectRef::by(draft_), 0, bytes_,
                 {.repeatable = true, .crc = options_.crc}, client_.limits().io_bytes,
                 [self = shared_from_this()](const Result<Transferred>& written) {
-                  if (!written) return self->give_up(written.error());
+                  if (!written) {
+                    return self->again(written.error(), protocol::Status::kNotFound, true);
+                  }
                   self->transferred_ = *written;
                   self->place();
                 });
@@ -68,24 +75,31 @@ class Put : public std::enable_shared_from_this<Put> {
     client_.replace_async(ObjectRef::by(object), ObjectRef::by(draft_),
                           [self = shared_from_this(), object](const Result<void>& replaced) {
                             if (!replaced) {
-                              return self->again(replaced.error(), protocol::Status::kNotFound);
+                              return self->again(replaced.error(), protocol::Status::kNotFound,
+                                                 self->tries_ % 2 != 0);
                             }
                             self->transferred_.object = object;
                             self->flush();
                           });
   }
   void clone() {
-    client_.clone_async(ObjectRef::by(draft_), object_, {},
-                        [self = shared_from_this()](const Result<ObjectId>& made) {
-                          if (!made) return self->again(made.error(), protocol::Status::kExists);
-                          self->transferred_.object = *made;
-                          self->remove_draft([self](const Result<void>&) { self->flush(); });
-                        });
+    client_.clone_async(
+        ObjectRef::by(draft_), object_, {},
+        [self = shared_from_this()](const Result<ObjectId>& made) {
+          if (!made) {
+            const bool gone = was_answered(made.error(), protocol::Status::kNotFound);
+            return self->again(
+                made.error(), gone ? protocol::Status::kNotFound : protocol::Status::kExists, gone);
+          }
+          self->transferred_.object = *made;
+          self->remove_draft([self](const Result<void>&) { self->flush(); });
+        });
   }
-  // Somebody else was faster, if that is the error.
-  void again(const Error& error, protocol::Status outrun) {
-    if (!was_answered(error, outrun) || ++tries_ == kMostTries) return give_up(error);
-    place();
+  // Somebody else was faster, or the draft is gone, if that is the error. Which of the two are not
+  // there, a failed replacement does not say: it tries both in turn.
+  void again(const Error& error, protocol::Status outrun, bool draft_is_gone) {
+    if (!was_answered(error, outrun) || ++tries_ >= kMostTries) return give_up(error);
+    draft_is_gone ? create() : place();
   }
   void flush() {
     if (!options_.durable) return done_(transferred_);
