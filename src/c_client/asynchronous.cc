@@ -38,7 +38,7 @@ void add(Finished& to, client::ObjectInfo info) {
 
 template <typename T>
 client::Then<T> then(const PendingPtr& pending) {
-  return [pending](client::Result<T> result) {
+  return [pending](client::Result<T>&& result) {
     if (!result) return pending->finish(result.error());
     if constexpr (!std::is_void_v<T>) add(pending->finished(), std::move(*result));
     pending->finish();
