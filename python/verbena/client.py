@@ -9,8 +9,9 @@ from types import TracebackType
 from typing import IO, Any, NamedTuple, Union
 
 from . import _library
+from ._handle import Handle
 from ._library import Memory
-from .errors import Cancelled, Invalid, NotFound, error_of
+from .errors import Invalid, NotFound, error_of
 from .file import open_object
 
 
@@ -123,17 +124,16 @@ class Client:
         self.host = host
         self.port = port
         self._check(self._library.connect(ctypes.byref(options), ctypes.byref(handle)))
-        self._handle: ctypes.c_void_p | None = handle
-        self._finalizer = weakref.finalize(self, self._library.disconnect, handle)
+        self._handle = Handle(self._library, handle)
+        weakref.finalize(self, self._handle.close_if_idle)
 
     def close(self) -> None:
-        """Also by the context manager, and when nobody has the client any more. No other thread may use it then."""
-        self._handle = None
-        self._finalizer()
+        """Also by the context manager, and when nobody has the client any more. Waits for calls of other threads."""
+        self._handle.close()
 
     @property
     def closed(self) -> bool:
-        return self._handle is None
+        return self._handle.closed
 
     def __enter__(self) -> Client:
         return self
@@ -150,9 +150,7 @@ class Client:
             raise error_of(status, self._library.last_error().decode(errors="replace"))
 
     def _call(self, name: str, *arguments: Any) -> None:
-        if self._handle is None:
-            raise Cancelled("the client is closed")
-        self._check(getattr(self._library, name)(self._handle, *arguments))
+        self._check(self._handle.call(name, *arguments))
 
     # --- whole objects
 
@@ -297,9 +295,7 @@ class Client:
 
     @property
     def provider(self) -> str:
-        if self._handle is None:
-            raise Cancelled("the client is closed")
-        return str(self._library.provider_name(self._handle).decode())
+        return str(self._handle.call("provider_name").decode())
 
     @property
     def limits(self) -> Limits:

@@ -7,6 +7,8 @@ client.py VERBENA
 import array
 import gc
 import os
+import subprocess
+import sys
 import tempfile
 import threading
 import unittest
@@ -151,6 +153,42 @@ class Clients(Served):
         for thread in threads:
             thread.join()
         self.assertEqual(failures, [])
+
+
+    def test_closed_by_another_thread(self):
+        client = Client(port=self.server.port)
+        client.put("a", content(1_000_000))
+        ended = []
+
+        def work():
+            try:
+                while True:
+                    client.get("a")
+            except verbena.Cancelled:
+                ended.append(True)
+
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        client.get("a")
+        client.close()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(len(ended), 4)
+
+    def test_left_open(self):
+        """A program may end with clients that are open, and threads that use them."""
+        program = ("import sys, threading, time, verbena\n"
+                   "client = verbena.Client(port=int(sys.argv[1]))\n"
+                   "client.put('left', bytes(1000))\n"
+                   "def work():\n"
+                   "    while True: client.get('left')\n"
+                   "threading.Thread(target=work, daemon=True).start()\n"
+                   "time.sleep(0.1)\n"
+                   "kept = client.get('left')\n")
+        done = subprocess.run([sys.executable, "-c", program, str(self.server.port)], capture_output=True, text=True,
+                              timeout=support.SECONDS, check=False)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
 
 
 class Servers(unittest.TestCase):
