@@ -174,10 +174,10 @@ TEST_F(CData, PutsAreSeenWhole) {
           << verbena_last_error();
     }
   });
-  for (int i = 0; i < 6; ++i) {
+  for (int i = 0; i < 5; ++i) {
     const Bytes got = get("a");
     ASSERT_FALSE(got.empty());
-    EXPECT_EQ(static_cast<size_t>(std::count(got.begin(), got.end(), got[0])), got.size());
+    EXPECT_TRUE(got == Bytes(got.size(), got[0]));
   }
   stop = true;
   writer.join();

@@ -2,8 +2,10 @@
 // For tests of <verbena/client.h>: a server in a process of its own, and clients of it.
 #pragma once
 
+#include <algorithm>
 #include <csignal>
 #include <cstdlib>
+#include <cstring>
 #include <memory>
 #include <string>
 #include <vector>
@@ -21,7 +23,10 @@ using Bytes = std::vector<uint8_t>;
 inline Bytes random_bytes(size_t size, uint64_t seed) {
   SeededRandom random(seed);
   Bytes bytes(size);
-  for (uint8_t& byte : bytes) byte = static_cast<uint8_t>(random.next());
+  for (size_t at = 0; at < size; at += sizeof(uint64_t)) {
+    const uint64_t next = random.next();
+    std::memcpy(&bytes[at], &next, std::min(sizeof next, size - at));
+  }
   return bytes;
 }
 
