@@ -174,6 +174,11 @@ TEST(ClientWhole, PutAndGet) {
   }
   EXPECT_EQ(put_whole(*client, a, {}, {.only_new = true}).error().status,
             protocol::Status::kExists);
+  const Bytes other = random_bytes(100, 9);
+  for (const size_t size : {100UL, 17UL << 20}) {
+    const Bytes data = random_bytes(size, size);
+    EXPECT_FALSE(put_whole(*client, a, data, {.crc = sum_of(other)}));
+  }
   // No draft is left.
   EXPECT_EQ(client->list(nullptr)->objects.size(), 1U);
 }
