@@ -82,10 +82,14 @@ int check_flags(uint32_t flags, uint32_t known) {
                 fmt::format("flags {:#x} are not for this operation", flags & ~known));
 }
 
-int check_blocking(const verbena_client* client) {
-  if (client == nullptr) return failed(VERBENA_INVALID, "the client is NULL");
+int check_may_wait() {
   if (!in_callback) return VERBENA_OK;
   return failed(VERBENA_INVALID, "a callback must not make a call that waits");
+}
+
+int check_blocking(const verbena_client* client) {
+  if (client == nullptr) return failed(VERBENA_INVALID, "the client is NULL");
+  return check_may_wait();
 }
 
 InCallback::InCallback() : before_(in_callback) { in_callback = true; }

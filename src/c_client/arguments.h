@@ -86,6 +86,7 @@ class InCallback {
   const bool before_;
 };
 
+[[nodiscard]] int check_may_wait();
 // Makes a blocking call, if it may wait: call(Client&) returns the status.
 [[nodiscard]] int check_blocking(const verbena_client* client);
 template <typename Call>

@@ -123,7 +123,9 @@ VERBENA_EXPORT int verbena_queue_wait(verbena_queue* queue, verbena_completion* 
     if (queue == nullptr || completion == nullptr) {
       return failed(VERBENA_INVALID, "the queue or the completion is NULL");
     }
-    if (const int status = check_room(completion); status != VERBENA_OK) return status;
+    const int status =
+        first_of(check_room(completion), timeout_ms == 0 ? VERBENA_OK : check_may_wait());
+    if (status != VERBENA_OK) return status;
     auto one = queue->queue->take(timeout_ms);
     if (one.empty()) return failed(VERBENA_AGAIN, "there is no completion");
     give(completion, completion_of(one.front()));

@@ -197,6 +197,8 @@ struct Chain {
   std::atomic<int> left{100};
   std::atomic<int> failures{0};
   std::atomic<int> waited{-1};
+  verbena_queue* queue = nullptr;
+  std::atomic<int> queue_waited{-1};
 };
 
 // Each callback makes the next request, and may not wait.
@@ -204,6 +206,10 @@ void go_on(const verbena_completion* completion) {
   auto& chain = *static_cast<Chain*>(completion->context);
   if (completion->status != VERBENA_OK) ++chain.failures;
   if (chain.left == 50) chain.waited = verbena_flush_all(chain.client);
+  if (chain.left == 49) {
+    verbena_completion none = verbena_completion_init();
+    chain.queue_waited = verbena_queue_wait(chain.queue, &none, -1);
+  }
   if (chain.left > 1 && verbena_submit(chain.client, &chain.next) != VERBENA_OK) ++chain.failures;
   if (--chain.left == 0) chain.left.notify_all();
 }
@@ -213,6 +219,7 @@ TEST_F(CAsynchronous, CallbacksMakeRequests) {
   Bytes room(100'000);
   Chain chain;
   chain.client = client();
+  chain.queue = queue_.get();
   chain.next = request(VERBENA_OP_READ, "a");
   chain.next.queue = nullptr;
   chain.next.callback = go_on;
@@ -223,6 +230,7 @@ TEST_F(CAsynchronous, CallbacksMakeRequests) {
   for (int left = chain.left; left != 0; left = chain.left) chain.left.wait(left);
   EXPECT_EQ(chain.failures, 0);
   EXPECT_EQ(chain.waited, VERBENA_INVALID);
+  EXPECT_EQ(chain.queue_waited, VERBENA_INVALID);
 }
 
 TEST_F(CAsynchronous, ManyThreadsOneQueue) {
