@@ -15,7 +15,8 @@
 namespace verbena::client {
 namespace {
 
-constexpr int kMostTries = 8;
+constexpr int kMostTries = 64;  // to be faster than others
+constexpr int kMostDrafts = 4;  // that are written, of servers that are restarted
 
 bool was_answered(const Error& error, protocol::Status status) {
   return error.code == Code::kAnswered && error.status == status;
@@ -41,7 +42,7 @@ class Put : public std::enable_shared_from_this<Put> {
       if (made) return self->write();
       // It may be there or not: nobody sees it, and the server removes it.
       const bool in_doubt = made.error().code == Code::kUnknown;
-      if (in_doubt && ++self->tries_ < kMostTries) return self->create();
+      if (in_doubt && ++self->drafts_ < kMostDrafts) return self->create();
       self->done_(fail(made.error()));
     });
   }
@@ -52,9 +53,7 @@ class Put : public std::enable_shared_from_this<Put> {
     write_parts(client_, ObjectRef::by(draft_), 0, bytes_,
                 {.repeatable = true, .crc = options_.crc}, client_.limits().io_bytes,
                 [self = shared_from_this()](const Result<Transferred>& written) {
-                  if (!written) {
-                    return self->again(written.error(), protocol::Status::kNotFound, true);
-                  }
+                  if (!written) return self->begin_again(written.error());
                   self->transferred_ = *written;
                   self->place();
                 });
@@ -74,40 +73,43 @@ class Put : public std::enable_shared_from_this<Put> {
     }
     client_.replace_async(ObjectRef::by(object), ObjectRef::by(draft_),
                           [self = shared_from_this(), object](const Result<void>& replaced) {
-                            if (!replaced) {
-                              return self->again(replaced.error(), protocol::Status::kNotFound,
-                                                 self->tries_ % 2 != 0);
-                            }
+                            if (!replaced) return self->look_again(replaced.error());
                             self->transferred_.object = object;
                             self->flush();
                           });
   }
   void clone() {
-    client_.clone_async(
-        ObjectRef::by(draft_), object_, {},
-        [self = shared_from_this()](const Result<ObjectId>& made) {
-          if (!made) {
-            const bool gone = was_answered(made.error(), protocol::Status::kNotFound);
-            return self->again(
-                made.error(), gone ? protocol::Status::kNotFound : protocol::Status::kExists, gone);
-          }
-          self->transferred_.object = *made;
-          self->remove_draft([self](const Result<void>&) { self->flush(); });
-        });
+    client_.clone_async(ObjectRef::by(draft_), object_, {},
+                        [self = shared_from_this()](const Result<ObjectId>& made) {
+                          if (!made) return self->look_again(made.error());
+                          self->transferred_.object = *made;
+                          self->remove_draft([self](const Result<void>&) { self->flush(); });
+                        });
   }
-  // Somebody else was faster, or the draft is gone, if that is the error. Which of the two are not
-  // there, a failed replacement does not say: it tries both in turn.
-  void again(const Error& error, protocol::Status outrun, bool draft_is_gone) {
-    if (!was_answered(error, outrun) || ++tries_ >= kMostTries) return give_up(error);
-    draft_is_gone ? create() : place();
+  // Somebody has made or removed the object meanwhile, or the draft is gone.
+  void look_again(const Error& error) {
+    const bool outrun = was_answered(error, protocol::Status::kNotFound) ||
+                        was_answered(error, protocol::Status::kExists);
+    if (!outrun || ++tries_ == kMostTries) return give_up(error);
+    client_.stat_async(ObjectRef::by(draft_),
+                       [self = shared_from_this()](const Result<ObjectInfo>& draft) {
+                         draft ? self->place() : self->begin_again(draft.error());
+                       });
+  }
+  void begin_again(const Error& error) {
+    const bool gone = was_answered(error, protocol::Status::kNotFound);
+    if (!gone || ++drafts_ == kMostDrafts) return give_up(error);
+    create();
   }
   void flush() {
     if (!options_.durable) return done_(transferred_);
-    client_.flush_async(ObjectRef::by(transferred_.object), 0, 0,
-                        [self = shared_from_this()](const Result<void>& flushed) {
-                          if (!flushed) return self->done_(fail(flushed.error()));
-                          self->done_(self->transferred_);
-                        });
+    client_.flush_async(
+        ObjectRef::by(transferred_.object), 0, 0,
+        [self = shared_from_this()](const Result<void>& flushed) {
+          // Somebody may have removed it since.
+          const bool over = flushed || was_answered(flushed.error(), protocol::Status::kNotFound);
+          over ? self->done_(self->transferred_) : self->done_(fail(flushed.error()));
+        });
   }
   // A draft that cannot be removed now, the server removes later.
   void give_up(const Error& error) {
@@ -128,6 +130,7 @@ class Put : public std::enable_shared_from_this<Put> {
   ObjectId draft_{};
   Transferred transferred_{};
   int tries_ = 0;
+  int drafts_ = 0;  // that were lost
 };
 
 }  // namespace
