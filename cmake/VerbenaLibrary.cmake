@@ -84,7 +84,8 @@ function(verbena_program name)
   install(TARGETS ${name} RUNTIME DESTINATION bin)
 endfunction()
 
-# verbena_shared_library(<name> [VERSION version] [FOLDERS folder...] [DEPS folder...] [LINK target...]):
+# verbena_shared_library(<name> [VERSION version] [FOLDERS folder...] [DEPS folder...] [LINK target...]
+#                        [SYSTEM_CXX] [DESTINATION dir]):
 # lib<name>.so.1, which stands in for the distribution's of that version, or without one lib<name>.so, which
 # is preloaded; in lib/verbena/, installed. It is made of the folder's own sources, or of what
 # verbena_library(<folder>) has compiled.
@@ -92,8 +93,14 @@ endfunction()
 # It lives in other people's processes: nothing of ours is visible but what lib<name>.map names, the C++
 # library comes along inside, and it is never unloaded. Not for builds with sanitizers, which do not
 # go with programs that were built without.
+#
+#   SYSTEM_CXX   the C++ library is the system's: for one that needs other C++ libraries, which have that one
+#   DESTINATION  where it is installed, if not in lib/verbena/
 function(verbena_shared_library name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "VERSION" "FOLDERS;DEPS;LINK")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "SYSTEM_CXX" "VERSION;DESTINATION" "FOLDERS;DEPS;LINK")
+  if(NOT arg_DESTINATION)
+    set(arg_DESTINATION ${VERBENA_INSTALL_LIBDIR})
+  endif()
   list(TRANSFORM arg_DEPS PREPEND verbena_)
   if(arg_FOLDERS)
     list(GET arg_FOLDERS 0 lowest)
@@ -108,15 +115,20 @@ function(verbena_shared_library name)
   verbena_compile(${name})
   target_link_libraries(${name} PRIVATE ${arg_DEPS} ${arg_LINK})
   target_link_options(${name} PRIVATE
-    -Wl,--version-script=${map} -Wl,-z,nodelete -Wl,-z,defs -Wl,-z,now -Wl,--exclude-libs,ALL
-    -static-libstdc++ -static-libgcc)
-  set_target_properties(${name} PROPERTIES LINK_DEPENDS ${map})
+    -Wl,--version-script=${map} -Wl,-z,nodelete -Wl,-z,defs -Wl,-z,now -Wl,--exclude-libs,ALL)
+  if(arg_SYSTEM_CXX)
+    target_link_options(${name} PRIVATE -Wl,--as-needed)
+  else()
+    target_link_options(${name} PRIVATE -static-libstdc++ -static-libgcc)
+  endif()
+  set_target_properties(${name} PROPERTIES
+    LINK_DEPENDS ${map} LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/${arg_DESTINATION})
   if(arg_VERSION)
     set_target_properties(${name} PROPERTIES VERSION ${arg_VERSION} SOVERSION 1)
   else()
     set_target_properties(${name} PROPERTIES NO_SONAME ON)
   endif()
-  install(TARGETS ${name} LIBRARY DESTINATION ${VERBENA_INSTALL_LIBDIR})
+  install(TARGETS ${name} LIBRARY DESTINATION ${arg_DESTINATION})
 endfunction()
 
 # verbena_test_program(<name> SOURCES file... [LINK target...]): a program for developers, in

@@ -43,6 +43,7 @@ enum class Code : uint8_t {
   kRefused,      // the server does not accept this client
   kCorrupted,    // data that arrived is not what was sent, also when it was sent again
   kInvalid,      // cannot be asked for
+  kLocal,        // this host has no device, no libraries, or no descriptors for it
   kCancelled,    // the client was closed
 };
 struct Error {
@@ -87,7 +88,10 @@ struct Transferred {
   ObjectId object{};
   uint32_t crc = 0;  // CRC-32/BZIP2 of the bytes
 };
-using Done = std::function<void(Result<Transferred>)>;
+// What is called with the answer to an asynchronous request.
+template <typename T>
+using Then = std::function<void(Result<T>)>;
+using Done = Then<Transferred>;
 struct WriteOptions {
   // May be done again after the server was restarted: for the one writer of an object.
   bool repeatable = false;
@@ -131,7 +135,10 @@ class Client {
   // The object that has the clone.
   [[nodiscard]] Result<ObjectId> clone(const ObjectRef& from, const ObjectRef& to,
                                        const CloneOptions& options = {});
-  [[nodiscard]] Result<void> flush(const ObjectRef& object = {});
+  // A range of the object (length 0: to its end), or without an object, everything. The server may
+  // flush more.
+  [[nodiscard]] Result<void> flush(const ObjectRef& object = {}, uint64_t offset = 0,
+                                   uint64_t length = 0);
   [[nodiscard]] Result<uint64_t> register_range(const ObjectRef& object, uint64_t offset,
                                                 uint64_t length, protocol::RangeAccess access);
   [[nodiscard]] Result<void> unregister_range(uint64_t range);
@@ -147,13 +154,39 @@ class Client {
                                           ConstMemory from, const WriteOptions& options = {});
 
   // --- asynchronous: `done` is called once, by any thread that drives the connection; it may make
-  // requests, but not wait. The memory is the request's until then.
+  // requests, but not wait. The memory is the request's until then; names are copied.
+  void ping_async(std::span<const uint8_t> data, Then<void> done);
+  void create_async(std::string_view name, ObjectId id, Then<ObjectId> done);
+  void remove_async(const ObjectRef& object, Then<void> done);
+  void rename_async(const ObjectRef& object, std::string_view name, Then<void> done);
+  void truncate_async(const ObjectRef& object, uint64_t size, Then<void> done);
+  void replace_async(const ObjectRef& object, const ObjectRef& by, Then<void> done);
+  void stat_async(const ObjectRef& object, Then<ObjectInfo> done);
+  void list_async(const ObjectInfo* after, uint16_t limit, Then<Page> done);
+  void stored_crc_async(const ObjectRef& object, uint64_t offset, uint64_t length,
+                        Then<StoredCrc> done);
+  void clone_async(const ObjectRef& from, const ObjectRef& to, const CloneOptions& options,
+                   Then<ObjectId> done);
+  void flush_async(const ObjectRef& object, uint64_t offset, uint64_t length, Then<void> done);
+  void register_range_async(const ObjectRef& object, uint64_t offset, uint64_t length,
+                            protocol::RangeAccess access, Then<uint64_t> done);
+  void unregister_range_async(uint64_t range, Then<void> done);
   void read_async(const ObjectRef& object, uint64_t offset, Memory to, const ReadOptions& options,
                   Done done);
   void write_async(const ObjectRef& object, uint64_t offset, ConstMemory from,
                    const WriteOptions& options, Done done);
 
+  // Waits for something made of asynchronous requests: calls begin(done), drives the connection,
+  // and returns what done() was called with.
+  template <typename T>
+  [[nodiscard]] Result<T> await(const std::function<void(Then<T>)>& begin);
+
   [[nodiscard]] protocol::Limits limits() const;
+  // For people: "verbs, verbena0".
+  [[nodiscard]] std::string provider() const;
+  // Blocking calls sleep at once instead of looking for their answer for a while: more latency, and
+  // less of the CPU.
+  void set_passive_wait(bool on);
   // How often the connection was lost.
   [[nodiscard]] uint64_t reconnects() const;
   // Reads and writes that were done again because their data had arrived spoilt.

@@ -30,7 +30,10 @@ Time Driver::read_clock() {
 }
 
 Driver::Driver(const Options& options, std::unique_ptr<fabric::Fabric> fabric)
-    : options_(options), fabric_(std::move(fabric)), memory_(*fabric_) {}
+    : options_(options),
+      fabric_(std::move(fabric)),
+      busy_poll_(options.busy_poll),
+      memory_(*fabric_) {}
 
 Driver::~Driver() {
   if (worker_.joinable()) {
@@ -60,7 +63,7 @@ Driver::~Driver() {
 
 Result<void> Driver::start() {
   const auto failed = [](const char* what, int error) {
-    return fail(Error{Code::kInvalid, {}, fmt::format("{}: {}", what, std::strerror(error))});
+    return fail(Error{Code::kLocal, {}, fmt::format("{}: {}", what, std::strerror(error))});
   };
   const MutexLock lock(mutex_);
   if (const int error = random_.seed(); error != 0) return failed("no random numbers", error);
@@ -104,6 +107,15 @@ protocol::Limits Driver::limits() const {
 std::string Driver::why_lost() const {
   const MutexLock lock(mutex_);
   return why_lost_;
+}
+
+std::string Driver::fabric_name() const {
+  const MutexLock lock(mutex_);
+  return fabric_->name();
+}
+void Driver::set_passive_wait(bool on) {
+  const MutexLock lock(mutex_);
+  busy_poll_ = on ? 0 : options_.busy_poll;
 }
 
 // --- requests

@@ -47,6 +47,8 @@ class Driver final : private fabric::Handler {
 
   [[nodiscard]] protocol::Limits limits() const;
   [[nodiscard]] std::string why_lost() const;
+  [[nodiscard]] std::string fabric_name() const;
+  void set_passive_wait(bool on);
   std::atomic<uint64_t> reconnects{0};
   std::atomic<uint64_t> repeated{0};
 
@@ -122,6 +124,7 @@ class Driver final : private fabric::Handler {
   // Until wake(), or the fabric has something.
   bool leader_asleep_ VERBENA_GUARDED_BY(mutex_) = false;
   uint32_t waiters_ VERBENA_GUARDED_BY(mutex_) = 0;  // threads that wait, or are about to
+  Duration busy_poll_ VERBENA_GUARDED_BY(mutex_);    // without an answer, until one sleeps
   enum class Thread : uint8_t {
     kAwake,   // will look before it sleeps
     kAsleep,  // on the fabric

@@ -17,9 +17,7 @@ namespace {
 std::atomic<uint32_t> spinning{0};
 class Spin {
  public:
-  Spin() : may_(spinning.fetch_add(1, std::memory_order_relaxed) < limit()) {
-    if (!may_) spinning.fetch_sub(1, std::memory_order_relaxed);
-  }
+  explicit Spin(bool wanted) : may_(wanted && enter()) {}
   Spin(const Spin&) = delete;
   Spin& operator=(const Spin&) = delete;
   ~Spin() {
@@ -28,6 +26,11 @@ class Spin {
   explicit operator bool() const { return may_; }
 
  private:
+  static bool enter() {
+    if (spinning.fetch_add(1, std::memory_order_relaxed) < limit()) return true;
+    spinning.fetch_sub(1, std::memory_order_relaxed);
+    return false;
+  }
   static uint32_t limit() {
     static const uint32_t cores = std::thread::hardware_concurrency();
     return std::max(1U, cores / 2);
@@ -78,13 +81,13 @@ void Driver::wait(const bool& done) {
 }
 
 void Driver::lead(const bool& done) {
-  const Spin spin;
+  const Spin spin(busy_poll_ > 0);
   Time worked = read_clock();
   while (!done) {
     if (drive()) worked = now_;
     tell();
     if (done) return;
-    if (spin && now_ - worked <= options_.busy_poll) {
+    if (spin && now_ - worked < busy_poll_) {
       const MutexUnlock unlocked(mutex_);
       std::this_thread::yield();  // the server may need this core
       continue;
@@ -151,7 +154,7 @@ void Driver::work() {
 
 // While nobody waits: until there is nothing to do.
 void Driver::work_awhile() {
-  const Spin spin;
+  const Spin spin(busy_poll_ > 0);
   Time worked = 0;
   for (;;) {
     armed_ = false;
@@ -159,7 +162,7 @@ void Driver::work_awhile() {
     tell();
     if (waiters_ > 0 || stopping_) return;
     // Others may make more requests meanwhile.
-    if (spin && expects_messages() && now_ - worked < options_.busy_poll) {
+    if (spin && expects_messages() && now_ - worked < busy_poll_) {
       const MutexUnlock unlocked(mutex_);
       std::this_thread::yield();
       continue;

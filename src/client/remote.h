@@ -5,23 +5,12 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <string>
 
 #include "base/time.h"
+#include "client/remote_options.h"
 #include "store/objects.h"
 
 namespace verbena::client {
-
-inline constexpr uint16_t kDefaultPort = 7471;
-
-struct RemoteOptions {
-  std::string host;  // a name, or an IPv4 or IPv6 address without brackets
-  uint16_t port = kDefaultPort;
-  std::string libraries;  // directory of libibverbs.so.1 and the like; empty: the system's
-  std::string device;     // name of the verbs device; empty: the one that leads there
-  std::string secret;     // shared with the server; empty: none
-  Duration timeout = 30 * kSecond;  // of connecting and of each request
-};
 
 // Connects. kUnreachable: nobody answers there, or not in time, or refuses us.
 [[nodiscard]] store::Result<std::unique_ptr<store::Objects>> open_remote(

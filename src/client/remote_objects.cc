@@ -3,14 +3,11 @@
 
 #include <algorithm>
 
-#include "base/mutex.h"
+#include "client/parts.h"
 #include "store/crc_parts.h"
 
 namespace verbena::client {
 namespace {
-
-// What goes in one request when there is more: several of them are under way at once.
-constexpr size_t kPartBytes = size_t{1} << 20;
 
 store::Code code_of(const Error& error) {
   using protocol::Status;
@@ -22,6 +19,7 @@ store::Code code_of(const Error& error) {
     case Code::kCancelled:   return store::Code::kUnreachable;
     case Code::kCorrupted:   return store::Code::kDamaged;
     case Code::kInvalid:     return store::Code::kInvalid;
+    case Code::kLocal:       return store::Code::kIo;
   }
   switch (error.status) {
     case Status::kNotFound:    return store::Code::kNotFound;
@@ -59,45 +57,6 @@ store::ObjectInfo info_of(ObjectInfo info) {
   object.modified_ns = info.modified_ns;
   return object;
 }
-
-// Parts of one call, all under way at once.
-class Parts {
- public:
-  [[nodiscard]] Done next(uint64_t wanted) {
-    const MutexLock lock(mutex_);
-    const size_t index = results_.size();
-    results_.emplace_back();
-    ++open_;
-    return [this, index, wanted](const Result<Transferred>& result) {
-      const MutexLock part(mutex_);
-      results_[index] = result ? Part{result->bytes, wanted, {}} : Part{0, wanted, result.error()};
-      if (--open_ == 0) all_.notify_all();
-    };
-  }
-  // The bytes up to the first part that is short; the error of the first that failed before.
-  [[nodiscard]] Result<uint64_t> wait() {
-    const MutexLock lock(mutex_);
-    while (open_ != 0) all_.wait(mutex_);
-    uint64_t bytes = 0;
-    for (const Part& part : results_) {
-      if (part.error) return fail(*part.error);
-      bytes += part.bytes;
-      if (part.bytes < part.wanted) break;
-    }
-    return bytes;
-  }
-
- private:
-  struct Part {
-    uint64_t bytes = 0;
-    uint64_t wanted = 0;
-    std::optional<Error> error{};
-  };
-  Mutex mutex_;
-  Condition all_;
-  std::vector<Part> results_ VERBENA_GUARDED_BY(mutex_);
-  size_t open_ VERBENA_GUARDED_BY(mutex_) = 0;
-};
 
 }  // namespace
 
@@ -155,29 +114,17 @@ store::Result<std::vector<store::ObjectInfo>> RemoteObjects::list(
 
 store::Result<void> RemoteObjects::write(ObjectId id, uint64_t offset,
                                          std::span<const uint8_t> bytes) {
-  Parts parts;
-  for (uint64_t at = 0; at == 0 || at < bytes.size(); at += kPartBytes) {
-    const auto part = bytes.subspan(at, std::min(kPartBytes, bytes.size() - at));
-    client_->write_async(ObjectRef::by(id), offset + at, Client::ConstMemory(&part, 1), {},
-                         parts.next(part.size()));
-  }
-  const auto written = parts.wait();
+  const auto written = write_parts(*client_, ObjectRef::by(id), offset, bytes, {}, kPartBytes);
   if (!written) return failed(written.error());
   return {};
 }
 
 store::Result<size_t> RemoteObjects::read(ObjectId id, uint64_t offset, std::span<uint8_t> bytes,
                                           uint32_t* crc) const {
-  Parts parts;
-  for (uint64_t at = 0; at == 0 || at < bytes.size(); at += kPartBytes) {
-    const auto part = bytes.subspan(at, std::min(kPartBytes, bytes.size() - at));
-    client_->read_async(ObjectRef::by(id), offset + at, Client::Memory(&part, 1), {},
-                        parts.next(part.size()));
-  }
-  const auto read = parts.wait();
+  const auto read = read_parts(*client_, ObjectRef::by(id), offset, bytes, {}, kPartBytes);
   if (!read) return failed(read.error());
-  if (crc != nullptr) *crc = store::crc_of(bytes.first(*read));
-  return *read;
+  if (crc != nullptr) *crc = read->crc;
+  return read->bytes;
 }
 
 store::Result<uint32_t> RemoteObjects::stored_crc(ObjectId id, uint64_t offset,
