@@ -41,7 +41,8 @@ class Command {
   // The same, and none will do.
   Command& optional_words(std::string name, std::string shown, std::vector<std::string>& to,
                           std::string about);
-  // From the first word on that is no option, or from behind "--", everything is another program's.
+  // From the first word on that is no option and none of the above, or from behind "--", everything
+  // is another program's.
   Command& program(std::string shown, std::vector<std::string>& to);
   // An option that other commands have: not in the help, and answered with `why` not.
   Command& refuse(std::string_view names, std::string value, std::string why);
@@ -90,6 +91,7 @@ class Command {
   [[nodiscard]] Result<void, std::string> take_letters(std::span<const std::string>& given);
   [[nodiscard]] Result<void, std::string> set(Option& option, const std::string& value);
   [[nodiscard]] Result<void, std::string> take_word(const std::string& word);
+  [[nodiscard]] bool wants_word() const;
   [[nodiscard]] Result<void, std::string> check_all() const;
 
   std::string name_;
