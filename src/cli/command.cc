@@ -265,6 +265,10 @@ Done Command::take_word(const std::string& word) {
   return fail("unexpected argument '" + word + "'");
 }
 
+bool Command::wants_word() const {
+  return std::ranges::any_of(words_, [](const Word& word) { return !word.given || word.repeats; });
+}
+
 Done Command::check_all() const {
   for (const Word& word : words_) {
     if (word.required && !word.given) return fail(word.name + " is missing");
@@ -289,7 +293,7 @@ Result<Command::Parsed, std::string> Command::parse(std::span<const std::string>
     const std::string& word = given.front();
     const bool is_end = options && word == "--";
     const bool is_word = !options || word.size() < 2 || word.front() != '-';
-    if (program_ != nullptr && (is_end || is_word)) {
+    if (program_ != nullptr && (is_end || (is_word && !wants_word()))) {
       program_->assign(given.begin() + (is_end ? 1 : 0), given.end());
       break;
     }

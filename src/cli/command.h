@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "cli/completion.h"
 
 namespace verbena::cli {
 
@@ -41,12 +42,16 @@ class Command {
   // The same, and none will do.
   Command& optional_words(std::string name, std::string shown, std::vector<std::string>& to,
                           std::string about);
-  // From the first word on that is no option, or from behind "--", everything is another program's.
+  // From the first word on that is no option and none of the above, or from behind "--", everything
+  // is another program's.
   Command& program(std::string shown, std::vector<std::string>& to);
   // An option that other commands have: not in the help, and answered with `why` not.
   Command& refuse(std::string_view names, std::string value, std::string why);
   // Both cannot be given.
   Command& exclude(std::string_view one, std::string_view other);
+
+  // All values that an option of these takes, for those who type it.
+  Command& choices(std::string_view name, std::vector<std::string> values);
 
   Command& footer(std::string text);
   Command& action(std::function<int()> run);  // answers the exit status
@@ -58,6 +63,8 @@ class Command {
   enum class Parsed : uint8_t { kAll, kHelpWanted };
   // Stores what the words say; the error is what is wrong with them.
   [[nodiscard]] Result<Parsed, std::string> parse(std::span<const std::string> given);
+  // What may follow the words as the current one, which begins so (command_completion.cc).
+  [[nodiscard]] Completion complete(std::span<const std::string> given, const std::string& current);
   // Does what the words say; answers the exit status.
   [[nodiscard]] int run(std::span<const std::string> given);
 
@@ -72,6 +79,7 @@ class Command {
     bool repeats = false;
     bool given = false;
     std::string refusal = {};  // not empty: why it cannot be given
+    std::vector<std::string> choices = {};
   };
   struct Word {
     std::string name = {};
@@ -90,6 +98,9 @@ class Command {
   [[nodiscard]] Result<void, std::string> take_letters(std::span<const std::string>& given);
   [[nodiscard]] Result<void, std::string> set(Option& option, const std::string& value);
   [[nodiscard]] Result<void, std::string> take_word(const std::string& word);
+  [[nodiscard]] bool wants_word() const;
+  void offer_value(const Option& option, Completion& completion) const;
+  void offer_options(Completion& completion) const;
   [[nodiscard]] Result<void, std::string> check_all() const;
 
   std::string name_;

@@ -3,10 +3,13 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cli/command.h"
+#include "cli/completion.h"
 #include "cli/device_commands.h"
 #include "cli/store_commands.h"
 #include "cli/usage.h"
@@ -49,11 +52,40 @@ constexpr size_t kListColumn = 12;
   return text + "\nSee verbena COMMAND --help, verbena(1) and verbena-store(1).\n";
 }
 
+[[nodiscard]] bool is_store_command(std::string_view name) {
+  return std::ranges::find(kStoreCommands, name, &StoreCommand::name) != kStoreCommands.end();
+}
+
 [[nodiscard]] std::string names_of(const std::vector<Command>& commands) {
   std::string names;
   for (const Command& command : commands) names += (names.empty() ? "" : ", ") + command.name();
   for (const StoreCommand& command : kStoreCommands) names.append(", ").append(command.name);
   return names;
+}
+
+// The answer of `verbena __complete`, of which these are the words.
+[[nodiscard]] int complete(std::vector<Command>& commands, std::span<const std::string> words,
+                           int count, char** arguments) {
+  if (words.empty()) return kUsage;
+  if (words.size() == 1) {
+    Completion completion;
+    completion.current = words.front();
+    for (const Command& command : commands) {
+      completion.candidates.push_back({command.name(), command.summary()});
+    }
+    for (const StoreCommand& command : kStoreCommands) {
+      completion.candidates.push_back({std::string(command.name), std::string(command.summary)});
+    }
+    for (const char* const option : {"--help", "--version"}) {
+      if (words.front().starts_with('-')) completion.candidates.push_back({option, {}});
+    }
+    keep_matching(completion);
+    return print_completion(completion);
+  }
+  if (is_store_command(words.front())) return run_store_command(count, arguments);
+  const auto command = std::ranges::find(commands, words.front(), &Command::name);
+  if (command == commands.end()) return print_completion({});
+  return print_completion(command->complete(words.subspan(1, words.size() - 2), words.back()));
 }
 
 }  // namespace
@@ -70,8 +102,9 @@ int run_command_line(int count, char** arguments) {
   if (first == "--help" || first == "-h") return print_help(help(commands));
   if (first == "--version") return print_help("verbena " VERBENA_VERSION "\n");
   if (first.starts_with('-')) return usage("", "unknown option " + first, kUsage);
-  if (std::ranges::find(kStoreCommands, first, &StoreCommand::name) != kStoreCommands.end()) {
-    return run_store_command(count, arguments);
+  if (is_store_command(first)) return run_store_command(count, arguments);
+  if (first == kCompleteCommand) {
+    return complete(commands, std::span(words).subspan(1), count, arguments);
   }
   const auto command = std::ranges::find(commands, first, &Command::name);
   if (command != commands.end()) return command->run(std::span(words).subspan(1));

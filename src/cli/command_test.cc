@@ -90,6 +90,24 @@ TEST(Command, LeavesAProgramsWordsAlone) {
   }
 }
 
+TEST(Command, TakesItsOwnWordsBeforeAProgram) {
+  for (const Words& words :
+       {Words{"a", "-q", "prog", "-f"}, Words{"-q", "a", "--", "prog", "-f"}}) {
+    Given given;
+    Command command = with_options(given);
+    command.word("FIRST", given.first, "a word").program("[-- PROGRAM]", given.program);
+    ASSERT_TRUE(command.parse(words));
+    EXPECT_EQ(given.first, "a");
+    EXPECT_EQ(given.program, (Words{"prog", "-f"}));
+    EXPECT_TRUE(given.quiet && !given.force);
+  }
+  Given given;
+  Command command = with_options(given);
+  command.word("FIRST", given.first, "a word").program("[-- PROGRAM]", given.program);
+  EXPECT_EQ(problem_with(command, {"--", "prog"}), "FIRST is missing");
+  EXPECT_EQ(problem_with(command, {"a"}), "");
+}
+
 TEST(Command, KnowsWhenHelpIsWanted) {
   Given given;
   Command command = with_options(given);

@@ -72,7 +72,10 @@ void add_choices(Command& to, Choices& choices) {
             "queue pairs and dropped packets")
       .option("--counters", choices.counters, "FILE",
               "append a line of JSON to FILE when a process that used the device\n"
-              "exits: packets, bytes and error counters");
+              "exits: packets, bytes and error counters")
+      .choices("--identity", {"verbena", "connectx"})
+      .choices("--mtu", {"256", "512", "1024", "2048", "4096"})
+      .choices("--link", {"auto", "udp", "shared"});
 }
 
 void add_rsockets(Command& to, Choices& choices) {
@@ -141,6 +144,7 @@ std::vector<Command> device_commands(DeviceOptions& options) {
              "namespace, by a mount namespace, for programs that do not use the\n"
              "C library; auto, namespace, or preload if not allowed; none\n"
              "(default preload)")
+      .choices("--view", {"preload", "namespace", "auto", "none"})
       .program("-- PROGRAM [ARGUMENTS...]", options.program)
       .footer(kRunFooter)
       .usage_status(kItselfFailed)
@@ -151,6 +155,8 @@ std::vector<Command> device_commands(DeviceOptions& options) {
   add_rsockets(env, options.choices);
   env.option("--view", options.view, "WAY", "as for run: preload or none (default preload)")
       .option("--shell", options.shell, "SHELL", "sh, bash, zsh, fish, csh or tcsh (default sh)")
+      .choices("--view", {"preload", "none"})
+      .choices("--shell", {"sh", "bash", "zsh", "fish", "csh", "tcsh"})
       .action([&options] { return do_env(options); });
 
   Command devices("devices", kAboutDevices);

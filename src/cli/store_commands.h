@@ -13,7 +13,7 @@ struct StoreCommand {
   std::string_view summary;
 };
 
-inline constexpr std::array<StoreCommand, 20> kStoreCommands{{
+inline constexpr std::array<StoreCommand, 24> kStoreCommands{{
     {"put", "Stores a file, or the data from a pipe, as an object."},
     {"get", "Writes an object, or a part of it, to a file or a pipe."},
     {"ls", "Lists objects, sorted by name."},
@@ -21,10 +21,13 @@ inline constexpr std::array<StoreCommand, 20> kStoreCommands{{
     {"rm", "Removes objects."},
     {"cp", "Clones an object, or a part of it, within a store."},
     {"mv", "Renames an object, or names one that has no name."},
+    {"truncate", "Sets the size of an object."},
     {"cat", "Writes objects to standard output, one behind the other."},
     {"du", "Shows how much data objects have, by prefix."},
     {"df", "Shows how much space a store has, uses and has left."},
     {"sync", "Stores the files of a directory that are new or have changed."},
+    {"flush", "Makes the changes of all clients durable."},
+    {"range", "Registers a range of an object while a command runs."},
     {"verify", "Verifies the data of single objects."},
     {"inspect", "Shows a summary of a store: objects, space, log, and damage found on open."},
     {"scrub", "Verifies everything that a store holds."},
@@ -32,6 +35,7 @@ inline constexpr std::array<StoreCommand, 20> kStoreCommands{{
     {"salvage", "Builds a new store from a damaged one."},
     {"serve", "Serves a store to clients on this host and others, over RDMA."},
     {"ping", "Measures the round-trip time to a server."},
+    {"bench", "Measures how fast a store reads and writes."},
     {"send", "Sends files to a host where `verbena receive` runs, over RDMA."},
     {"receive", "Receives files that `verbena send` sends, into a folder."},
 }};

@@ -155,4 +155,16 @@ store::Result<void> RemoteObjects::clone(const store::CloneRequest& request) {
 }
 store::Result<void> RemoteObjects::flush() { return done(client_->flush()); }
 
+store::Result<store::RangeId> RemoteObjects::register_range(ObjectId id, uint64_t offset,
+                                                            uint64_t length, store::Access access) {
+  const auto wanted = access == store::Access::kWrite ? protocol::RangeAccess::kWrite
+                                                      : protocol::RangeAccess::kRead;
+  const auto range = client_->register_range(ObjectRef::by(id), offset, length, wanted);
+  if (!range) return failed(range.error());
+  return *range;
+}
+store::Result<void> RemoteObjects::unregister_range(store::RangeId range) {
+  return done(client_->unregister_range(range));
+}
+
 }  // namespace verbena::client

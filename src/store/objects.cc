@@ -18,4 +18,9 @@ Result<uint32_t> Objects::stored_crc(ObjectId, uint64_t, uint64_t) const {
   return fail(not_offered("stored CRCs of objects"));
 }
 
+Result<RangeId> Objects::register_range(ObjectId, uint64_t, uint64_t, Access) {
+  return fail(not_offered("ranges of objects"));
+}
+Result<void> Objects::unregister_range(RangeId) { return fail(not_offered("ranges of objects")); }
+
 }  // namespace verbena::store

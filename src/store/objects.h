@@ -16,6 +16,7 @@
 
 #include "store/chunk.h"
 #include "store/error.h"
+#include "store/ranges.h"
 
 namespace verbena::store {
 
@@ -114,6 +115,10 @@ class Objects {
   // bytes are not read.
   [[nodiscard]] virtual Result<uint32_t> stored_crc(ObjectId id, uint64_t offset,
                                                     uint64_t length) const;
+  // As RangeRegistry::add(): until unregistered, or the connection to the store ends.
+  [[nodiscard]] virtual Result<RangeId> register_range(ObjectId id, uint64_t offset,
+                                                       uint64_t length, Access access);
+  [[nodiscard]] virtual Result<void> unregister_range(RangeId range);
 
  private:
   static constexpr size_t kFarPieceBytes = 2073 * kDataBytes;  // 8 MiB

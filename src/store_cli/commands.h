@@ -15,10 +15,13 @@ namespace verbena::store_cli {
 [[nodiscard]] cli::Command rm_command();
 [[nodiscard]] cli::Command cp_command();
 [[nodiscard]] cli::Command mv_command();
+[[nodiscard]] cli::Command truncate_command();
 [[nodiscard]] cli::Command cat_command();
 [[nodiscard]] cli::Command du_command();
 [[nodiscard]] cli::Command df_command();
 [[nodiscard]] cli::Command sync_command();
+[[nodiscard]] cli::Command flush_command();
+[[nodiscard]] cli::Command range_command();
 [[nodiscard]] cli::Command verify_command();
 [[nodiscard]] cli::Command inspect_command();
 [[nodiscard]] cli::Command scrub_command();
@@ -26,6 +29,7 @@ namespace verbena::store_cli {
 [[nodiscard]] cli::Command salvage_command();
 [[nodiscard]] cli::Command serve_command();
 [[nodiscard]] cli::Command ping_command();
+[[nodiscard]] cli::Command bench_command();
 [[nodiscard]] cli::Command send_command();
 [[nodiscard]] cli::Command receive_command();
 

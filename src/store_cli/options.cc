@@ -82,6 +82,7 @@ void add_writing_options(cli::Command& to, StoreChoice& choice) {
               "maximum size of the files of the store, such as 10G or\n"
               "512MiB (default: until the disk is full)");
   to.exclude("--kind", "--server").exclude("--capacity", "--server");
+  to.choices("--sync", {"end", "each"}).choices("--kind", {"mapped", "staged"});
 }
 
 void add_speech_options(cli::Command& to, Speech& speech, Shows shows) {

@@ -254,6 +254,8 @@ cli::Command serve_command() {
               "also print the ready line there, and close it")
       .flag("--json", options->speech.json, "print one JSON document per line")
       .flag("-q,--quiet", options->speech.quiet, "print only the ready line and errors")
+      .choices("--kind", {"mapped", "staged"})
+      .choices("--sync", {"flush", "each"})
       .footer(kServeFooter);
   return command.action([options] { return serve(*options); });
 }

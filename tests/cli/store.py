@@ -529,8 +529,8 @@ class Inspect(StoreTest):
 
 
 class Help(unittest.TestCase):
-    COMMANDS = ("put", "get", "ls", "stat", "rm", "cp", "mv", "cat", "du", "df", "sync", "verify", "inspect", "scrub", "compact",
-                "salvage", "serve", "ping")
+    COMMANDS = ("put", "get", "ls", "stat", "rm", "cp", "mv", "truncate", "cat", "du", "df", "sync", "flush", "range", "verify",
+                "inspect", "scrub", "compact", "salvage", "serve", "ping", "bench")
 
     def test_is_there_for_each(self):
         overview = support.verbena("--help").stdout

@@ -17,7 +17,7 @@ NOWHERE = "127.0.0.1:1"
 # With --server or --data alike. There is no directory of this name: what is wrong with the options is said before.
 OBJECTS = (["put", "/dev/null", "a"], ["put", "-r", "/no such", "a"], ["put", "--batch"], ["get", "a", "-"], ["ls"],
            ["stat", "a"], ["rm", "a"], ["cp", "a", "b"], ["mv", "a", "b"], ["cat", "a"], ["du"], ["verify", "a"],
-           ["sync", "/no such", "a"])
+           ["sync", "/no such", "a"], ["truncate", "a", "1"], ["flush"], ["bench"])
 # On the files of a store.
 FILES = (["df"], ["inspect"], ["scrub"], ["compact"], ["salvage", "new"])
 

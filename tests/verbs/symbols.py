@@ -103,7 +103,7 @@ def check_library(directory, name):
 def check_refusals(directory):
     """One call of each way to say EOPNOTSUPP, through the C interface."""
     load = lambda name: ctypes.CDLL(f"{directory}/{name}.so.1", use_errno=True)
-    rdmacm, mlx5, efa = load("librdmacm"), load("libmlx5"), load("libefa")
+    rdmacm, mlx5, efa, hns = load("librdmacm"), load("libmlx5"), load("libefa"), load("libhns")
     calls = [("rdma_set_local_ece", rdmacm, ctypes.c_int, -1, True),
              ("repoll_create", rdmacm, ctypes.c_int, -1, True),
              ("mlx5dv_devx_obj_query", mlx5, ctypes.c_int, errno.EOPNOTSUPP, True),
@@ -113,7 +113,10 @@ def check_refusals(directory):
              ("mlx5dv_reg_dmabuf_mr", mlx5, ctypes.c_void_p, None, True),
              ("mlx5dv_get_data_direct_sysfs_path", mlx5, ctypes.c_int, errno.ENODEV, False),
              ("efadv_query_ah", efa, ctypes.c_int, errno.EOPNOTSUPP, True),
-             ("efadv_get_max_sq_depth", efa, ctypes.c_int, -errno.EOPNOTSUPP, False)]
+             ("efadv_get_max_sq_depth", efa, ctypes.c_int, -errno.EOPNOTSUPP, False),
+             ("hnsdv_create_qp", hns, ctypes.c_void_p, None, True),
+             ("hnsdv_query_device", hns, ctypes.c_int, errno.EOPNOTSUPP, True),
+             ("hnsdv_is_supported", hns, ctypes.c_bool, False, False)]
     problems = []
     for name, library, returned, wanted, by_errno in calls:
         function = library[name]
