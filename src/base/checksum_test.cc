@@ -2,12 +2,16 @@
 #include "base/checksum.h"
 
 #include <algorithm>
+#include <cstdio>
+#include <cstdlib>
 #include <string_view>
 #include <vector>
 
 #include <gtest/gtest.h>
 
 #include "base/bitwise_crc.h"
+#include "base/checksum_arm64.h"
+#include "base/checksum_x86.h"
 #include "base/random.h"
 
 namespace verbena {
@@ -26,6 +30,23 @@ std::vector<uint8_t> random_text(RandomSource& random, size_t length) {
 // One bit at a time, from the definition.
 uint32_t naive_crc(uint32_t polynomial, std::span<const uint8_t> bytes) {
   return ~bitwise_crc_lsb(polynomial, 0xffffffffu, bytes);
+}
+
+// Where it must be so, as in the emulator of `./dev cross`, it is required.
+TEST(Crc32, UsesTheInstructionsOfTheProcessor) {
+#if defined(__x86_64__)
+  const char* const instructions = "PCLMULQDQ";
+  const bool has = has_clmul_x86();
+#elif defined(__aarch64__)
+  const char* const instructions = "PMULL";
+  const bool has = has_crc32_arm64();
+#else
+  const char* const instructions = "none";
+  const bool has = false;
+#endif
+  std::printf("CRC by %s\n", has ? instructions : "tables");
+  const bool required = std::getenv("VERBENA_TEST_FAST_PATHS") != nullptr;
+  EXPECT_TRUE(has || !required) << instructions;
 }
 
 TEST(Crc32, CheckValueOfTheCatalogue) {

@@ -12,7 +12,7 @@ Result<std::string, std::string> own_directory() {
   std::error_code error;
   const fs::path self = fs::read_symlink("/proc/self/exe", error);
   if (error) return fail("cannot read /proc/self/exe: " + error.message());
-  return (self.parent_path() / "../lib/verbena").lexically_normal().string();
+  return (self.parent_path() / ".." / VERBENA_LIBDIR).lexically_normal().string();
 }
 
 Result<std::string, std::string> library_directory() {
@@ -23,8 +23,8 @@ Result<std::string, std::string> library_directory() {
     const fs::path library = fs::path(*directory) / name;
     if (!fs::exists(library, error)) {
       return fail(library.string() +
-                  " is missing. The libraries must be in lib/verbena next to the bin directory of "
-                  "this command; build or install Verbena again.");
+                  " is missing. The libraries must be in " VERBENA_LIBDIR
+                  " next to the bin directory of this command; build or install Verbena again.");
     }
   }
   return directory;
