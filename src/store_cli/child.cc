@@ -6,10 +6,13 @@
 #include <cstdlib>
 #include <cstring>
 
+#include <poll.h>
 #include <spawn.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/unique_fd.h"
 #include "store_cli/interrupts.h"
 
 namespace verbena::store_cli {
@@ -51,16 +54,23 @@ Result<int, cli::NoProgram> run_child(const std::vector<std::string>& words) {
   if (error != 0) {
     return fail(cli::NoProgram{cli::kNotExecutable, *program + ": " + std::strerror(error)});
   }
+  // A signal may have been taken by another thread of this process, or before the wait began: it is
+  // looked for from time to time.
+  const UniqueFd ends(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+  pollfd until_end{.fd = ends.get(), .events = POLLIN, .revents = 0};
   for (bool told = false;;) {
     int status = 0;
-    if (::waitpid(pid, &status, 0) == pid) {
+    const pid_t ended = ::waitpid(pid, &status, WNOHANG);
+    if (ended == pid) {
       return WIFEXITED(status) ? WEXITSTATUS(status) : exit_status_of_signal(WTERMSIG(status));
     }
-    if (errno != EINTR) return fail(cli::NoProgram{1, std::strerror(errno)});
+    if (ended < 0 && errno != EINTR) return fail(cli::NoProgram{1, std::strerror(errno)});
     // Ctrl-C has reached the program as well.
     const int signal = interrupted();
     if (!told && (signal == SIGTERM || signal == SIGHUP)) ::kill(pid, signal);
     told = signal != 0;
+    constexpr int kLookEveryMs = 50;
+    (void)::poll(&until_end, 1, kLookEveryMs);
   }
 }
 

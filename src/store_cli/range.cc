@@ -8,6 +8,7 @@
 #include <thread>
 
 #include <fmt/format.h>
+#include <poll.h>
 #include <unistd.h>
 
 #include "client/remote.h"
@@ -76,10 +77,13 @@ constexpr std::chrono::milliseconds kBetweenTries{50};
 
 void wait_for_end_of_input() {
   char piece[4096];
-  for (;;) {
+  pollfd input{.fd = STDIN_FILENO, .events = POLLIN, .revents = 0};
+  // A signal may come between the look and the wait.
+  constexpr int kLookEveryMs = 50;
+  while (interrupted() == 0) {
+    if (::poll(&input, 1, kLookEveryMs) <= 0) continue;
     const ssize_t got = ::read(STDIN_FILENO, piece, sizeof piece);
-    if (got > 0 || (got < 0 && errno == EINTR && interrupted() == 0)) continue;
-    return;
+    if (got == 0 || (got < 0 && errno != EINTR)) return;
   }
 }
 
