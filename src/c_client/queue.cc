@@ -94,7 +94,7 @@ void Pending::finish(const client::Error& error) {
 void Pending::finish() {
   if (queue_ != nullptr) return std::exchange(queue_, nullptr)->push(std::move(one_));
   const verbena_completion completion = completion_of(finished());
-  const InCallback in_callback;
+  const InCallback here;
   callback_(&completion);
 }
 
