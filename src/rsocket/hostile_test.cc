@@ -245,8 +245,8 @@ TEST(RsocketHostileRequest, IsRefusedAndTheNextIsTaken) {
   return false;
 }
 
-// Its end is told once, in a message that is not repeated: while other processes of the host come
-// and go it may be lost.
+// Its end is told once, in a message that is not repeated and may be lost (docs/connections.md,
+// "Many processes, one QP1").
 TEST(RsocketHostileRequest, IsForgottenWhenItsPeerGivesUp) {
   bool forgotten = false;
   for (int tries = 0; tries < 5 && !forgotten; ++tries) forgotten = forgets_request();
