@@ -54,8 +54,22 @@ void Channel::leave(CmId& id) {
   end_if_unused();
 }
 
+// The memory of the last few channels that were destroyed.
+struct Channel::Remains {
+  static constexpr size_t kMost = 8;
+  std::deque<Channel*> channels;
+};
+
 void Channel::end_if_unused() {
-  if (closed_ && ids_.empty() && waiting_ == 0) delete this;
+  if (!closed_ || !ids_.empty() || waiting_ != 0 || remains_) return;
+  std::deque<Channel*>& channels = only<Remains>().channels;
+  channels.push_back(this);
+  remains_ = true;
+  if (channels.size() <= Remains::kMost) return;
+  Channel* const oldest = channels.front();
+  channels.pop_front();
+  oldest->remains_ = false;
+  if (oldest->waiting_ == 0) delete oldest;
 }
 
 void Channel::end_listeners() {
@@ -75,6 +89,8 @@ void Channel::close() {
   {
     const MutexLock lock(mailbox().mutex);
     closed_ = true;
+    const int flags = ::fcntl(fd_.get(), F_GETFL);
+    waits_ = flags >= 0 && (flags & O_NONBLOCK) == 0;
     dropped = remove([](const Event&) { return true; });
     fd_.reset();
     end_if_unused();
@@ -111,8 +127,19 @@ int Channel::take(std::unique_ptr<Event>& event) {
     if (error == EINTR && signals_restart()) continue;
     if (error != 0 && !closed_) return error;
   }
+  const int error = waits_ ? wait_for_signal(lock) : EBADF;
   end_if_unused();
-  return EBADF;
+  return error;
+}
+
+int Channel::wait_for_signal(MutexLock& lock) {
+  ++waiting_;
+  lock.unlock();
+  do (void)::poll(nullptr, 0, -1);  // a thread can be cancelled here
+  while (signals_restart());
+  lock.lock();
+  --waiting_;
+  return EINTR;
 }
 
 void post(std::unique_ptr<Event> event) {

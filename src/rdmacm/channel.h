@@ -60,12 +60,13 @@ class Channel : public rdma_event_channel, public ProcessOwned {
  public:
   // nullptr and errno.
   [[nodiscard]] static Channel* create();
-  // Who waits on it goes on waiting, as with librdmacm: programs end with a thread in there, which
-  // must not run into an error first. The memory stays until the last id and thread have left. Its
+  // Who waits on it goes on waiting, as with librdmacm, and so does who comes now: programs end
+  // with a thread that waits in there, or is on its way back there, which must not run into an
+  // error first. The memory stays until the last id and thread have left, and a while longer. Its
   // listeners hear no more, as nobody would get their requests.
   void close();
 
-  // 0 and an event, counted as reported; EAGAIN, EINTR, or EBADF after close(). Waits unless the
+  // 0 and an event, counted as reported; EAGAIN (after close() EBADF), or EINTR. Waits unless the
   // program has said O_NONBLOCK, and goes on waiting after a handler with SA_RESTART.
   [[nodiscard]] int take(std::unique_ptr<Event>& event);
 
@@ -80,15 +81,21 @@ class Channel : public rdma_event_channel, public ProcessOwned {
       VERBENA_REQUIRES(mailbox().mutex);
 
  private:
+  struct Remains;
+
   explicit Channel(UniqueFd descriptor);
   void show() VERBENA_REQUIRES(mailbox().mutex);
   void end_if_unused() VERBENA_REQUIRES(mailbox().mutex);
+  // For who waits on a closed one.
+  [[nodiscard]] int wait_for_signal(MutexLock& lock) VERBENA_REQUIRES(mailbox().mutex);
   void end_listeners() VERBENA_EXCLUDES(mailbox().mutex);
 
   UniqueFd fd_ VERBENA_GUARDED_BY(mailbox().mutex);
   std::deque<std::unique_ptr<Event>> queue_ VERBENA_GUARDED_BY(mailbox().mutex);
   bool shown_ VERBENA_GUARDED_BY(mailbox().mutex) = false;  // the descriptor can be read
   bool closed_ VERBENA_GUARDED_BY(mailbox().mutex) = false;
+  bool waits_ VERBENA_GUARDED_BY(mailbox().mutex) = false;    // if closed: it was no O_NONBLOCK
+  bool remains_ VERBENA_GUARDED_BY(mailbox().mutex) = false;  // it is in Remains
   uint32_t waiting_ VERBENA_GUARDED_BY(mailbox().mutex) = 0;  // threads in take()
   std::unordered_set<CmId*> ids_ VERBENA_GUARDED_BY(mailbox().mutex);
 };

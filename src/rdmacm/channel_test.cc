@@ -89,6 +89,39 @@ TEST_F(RdmacmChannel, ASignalWhoseHandlerRestartsDoesNotEndTheWait) {
   EXPECT_EQ(rdma_ack_cm_event(event), 0);
 }
 
+// Programs end with a thread that handles events, and destroy the channel under it: a thread that
+// is on its way back to the channel waits there as if it had been there before.
+TEST_F(RdmacmChannel, WhoComesToADestroyedOneWaitsUntilASignal) {
+  struct sigaction nothing{};
+  nothing.sa_handler = [](int) {};
+  struct sigaction before{};
+  ASSERT_EQ(::sigaction(SIGUSR1, &nothing, &before), 0);
+  rdma_event_channel* const channel = rdma_create_event_channel();
+  ASSERT_NE(channel, nullptr);
+  rdma_destroy_event_channel(channel);
+  std::atomic<bool> interrupted = false;
+  std::thread waiter([&] {
+    rdma_cm_event* event = nullptr;
+    EXPECT_FAILS(rdma_get_cm_event(channel, &event), EINTR);
+    interrupted = true;
+  });
+  while (!interrupted) {
+    ::pthread_kill(waiter.native_handle(), SIGUSR1);
+    std::this_thread::sleep_for(1ms);
+  }
+  waiter.join();
+  ASSERT_EQ(::sigaction(SIGUSR1, &before, nullptr), 0);
+}
+
+TEST_F(RdmacmChannel, ADestroyedOneThatDidNotWaitRefuses) {
+  rdma_event_channel* const channel = rdma_create_event_channel();
+  ASSERT_NE(channel, nullptr);
+  ASSERT_EQ(::fcntl(channel->fd, F_SETFL, O_NONBLOCK), 0);
+  rdma_destroy_event_channel(channel);
+  rdma_cm_event* event = nullptr;
+  EXPECT_FAILS(rdma_get_cm_event(channel, &event), EBADF);
+}
+
 TEST_F(RdmacmChannel, AnotherThreadWaitsForIt) {
   rdma_cm_event* event = nullptr;
   std::thread waiter([&] { EXPECT_EQ(rdma_get_cm_event(channel_, &event), 0); });

@@ -80,7 +80,9 @@ class Server:
                 client.kill()
                 places = self._where()
                 return f"client: not done after {pairs.SECONDS} s:\n{client.communicate()[0]}{self._said()}{places}"
-            return None if client.returncode == 0 and wanted in text else f"client: exit status {client.returncode}:\n{text}"
+            if client.returncode == 0 and wanted in text:
+                return None
+            return f"client: exit status {client.returncode}:\n{text}{self._said()}"
 
         return finish
 
@@ -95,7 +97,7 @@ class Server:
     def problem(self, wanted=""):
         """Waits for its end; None if that was well, and it said what is wanted."""
         if self.endless:
-            return None if self.process.poll() is None else f"server: ended with {self.process.returncode}"
+            return None if self.process.poll() is None else f"server: ended with {self.process.returncode}:\n{self._said()}"
         try:
             text, _ = self.process.communicate(timeout=max(1, self.until - time.monotonic()))
         except subprocess.TimeoutExpired:
