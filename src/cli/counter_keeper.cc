@@ -61,7 +61,7 @@ void keep(const Files& files, int program) {
   (void)!::chdir("/");
   constexpr int kKept = 3;
   if (program != kKept && ::dup2(program, kKept) < 0) return -1;
-  (void)::syscall(SYS_close_range, kKept + 1, ~0U, 0);
+  (void)::syscall(__NR_close_range, kKept + 1, ~0U, 0);
   const int nothing = ::open("/dev/null", O_RDWR);
   for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     if (nothing >= 0) (void)::dup2(nothing, fd);

@@ -26,7 +26,7 @@ std::span<const epoll_event> EpollSleep::wait(int epoll, std::span<epoll_event> 
   if (nanoseconds_) {
     const timespec time{timeout / kSecond, timeout % kSecond};
     // glibc's wrapper is younger than the kernels we run on.
-    n = static_cast<int>(::syscall(SYS_epoll_pwait2, epoll, room.data(), most,
+    n = static_cast<int>(::syscall(__NR_epoll_pwait2, epoll, room.data(), most,
                                    timeout == kNever ? nullptr : &time, nullptr, 0));
     nanoseconds_ = n >= 0 || (errno != ENOSYS && errno != EPERM);
   }

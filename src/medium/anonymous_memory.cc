@@ -10,6 +10,7 @@
 #include <memory>
 #include <string>
 
+#include <linux/mman.h>  // of which older C libraries have not all
 #include <numa.h>
 #include <numaif.h>
 #include <sys/mman.h>
