@@ -40,9 +40,14 @@ template <typename Clients>
   return static_cast<double>(count) * load.bytes / (now_s() - begin);
 }
 
+// Whether clients can choose a fabric.
+[[nodiscard]] bool has_fabrics();
+
 // Bytes per second; what goes wrong ends the program. The values are there before time runs.
-[[nodiscard]] double through_verbena(const Load& load, uint16_t port, const std::string& libraries);
+[[nodiscard]] double through_verbena(const Load& load, uint16_t port, const std::string& libraries,
+                                     const std::string& fabric);
 [[nodiscard]] double through_redis(const Load& load, uint16_t port);
 [[nodiscard]] double through_memcached(const Load& load, uint16_t port);
+[[nodiscard]] double through_nbd(const Load& load, uint16_t port);
 
 }  // namespace verbena::bench

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// `./dev bench serve`: the store's server beside Redis and memcached, on loopback, in one run: the
-// same sizes, clients and requests under way. All of them keep the values in memory.
+// `./dev bench serve`: the store's server beside Redis, memcached and a network block device
+// (nbdkit), on loopback, in one run: the same sizes, clients and requests under way. All of them
+// keep the values in memory.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
-#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -13,17 +13,12 @@
 #include <thread>
 #include <vector>
 
-#include <arpa/inet.h>
 #include <fmt/format.h>
-#include <netinet/in.h>
-#include <sys/prctl.h>
-#include <sys/socket.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "common/ends.h"
 #include "common/report.h"
 #include "load.h"
+#include "servers.h"
 
 namespace verbena::bench {
 namespace {
@@ -36,87 +31,52 @@ struct Settings {
   uint32_t bytes = 0;  // 0: all of these
   uint32_t clients = 0;
   uint32_t depth = 0;
-  bool alone = false;    // without the peers, for a profile
+  bool alone = false;  // without the peers, for a profile
+  std::vector<std::string> fabrics{"verbs", "ofi:tcp", "ofi:shm"};
   std::string programs;  // the folder of this build's
 };
 
-uint16_t free_port() {
-  const int fd = socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t length = sizeof address;
-  if (bind(fd, reinterpret_cast<sockaddr*>(&address), length) != 0 ||
-      getsockname(fd, reinterpret_cast<sockaddr*>(&address), &length) != 0) {
-    std::perror("bind");
-    std::exit(1);
-  }
-  close(fd);
-  return ntohs(address.sin_port);
+[[nodiscard]] double measure(const Load& load, const Ours& ours) {
+  return through_verbena(load, ours.port, ours.libraries, ours.fabric);
+}
+// What is not about fabrics is measured over the first.
+[[nodiscard]] double measure_ours(const Servers& servers, const Load& load) {
+  return measure(load, servers.ours.front());
 }
 
-// A server in a process of its own, which ends with this.
-class ServerProcess {
- public:
-  explicit ServerProcess(const std::vector<std::string>& words) {
-    pid_ = fork();
-    if (pid_ == 0) {
-      prctl(PR_SET_PDEATHSIG, SIGKILL);
-      if (freopen("/dev/null", "w", stdout) == nullptr) _exit(127);
-      std::vector<char*> arguments;
-      for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
-      arguments.push_back(nullptr);
-      execvp(arguments[0], arguments.data());
-      _exit(127);
-    }
+// Peers and our fabrics take turns; each fabric is shown beside each peer.
+void beside_peers(Report& report, const Settings& settings, const Servers& servers,
+                  const Load& load, const Goal& goal) {
+  struct Peer {
+    const char* name;
+    double (*through)(const Load& load, uint16_t port);
+    uint16_t port;
+    std::vector<double> values{};
+  };
+  std::vector<Peer> peers{{"Redis", through_redis, servers.redis},
+                          {"memcached", through_memcached, servers.memcached},
+                          {"nbdkit", through_nbd, servers.nbd}};
+  if (settings.alone) peers.clear();
+  std::vector<std::vector<double>> ours(servers.ours.size());
+  for (uint32_t round = 0; round < settings.rounds; ++round) {
+    for (size_t i = 0; i < ours.size(); ++i) ours[i].push_back(measure(load, servers.ours[i]));
+    for (Peer& peer : peers) peer.values.push_back(peer.through(load, peer.port));
   }
-  ServerProcess(const ServerProcess&) = delete;
-  ServerProcess& operator=(const ServerProcess&) = delete;
-  ~ServerProcess() {
-    kill(pid_, SIGTERM);
-    waitpid(pid_, nullptr, 0);
+  const bool large = load.bytes > 65536;
+  const char* const unit = large ? "MB/s" : "k/s";
+  const double scale = large ? 1e6 : 1e3 * load.bytes;
+  for (size_t i = 0; i < ours.size(); ++i) {
+    const std::string& fabric = servers.ours[i].fabric;
+    const auto row = [&](const std::string& peer, std::vector<double> theirs) {
+      // What is aimed at was said of the device, beside stores of objects.
+      const bool aimed = fabric == "verbs" && peer != "nbdkit";
+      report.print({fmt::format("{}, {}", load.write ? "write" : "read", fabric), unit, scale,
+                    peer.empty() ? "" : fmt::format("{} {}", unit, peer), aimed ? goal : Goal{},
+                    ours[i], std::move(theirs)});
+    };
+    if (peers.empty()) row("", {});
+    for (const Peer& peer : peers) row(peer.name, peer.values);
   }
-  // False: it has ended.
-  [[nodiscard]] bool wait_for(uint16_t port) const {
-    for (int i = 0; i < 1000 && waitpid(pid_, nullptr, WNOHANG) == 0; ++i) {
-      const int fd = socket(AF_INET, SOCK_STREAM, 0);
-      sockaddr_in address{};
-      address.sin_family = AF_INET;
-      address.sin_port = htons(port);
-      address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-      const bool there =
-          connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0;
-      close(fd);
-      if (there) return true;
-      std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    }
-    return false;
-  }
-  // Seconds of CPU that it has used.
-  [[nodiscard]] double cpu() const {
-    std::ifstream file(fmt::format("/proc/{}/stat", pid_));
-    std::string text((std::istreambuf_iterator<char>(file)), {});
-    std::istringstream fields(text.substr(text.rfind(')') + 2));
-    std::string skipped;
-    for (int i = 0; i < 11; ++i) fields >> skipped;
-    uint64_t user = 0;
-    uint64_t system = 0;
-    fields >> user >> system;
-    return static_cast<double>(user + system) / static_cast<double>(sysconf(_SC_CLK_TCK));
-  }
-
- private:
-  pid_t pid_ = -1;
-};
-
-struct Servers {
-  uint16_t ours = free_port();
-  uint16_t redis = free_port();
-  uint16_t memcached = free_port();
-};
-
-double measure_ours(const Settings& settings, const Servers& servers, const Load& load) {
-  return through_verbena(load, servers.ours, settings.programs + "/lib/verbena");
 }
 
 void beside_peers(Report& report, const Settings& settings, const Servers& servers) {
@@ -125,8 +85,8 @@ void beside_peers(Report& report, const Settings& settings, const Servers& serve
     Goal depth1;
     Goal depth16;
   };
-  for (const Case& c : {Case{4096, {.aim = 0.7}, {.aim = 1.0}},
-                        Case{1U << 20, {.aim = 1.5}, {.aim = 1.5}}}) {
+  for (const Case& c :
+       {Case{4096, {.aim = 0.7}, {.aim = 1.0}}, Case{1U << 20, {.aim = 1.5}, {.aim = 1.5}}}) {
     if (settings.bytes != 0 && settings.bytes != c.bytes) continue;
     for (const uint32_t clients : {1U, 8U}) {
       if (settings.clients != 0 && settings.clients != clients) continue;
@@ -135,44 +95,34 @@ void beside_peers(Report& report, const Settings& settings, const Servers& serve
         report.heading(fmt::format("{} bytes, {} client{}, {} under way each", c.bytes, clients,
                                    clients == 1 ? "" : "s", depth));
         for (const bool write : {false, true}) {
-          const Load load{write, c.bytes, clients, depth, settings.seconds};
-          const Goal goal = depth == 1 ? c.depth1 : c.depth16;
-          const std::string name = write ? "write" : "read";
-          const bool large = c.bytes > 65536;
-          const char* const unit = large ? "MB/s" : "k/s";
-          const double scale = large ? 1e6 : 1e3 * c.bytes;
-          Row redis{name, unit, scale, settings.alone ? "" : fmt::format("{} Redis", unit), goal, {}, {}};
-          Row memcached{name, unit, scale, fmt::format("{} memcached", unit), goal, {}, {}};
-          for (uint32_t round = 0; round < settings.rounds; ++round) {
-            const double ours = measure_ours(settings, servers, load);
-            redis.ours.push_back(ours);
-            memcached.ours.push_back(ours);
-            if (settings.alone) continue;
-            redis.theirs.push_back(through_redis(load, servers.redis));
-            memcached.theirs.push_back(through_memcached(load, servers.memcached));
-          }
-          report.print(redis);
-          if (!settings.alone) report.print(memcached);
+          beside_peers(report, settings, servers,
+                       {write, c.bytes, clients, depth, settings.seconds},
+                       depth == 1 ? c.depth1 : c.depth16);
         }
       }
     }
   }
 }
 
-void how_it_grows(Report& report, const Settings& settings, const Servers& servers,
-                  const ServerProcess& server) {
+void how_it_grows(Report& report, const Settings& settings, const Servers& servers) {
+  const ServerProcess& server = *servers.ours.front().process;
   report.heading("by clients, 4 under way each; server CPU beside");
   for (const uint32_t bytes : {4096U, 1U << 20}) {
     for (const uint32_t clients : {1U, 8U, 64U}) {
       for (const bool write : {false, true}) {
         const Load load{write, bytes, clients, 4, settings.seconds};
         Row row{fmt::format("{} {} bytes, {} clients", write ? "write" : "read", bytes, clients),
-                "MB/s", 1e6, "", {}, {}, {}};
+                "MB/s",
+                1e6,
+                "",
+                {},
+                {},
+                {}};
         double cpu = 0;
         double moved = 0;
         for (uint32_t round = 0; round < settings.rounds; ++round) {
           const double before = server.cpu();
-          row.ours.push_back(measure_ours(settings, servers, load));
+          row.ours.push_back(measure_ours(servers, load));
           cpu += server.cpu() - before;
           moved += row.ours.back() * settings.seconds;
         }
@@ -219,8 +169,7 @@ void beside_the_device(Report& report, const Settings& settings, const Servers& 
     const std::string program = write ? "ib_read_bw" : "ib_write_bw";
     Row row{write ? "puts" : "gets", "MB/s", 1e6, "MB/s " + program, {.aim = 0.8}, {}, {}};
     for (uint32_t round = 0; round < settings.rounds; ++round) {
-      row.ours.push_back(
-          measure_ours(settings, servers, {write, 1U << 20, 1, 16, settings.seconds}));
+      row.ours.push_back(measure_ours(servers, {write, 1U << 20, 1, 16, settings.seconds}));
       row.theirs.push_back(through_perftest(settings, program, settings.seconds));
     }
     report.print(row);
@@ -234,12 +183,17 @@ void by_integrity(Report& report, const Settings& settings, const Servers& serve
   for (const uint32_t bytes : {65536U, 1U << 20}) {
     for (const bool write : {false, true}) {
       Row row{fmt::format("{} {} bytes", write ? "write" : "read", bytes),
-              "MB/s", 1e6, "MB/s off", {.aim = 0.9}, {}, {}};
+              "MB/s",
+              1e6,
+              "MB/s off",
+              {.aim = 0.9},
+              {},
+              {}};
       for (uint32_t round = 0; round < settings.rounds; ++round) {
         Load load{write, bytes, 1, 16, settings.seconds};
-        row.ours.push_back(measure_ours(settings, servers, load));
+        row.ours.push_back(measure_ours(servers, load));
         load.checked = false;
-        row.theirs.push_back(measure_ours(settings, servers, load));
+        row.theirs.push_back(measure_ours(servers, load));
       }
       report.print(row);
     }
@@ -247,28 +201,16 @@ void by_integrity(Report& report, const Settings& settings, const Servers& serve
 }
 
 int run(const Settings& settings) {
-  Servers servers;
-  const ServerProcess ours({settings.programs + "/bin/verbena", "serve", "--memory", "8G",
-                            "--listen", fmt::format("127.0.0.1:{}", servers.ours), "--quiet"});
-  const ServerProcess redis({"redis-server", "--port", std::to_string(servers.redis), "--bind",
-                             "127.0.0.1", "--save", "", "--appendonly", "no"});
-  const ServerProcess memcached({"memcached", "-l", "127.0.0.1", "-p",
-                                 std::to_string(servers.memcached), "-m", "8192", "-I", "4m", "-u",
-                                 "nobody"});
-  if (!ours.wait_for(servers.ours) || !redis.wait_for(servers.redis) ||
-      !memcached.wait_for(servers.memcached)) {
-    fmt::print(stderr, "a server does not start: are redis-server and memcached installed?\n");
-    return 1;
-  }
   Report report;
   fmt::print("{}\n", machine());
+  const Servers servers = start_servers(settings.programs, settings.fabrics, !settings.alone);
   const auto wanted = [&](std::string_view part) {
     return settings.match.empty() || part.contains(settings.match);
   };
   if (wanted("peers")) beside_peers(report, settings, servers);
   if (wanted("device")) beside_the_device(report, settings, servers);
   if (wanted("integrity")) by_integrity(report, settings, servers);
-  if (wanted("clients")) how_it_grows(report, settings, servers, ours);
+  if (wanted("clients")) how_it_grows(report, settings, servers);
   if (!settings.json.empty()) std::ofstream(settings.json) << report.json() << '\n';
   return 0;
 }
@@ -278,14 +220,21 @@ int run(const Settings& settings) {
 
 int main(int argc, char** argv) {
   verbena::bench::Settings settings;
-  CLI::App app("The store's server beside Redis (no persistence) and memcached, on loopback.");
+  CLI::App app(
+      "The store's server beside Redis (no persistence), memcached and nbdkit's memory disk, on "
+      "loopback.");
   app.add_option("--rounds", settings.rounds, "of each measurement; the median counts");
   app.add_option("--seconds", settings.seconds, "that each takes");
-  app.add_option("--match", settings.match, "only parts with this in their name: peers, device, integrity, clients");
-  app.add_option("--bytes", settings.bytes, "of peers: only requests of this size, 4096 or 1048576");
+  app.add_option("--match", settings.match,
+                 "only parts with this in their name: peers, device, integrity, clients");
+  app.add_option("--bytes", settings.bytes,
+                 "of peers: only requests of this size, 4096 or 1048576");
   app.add_option("--clients", settings.clients, "of peers: only so many clients, 1 or 8");
   app.add_option("--depth", settings.depth, "of peers: only so many under way, 1 or 16");
-  app.add_flag("--alone", settings.alone, "without Redis and memcached, for a profile");
+  app.add_flag("--alone", settings.alone, "without peers, for a profile");
+  app.add_option("--fabric", settings.fabrics,
+                 "of ours: verbs, ofi:PROVIDER; several by commas. Parts but peers use the first")
+      ->delimiter(',');
   app.add_option("--json", settings.json, "also write all rows to this file");
   CLI11_PARSE(app, argc, argv);
   settings.programs =

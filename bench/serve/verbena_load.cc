@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "client/client.h"
+#include "client/connect.h"
 #include "common/ends.h"
-#include "fabric/verbs_fabric.h"
 #include "load.h"
 
 namespace verbena::bench {
@@ -21,11 +21,9 @@ namespace {
 
 class LoadClient {
  public:
-  LoadClient(const Load& load, uint16_t port, const std::string& libraries)
+  LoadClient(const Load& load, const client::RemoteOptions& server)
       : load_(load), memory_(size_t{load.bytes} * std::max(load.depth, 1U), 0x5a) {
-    auto fabric = fabric::open_verbs_fabric({.libraries = libraries});
-    if (!fabric) give_up(fabric.error());
-    auto client = client::Client::connect({.port = port}, std::move(*fabric));
+    auto client = client::connect(server);
     if (!client) give_up(client.error().what);
     client_ = std::move(*client);
     const auto object = client_->create("");
@@ -99,12 +97,33 @@ class LoadClient {
   client::ReadOptions read_options_;
 };
 
+// A build without libfabric has no such option.
+template <typename Options>
+bool choose_fabric(Options& options, const std::string& fabric) {
+  if constexpr (requires { options.fabric = fabric; }) {
+    options.fabric = fabric;
+    return true;
+  }
+  return false;
+}
+
 }  // namespace
 
-double through_verbena(const Load& load, uint16_t port, const std::string& libraries) {
+bool has_fabrics() {
+  client::RemoteOptions options;
+  return choose_fabric(options, "verbs");
+}
+
+double through_verbena(const Load& load, uint16_t port, const std::string& libraries,
+                       const std::string& fabric) {
+  client::RemoteOptions server;
+  server.host = "127.0.0.1";
+  server.port = port;
+  server.libraries = libraries;
+  choose_fabric(server, fabric);
   std::vector<std::unique_ptr<LoadClient>> clients;
   for (uint32_t i = 0; i < load.clients; ++i) {
-    clients.push_back(std::make_unique<LoadClient>(load, port, libraries));
+    clients.push_back(std::make_unique<LoadClient>(load, server));
   }
   return run_all(load, clients);
 }

@@ -3,11 +3,9 @@
 import pathlib
 import shutil
 import tempfile
-import threading
-import time
 
 from connections import ADDRESS
-from peer import PATIENCE_S, RXE, VERBENA, Failed, expect
+from peer import RXE, VERBENA, Failed, expect
 from programs import Here, There, talk
 
 PORT = 12345
@@ -113,48 +111,6 @@ def send_plain(libraries, family, receiver, peer):
         expect(ends.sums(receiver, "to"), sums, "what arrived")
 
 
-class Served:
-    """`verbena serve` by one end; to be used in a `with`."""
-
-    def __init__(self, end, at):
-        self._end = end
-        serve = f"echo $$ >WORK/pid; exec VERBENA serve DEVICE --memory 64M --listen {at} --json"
-        self._thread = threading.Thread(target=lambda: self._ended(end.run(serve)))
-        self._result = None
-
-    def _ended(self, result):
-        self._result = result
-
-    def __enter__(self):
-        self._thread.start()
-
-    def __exit__(self, kind, *_):
-        self._end.run("kill $(cat WORK/pid)")
-        self._thread.join()
-        if kind is None and self._result[0] != 0:
-            raise Failed(f"verbena serve: exit status {self._result[0]}\n{self._result[1]}")
-
-
-def store(libraries, family, server):
-    with Ends(libraries) as ends:
-        who = other(server)
-        client = ends.both[who]
-        sums = ends.make(who)
-        at = listen(family, server)
-        there = f"DEVICE --server {at}"
-        with Served(ends.both[server], at):
-            until = time.monotonic() + PATIENCE_S
-            while client.run(f"VERBENA ping {there} --count 1")[0] != 0 and time.monotonic() < until:
-                time.sleep(0.5)
-            for name in CONTENT:
-                client.must(f"VERBENA put {there} -q WORK/from/{name} {name}")
-            client.must(f"VERBENA cp {there} large clone")
-            for name in CONTENT:
-                source = "clone" if name == "large" else name
-                client.must(f"VERBENA get {there} -q {source} WORK/to/{name}")
-        expect(ends.sums(who, "to"), sums, "what was read back")
-
-
 def groups(libraries):
     libraries = pathlib.Path(libraries).resolve()
     for who in (VERBENA, RXE):
@@ -166,4 +122,3 @@ def groups(libraries):
                 lambda w=who, p=peer: send_plain(libraries, "IPv4", w, p),
                 True,
             )
-        yield f"verbena put and get, served by {who}", lambda w=who: store(libraries, "IPv4", w), True

@@ -17,6 +17,7 @@ import checks
 import commands
 import connections
 import programs
+import store
 from peer import GUEST, OURS, Failed
 
 
@@ -80,7 +81,11 @@ def choose(libraries, words):
     chosen = [
         (name, check)
         for name, check, quick in itertools.chain(
-            checks.groups(), programs.groups(libraries), connections.groups(libraries), commands.groups(libraries)
+            checks.groups(),
+            programs.groups(libraries),
+            connections.groups(libraries),
+            commands.groups(libraries),
+            store.groups(libraries),
         )
         if (quick or everything) and all(word in name.lower() for word in words)
     ]
