@@ -72,6 +72,10 @@ int take_object(const verbena_object& object, ObjectRef& taken) {
 }
 
 int check_memory(const void* buffer, size_t bytes) {
+  // No memory is that long: -1, for one.
+  if (bytes > PTRDIFF_MAX) {
+    return failed(VERBENA_INVALID, fmt::format("a buffer cannot have {} bytes", bytes));
+  }
   if (buffer != nullptr || bytes == 0) return VERBENA_OK;
   return failed(VERBENA_INVALID, "the buffer is NULL");
 }

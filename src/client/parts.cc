@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/format.h>
+
 #include "base/block_sums.h"
 #include "base/mutex.h"
 
@@ -28,7 +30,7 @@ class Parts : public std::enable_shared_from_this<Parts> {
         object_(object) {
     object_.name = name_;
     part_bytes_ = std::min(kPartBytes, client.limits().io_bytes);
-    count_ = (bytes + part_bytes_ - 1) / part_bytes_;
+    count_ = bytes / part_bytes_ + (bytes % part_bytes_ != 0 ? 1 : 0);
     results_.resize(count_);
   }
   Parts(const Parts&) = delete;
@@ -175,11 +177,17 @@ class WriteParts final : public Parts {
 bool fits(const Client& client, uint64_t bytes, uint64_t whole_bytes) {
   return bytes <= std::min(whole_bytes, client.limits().io_bytes);
 }
+// Parts behind the last offset would begin at 0 again.
+bool ends_too_far(uint64_t offset, uint64_t bytes) { return bytes > UINT64_MAX - offset; }
+Error too_far(uint64_t offset, uint64_t bytes) {
+  return {Code::kInvalid, {}, fmt::format("{} bytes at offset {} end past 2^64", bytes, offset)};
+}
 
 }  // namespace
 
 void read_parts(Client& client, const ObjectRef& object, uint64_t offset, std::span<uint8_t> to,
                 const ReadOptions& options, uint64_t whole_bytes, Done done) {
+  if (ends_too_far(offset, to.size())) return done(fail(too_far(offset, to.size())));
   if (fits(client, to.size(), whole_bytes)) {
     return client.read_async(object, offset, Client::Memory(&to, 1), options, std::move(done));
   }
@@ -189,6 +197,7 @@ void read_parts(Client& client, const ObjectRef& object, uint64_t offset, std::s
 void write_parts(Client& client, const ObjectRef& object, uint64_t offset,
                  std::span<const uint8_t> from, const WriteOptions& options, uint64_t whole_bytes,
                  Done done) {
+  if (ends_too_far(offset, from.size())) return done(fail(too_far(offset, from.size())));
   if (fits(client, from.size(), whole_bytes)) {
     return client.write_async(object, offset, Client::ConstMemory(&from, 1), options,
                               std::move(done));
@@ -201,6 +210,7 @@ void write_parts(Client& client, const ObjectRef& object, uint64_t offset,
 Result<Transferred> read_parts(Client& client, const ObjectRef& object, uint64_t offset,
                                std::span<uint8_t> to, const ReadOptions& options,
                                uint64_t whole_bytes) {
+  if (ends_too_far(offset, to.size())) return fail(too_far(offset, to.size()));
   if (fits(client, to.size(), whole_bytes)) return client.read(object, offset, to, options);
   return client.await<Transferred>([&](Done done) {
     read_parts(client, object, offset, to, options, whole_bytes, std::move(done));
@@ -210,6 +220,7 @@ Result<Transferred> read_parts(Client& client, const ObjectRef& object, uint64_t
 Result<Transferred> write_parts(Client& client, const ObjectRef& object, uint64_t offset,
                                 std::span<const uint8_t> from, const WriteOptions& options,
                                 uint64_t whole_bytes) {
+  if (ends_too_far(offset, from.size())) return fail(too_far(offset, from.size()));
   if (fits(client, from.size(), whole_bytes)) return client.write(object, offset, from, options);
   return client.await<Transferred>([&](Done done) {
     write_parts(client, object, offset, from, options, whole_bytes, std::move(done));
