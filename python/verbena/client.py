@@ -76,6 +76,14 @@ def _name(name: str) -> builtins.bytes:
     return encoded
 
 
+def _end(handle: Handle, files: weakref.WeakSet[Any]) -> None:
+    """When a client is collected, or the program ends: then open files are flushed, as those of Python are."""
+    try:
+        handle.flush(files)
+    finally:
+        handle.close_if_idle()
+
+
 def _optional(text: str | None) -> builtins.bytes | None:
     return None if text is None else _name(text)
 
@@ -132,11 +140,16 @@ class Client:
         self.port = port
         self._check(self._library.connect(ctypes.byref(options), ctypes.byref(handle)))
         self._handle = Handle(self._library, handle)
-        weakref.finalize(self, self._handle.close_if_idle)
+        self._files: weakref.WeakSet[Any] = weakref.WeakSet()  # that may have something to write
+        weakref.finalize(self, _end, self._handle, self._files)
 
     def close(self) -> None:
-        """Also by the context manager, and when nobody has the client any more. Waits for calls of other threads."""
-        self._handle.close()
+        """Also by the context manager, and when nobody has the client any more. Its open files are flushed. Waits for
+        calls of other threads."""
+        try:
+            self._handle.flush(self._files)
+        finally:
+            self._handle.close()
 
     @property
     def closed(self) -> bool:
