@@ -7,8 +7,8 @@
 
 namespace verbena::store_cli {
 
-// From here on the first SIGINT, SIGTERM or SIGHUP calls the handler, and system calls they meet end
-// with EINTR. Those that were ignored stay so, as nohup and shells' background jobs have it.
+// From here on the first SIGINT, SIGTERM or SIGHUP calls the handler, and system calls they meet
+// end with EINTR. Those that were ignored stay so, as nohup and shells' background jobs have it.
 void on_interrupt(void (*handler)(int signal));
 // From here on SIGINT, SIGTERM and SIGHUP are noted, system calls they meet end with EINTR, and a
 // pipe that nobody reads is an error of writing.
