@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <new>
 #include <string>
 #include <utility>
 #include <vector>
@@ -31,12 +32,23 @@ class Parts : public std::enable_shared_from_this<Parts> {
     object_.name = name_;
     part_bytes_ = std::min(kPartBytes, client.limits().io_bytes);
     count_ = bytes / part_bytes_ + (bytes % part_bytes_ != 0 ? 1 : 0);
-    results_.resize(count_);
   }
   Parts(const Parts&) = delete;
   Parts& operator=(const Parts&) = delete;
   virtual ~Parts() = default;
 
+  // An exception would leave the driver of the connection in the middle of its work: a put calls
+  // this when the answer to another request has come.
+  [[nodiscard]] bool make_room() noexcept {
+    try {
+      const MutexLock lock(mutex_);
+      results_.resize(count_);
+      return true;
+    } catch (const std::bad_alloc&) {
+      return false;
+    }
+  }
+  void refuse(Error error) { end(fail(std::move(error))); }
   // Begins as many parts as there may be.
   void go_on() {
     for (;;) {
@@ -141,9 +153,6 @@ class WriteParts final : public Parts {
         from_(from),
         options_(options) {}
 
-  void refuse() {
-    end(fail(Error{Code::kCorrupted, {}, "the data does not have the CRC that was given with it"}));
-  }
   // Whether the bytes have the CRC that the caller gave.
   [[nodiscard]] bool check() {
     if (!options_.crc) return true;
@@ -177,6 +186,13 @@ class WriteParts final : public Parts {
 bool fits(const Client& client, uint64_t bytes, uint64_t whole_bytes) {
   return bytes <= std::min(whole_bytes, client.limits().io_bytes);
 }
+Error no_memory(uint64_t bytes) {
+  return {Code::kAnswered, protocol::Status::kNoMemory,
+          fmt::format("this process has no memory for the parts of {} bytes", bytes)};
+}
+Error wrong_crc() {
+  return {Code::kCorrupted, {}, "the data does not have the CRC that was given with it"};
+}
 // Parts behind the last offset would begin at 0 again.
 bool ends_too_far(uint64_t offset, uint64_t bytes) { return bytes > UINT64_MAX - offset; }
 Error too_far(uint64_t offset, uint64_t bytes) {
@@ -191,7 +207,9 @@ void read_parts(Client& client, const ObjectRef& object, uint64_t offset, std::s
   if (fits(client, to.size(), whole_bytes)) {
     return client.read_async(object, offset, Client::Memory(&to, 1), options, std::move(done));
   }
-  std::make_shared<ReadParts>(client, object, offset, to, options, std::move(done))->go_on();
+  const auto parts =
+      std::make_shared<ReadParts>(client, object, offset, to, options, std::move(done));
+  parts->make_room() ? parts->go_on() : parts->refuse(no_memory(to.size()));
 }
 
 void write_parts(Client& client, const ObjectRef& object, uint64_t offset,
@@ -204,7 +222,8 @@ void write_parts(Client& client, const ObjectRef& object, uint64_t offset,
   }
   const auto parts =
       std::make_shared<WriteParts>(client, object, offset, from, options, std::move(done));
-  parts->check() ? parts->go_on() : parts->refuse();
+  if (!parts->make_room()) return parts->refuse(no_memory(from.size()));
+  parts->check() ? parts->go_on() : parts->refuse(wrong_crc());
 }
 
 Result<Transferred> read_parts(Client& client, const ObjectRef& object, uint64_t offset,

@@ -160,6 +160,17 @@ TEST_F(CData, NothingWrapsAround) {
   EXPECT_EQ(info.bytes, 6U);
 }
 
+#ifndef VERBENA_SANITIZED  // they end a program that asks for so much
+// What is noticed when the answer to another request has come does not harm the connection.
+TEST_F(CData, MoreThanThereIsMemory) {
+  char byte = 0;
+  EXPECT_EQ(verbena_put(client(), verbena_name("a"), &byte, size_t{1} << 62, nullptr, nullptr),
+            VERBENA_NO_MEMORY)
+      << verbena_last_error();
+  EXPECT_EQ(verbena_put(client(), verbena_name("a"), &byte, 1, nullptr, nullptr), VERBENA_OK);
+}
+#endif
+
 // Each thread has its object, and its own last error.
 TEST_F(CData, Threads) {
   std::vector<std::thread> threads;
