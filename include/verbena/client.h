@@ -95,7 +95,8 @@ int verbena_connect(const struct verbena_options* options, struct verbena_client
 /* The same with an address and a port alone. */
 int verbena_init(const char* ip, uint16_t port, struct verbena_client** client);
 /* Requests that are under way end with VERBENA_CANCELLED before it returns. NULL is allowed. No
- * other thread may use the client any more, and no callback may call it. */
+ * other thread may use the client any more. In a callback it does nothing, nor in a child of
+ * fork(), to which the client does not belong: other calls return VERBENA_INVALID there. */
 void verbena_disconnect(struct verbena_client* client);
 /* The same. */
 void verbena_fini(struct verbena_client* client);

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import ctypes
+import operator
 import weakref
 from types import TracebackType
 from typing import IO, Any, NamedTuple, Union
@@ -75,6 +76,14 @@ def _name(name: str) -> builtins.bytes:
     return encoded
 
 
+def _end(handle: Handle, files: weakref.WeakSet[Any]) -> None:
+    """When a client is collected, or the program ends: then open files are flushed, as those of Python are."""
+    try:
+        handle.flush(files)
+    finally:
+        handle.close_if_idle()
+
+
 def _optional(text: str | None) -> builtins.bytes | None:
     return None if text is None else _name(text)
 
@@ -82,7 +91,13 @@ def _optional(text: str | None) -> builtins.bytes | None:
 def _object(key: ObjectKey) -> _library.Object:
     if isinstance(key, str):
         return _library.Object(_name(key), _library.Id(0, 0))
-    return _library.Object(None, _library.Id(*key))
+    return _library.Object(None, _library_id(key))
+
+
+def _library_id(key: ObjectId) -> _library.Id:
+    if not isinstance(key, tuple) or len(key) != 2:  # two bytes would be two numbers, too
+        raise TypeError(f"an object is named by a str or an ObjectId, not by {key!r}")
+    return _library.Id(_number(key[0]), _number(key[1]))
 
 
 def _id(made: _library.Id) -> ObjectId:
@@ -125,11 +140,16 @@ class Client:
         self.port = port
         self._check(self._library.connect(ctypes.byref(options), ctypes.byref(handle)))
         self._handle = Handle(self._library, handle)
-        weakref.finalize(self, self._handle.close_if_idle)
+        self._files: weakref.WeakSet[Any] = weakref.WeakSet()  # that may have something to write
+        weakref.finalize(self, _end, self._handle, self._files)
 
     def close(self) -> None:
-        """Also by the context manager, and when nobody has the client any more. Waits for calls of other threads."""
-        self._handle.close()
+        """Also by the context manager, and when nobody has the client any more. Its open files are flushed. Waits for
+        calls of other threads."""
+        try:
+            self._handle.flush(self._files)
+        finally:
+            self._handle.close()
 
     @property
     def closed(self) -> bool:
@@ -177,6 +197,7 @@ class Client:
 
     def read(self, key: ObjectKey, size: int = -1, offset: int = 0) -> memoryview:
         """Fewer bytes at the object's end; a negative size: all that follows."""
+        offset = _number(offset)
         if size < 0:
             size = max(0, self.stat(key).size - offset)
         data = bytearray(size)
@@ -186,17 +207,17 @@ class Client:
         """How many bytes were read, into memory that can be written to."""
         done = _library.Transfer()
         with Memory(buffer, writable=True) as memory:
-            self._call("read", _object(key), _offset(offset), memory.address, memory.size, None, ctypes.byref(done))
+            self._call("read", _object(key), _number(offset), memory.address, memory.size, None, ctypes.byref(done))
         return int(done.bytes)
 
     def write(self, key: ObjectKey, data: Data, offset: int = 0, *, crc: int | None = None,
               repeatable: bool = False) -> Transfer:
         """The object must exist. `repeatable`: may be done again after the server was restarted."""
         return self._send("write", data, crc, _library.IO_REPEATABLE if repeatable else 0, _object(key),
-                          _offset(offset))
+                          _number(offset))
 
     def _send(self, call: str, data: Data, crc: int | None, flags: int, *where: Any) -> Transfer:
-        options = _library.IoOptions(flags=flags | (0 if crc is None else _library.IO_CRC), crc=crc or 0)
+        options = _library.IoOptions(flags=flags | (0 if crc is None else _library.IO_CRC), crc=_number(crc or 0, 32))
         done = _library.Transfer()
         with Memory(data) as memory:
             self._call(call, *where, memory.address, memory.size, ctypes.byref(options), ctypes.byref(done))
@@ -205,7 +226,7 @@ class Client:
     def stored_crc(self, key: ObjectKey, offset: int = 0, length: int = 0) -> int:
         """Of a range (0: to the end), from the CRCs that are stored with it."""
         crc = ctypes.c_uint32()
-        self._call("stored_crc", _object(key), _offset(offset), _offset(length), ctypes.byref(crc), None)
+        self._call("stored_crc", _object(key), _number(offset), _number(length), ctypes.byref(crc), None)
         return crc.value
 
     def open(self, key: ObjectKey, mode: str = "rb", buffering: int = -1, encoding: str | None = None,
@@ -217,7 +238,7 @@ class Client:
     # --- objects
 
     def create(self, name: str | None = None, id: ObjectId | None = None) -> ObjectId:
-        made = _library.Id(*(id or (0, 0)))
+        made = _library_id(id or ObjectId(0, 0))
         self._call("create", _optional(name), ctypes.byref(made))
         return _id(made)
 
@@ -229,7 +250,7 @@ class Client:
         self._call("rename", _object(key), _name(name))
 
     def truncate(self, key: ObjectKey, size: int = 0) -> None:
-        self._call("truncate", _object(key), _offset(size))
+        self._call("truncate", _object(key), _number(size))
 
     def replace(self, key: ObjectKey, by: ObjectKey) -> None:
         """It has the content of the other object now, which is gone, in one step."""
@@ -249,10 +270,10 @@ class Client:
 
     def list(self, prefix: str = "", *, after: Info | None = None, limit: int = 0) -> builtins.list[Info]:
         """In order of name, then id; at most `limit`, if that is not 0, behind `after`."""
-        options = _library.ListOptions(prefix=_name(prefix), limit=_offset(limit))
+        options = _library.ListOptions(prefix=_name(prefix), limit=_number(limit))
         if after is not None:
             options.after_name = _name(after.name)
-            options.after_id = _library.Id(*after.id)
+            options.after_id = _library_id(after.id)
         listed = ctypes.c_void_p()
         self._call("list_objects", ctypes.byref(options), ctypes.byref(listed))
         try:
@@ -268,8 +289,8 @@ class Client:
     def clone(self, source: ObjectKey, destination: ObjectKey, *, offset: int = 0, length: int = 0, to_offset: int = 0,
               allow_exist: bool = False, name: str | None = None) -> ObjectId:
         """Copy on write. `length` 0: to the end. `name`: of a destination that is made and is called by its id."""
-        options = _library.CloneOptions(from_offset=_offset(offset), length=_offset(length),
-                                        to_offset=_offset(to_offset), allow_exist=int(allow_exist),
+        options = _library.CloneOptions(from_offset=_number(offset), length=_number(length),
+                                        to_offset=_number(to_offset), allow_exist=int(allow_exist),
                                         name=_optional(name))
         made = _library.Id()
         self._call("clone", _object(source), _object(destination), ctypes.byref(options), ctypes.byref(made))
@@ -280,16 +301,16 @@ class Client:
         if key is None:
             self._call("flush_all")
         else:
-            self._call("flush", _object(key), _offset(offset), _offset(length))
+            self._call("flush", _object(key), _number(offset), _number(length))
 
     def register_range(self, key: ObjectKey, offset: int = 0, length: int = 0, *, write: bool = False) -> int:
         """Conflict if a range of another client overlaps and either is for writing. Ends with the connection."""
         made = ctypes.c_uint64()
-        self._call("register_range", _object(key), _offset(offset), _offset(length), int(write), ctypes.byref(made))
+        self._call("register_range", _object(key), _number(offset), _number(length), int(write), ctypes.byref(made))
         return made.value
 
     def unregister_range(self, number: int) -> None:
-        self._call("unregister_range", number)
+        self._call("unregister_range", _number(number))
 
     # --- the connection
 
@@ -316,13 +337,14 @@ class Client:
     def ping_pong(self, count: int = 1, eager: int = 0, rdma: int = 0) -> Ping:
         """Messages with so many bytes, then RDMA of so many (0: none), there and back."""
         made = _library.Ping()
-        self._call("ping_pong", count, eager, rdma, ctypes.byref(made))
+        self._call("ping_pong", _number(count, 32), _number(eager), _number(rdma), ctypes.byref(made))
         return Ping(made.eager_min_ns, made.eager_mean_ns, made.eager_max_ns, made.rdma_min_ns, made.rdma_mean_ns,
                     made.rdma_max_ns)
 
 
-def _offset(number: int) -> int:
-    # ctypes would take it modulo 2^64.
-    if not 0 <= number < 1 << 64:
-        raise Invalid(f"{number} is not an offset or a size")
+def _number(number: int, bits: int = 64) -> int:
+    # ctypes would take it modulo 2^64, and only an int of Python's own.
+    number = operator.index(number)
+    if not 0 <= number < 1 << bits:
+        raise Invalid(f"{number} is not a number of {bits} bits")
     return number

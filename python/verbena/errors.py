@@ -14,6 +14,10 @@ class VerbenaError(OSError):
     def __init__(self, message: str = "") -> None:
         super().__init__(self.code, message or self.word)
 
+    def __reduce__(self) -> tuple[type[VerbenaError], tuple[str]]:
+        # An OSError is pickled with its number, which __init__ does not take: a multiprocessing.Pool would hang.
+        return type(self), (str(self.strerror),)
+
 
 class NotFound(VerbenaError, FileNotFoundError):
     """There is no such object."""

@@ -139,6 +139,9 @@ def open_object(client: Client, key: ObjectKey, mode: str, buffering: int, encod
         buffer = io.BufferedWriter(raw, size)
     else:
         buffer = io.BufferedReader(raw, size)
-    if not text:
-        return buffer  # type: ignore[no-any-return]
-    return io.TextIOWrapper(buffer, encoding or "utf-8", errors, newline, line_buffering=buffering == 1)
+    file: Any = buffer
+    if text:
+        file = io.TextIOWrapper(buffer, encoding or "utf-8", errors, newline, line_buffering=buffering == 1)
+    if raw.writable():
+        client._files.add(file)
+    return file  # type: ignore[no-any-return]

@@ -6,6 +6,7 @@ What is opened for writing becomes the object in one step, when it is closed.
 """
 from __future__ import annotations
 
+import errno
 import os
 from datetime import datetime, timezone
 from typing import Any
@@ -95,10 +96,10 @@ class VerbenaFileSystem(AbstractFileSystem):  # type: ignore[misc]
         prefix = path + "/" if path else ""
         entries: dict[str, dict[str, Any]] = {}
         for found in self.client.list(prefix):
-            if not found.name:
-                continue
-            first, slash, rest = found.name[len(prefix):].partition("/")
-            if slash and rest:
+            if not all(found.name.split("/")):
+                continue  # as a path it would be another object's, or none
+            first, slash, _rest = found.name[len(prefix):].partition("/")
+            if slash:
                 entries.setdefault(prefix + first + "/", self._directory(prefix + first))
             else:
                 entries[found.name] = self._entry(found)
@@ -143,8 +144,12 @@ class VerbenaFileSystem(AbstractFileSystem):  # type: ignore[misc]
 
     def _open(self, path: str, mode: str = "rb", block_size: int | None = None, autocommit: bool = True,
               cache_options: dict[str, Any] | None = None, **options: Any) -> Any:
-        return VerbenaFile(self, path, mode, block_size or "default", autocommit, cache_options=cache_options,
-                           **options)
+        file = VerbenaFile(self, path, mode, block_size or "default", autocommit, cache_options=cache_options, **options)
+        if mode == "rb" and file.details["type"] == "directory":
+            raise IsADirectoryError(errno.EISDIR, "a directory cannot be read", path)
+        if mode == "ab" and self.isfile(path):
+            file.loc = self.size(path)
+        return file
 
     def cp_file(self, path1: str, path2: str, **_: Any) -> None:
         """A clone, which then takes the place of the other."""
@@ -155,12 +160,37 @@ class VerbenaFileSystem(AbstractFileSystem):  # type: ignore[misc]
             self.client.clone(source, destination)
             return
         made = self.client.create()
-        self.client.clone(source, made, allow_exist=True)
-        self.client.replace(destination, made)
+        try:
+            self.client.clone(source, made, allow_exist=True)
+            self._place(made, destination)
+        except BaseException:
+            self._abandon(made)
+            raise
+
+    def _place(self, draft: ObjectId, path: str) -> None:
+        """An object without a name becomes the one of this name, in one step."""
+        while True:
+            try:
+                return self.client.replace(path, draft)
+            except NotFound:
+                pass
+            try:
+                return self.client.rename(draft, path)
+            except FileExistsError:
+                continue
+
+    def _abandon(self, draft: ObjectId) -> None:
+        """After a failure, which is what the caller is to hear of."""
+        try:
+            self.client.remove(draft)
+        except OSError:
+            pass
 
     def mv_file(self, path1: str, path2: str, **_: Any) -> None:
         source, destination = self._strip_protocol(path1), self._strip_protocol(path2)
-        if self.client.exists(destination):
+        if source == destination:
+            self._file(source)
+        elif self.client.exists(destination):
             self.client.replace(destination, source)
         else:
             self.client.rename(source, destination)
@@ -180,7 +210,12 @@ class VerbenaFileSystem(AbstractFileSystem):  # type: ignore[misc]
             self.rm_file(path)
 
     def rm(self, path: Any, recursive: bool = False, maxdepth: int | None = None) -> None:
-        for each in reversed(self.expand_path(path, recursive=recursive, maxdepth=maxdepth)):
+        paths = self.expand_path(path, recursive=recursive, maxdepth=maxdepth)
+        if not recursive:
+            for each in paths:
+                if self.info(each)["type"] == "directory":
+                    raise IsADirectoryError(errno.EISDIR, "a directory is removed with recursive=True", each)
+        for each in reversed(paths):
             self._rm(each)
 
     def touch(self, path: str, truncate: bool = True, **_: Any) -> None:
@@ -208,6 +243,7 @@ class VerbenaFile(AbstractBufferedFile):  # type: ignore[misc]
     real one. A process that is killed before leaves that object behind."""
     _draft: ObjectId | None = None
     _size = 0
+    forced = True  # fsspec closes one that could not be opened: there is nothing to write
 
     def _fetch_range(self, start: int, end: int) -> bytes:
         return bytes(self.fs.client.read(self.path, end - start, start))
@@ -216,16 +252,30 @@ class VerbenaFile(AbstractBufferedFile):  # type: ignore[misc]
         client: Client = self.fs.client
         if self.mode == "ab" and client.exists(self.path):
             self._draft = client.create()
-            client.clone(self.path, self._draft, allow_exist=True)
-            self._size = client.stat(self._draft).size
+            try:
+                client.clone(self.path, self._draft, allow_exist=True)
+                self._size = client.stat(self._draft).size
+            except BaseException:
+                self.fs._abandon(self._draft)
+                raise
 
     def _upload_chunk(self, final: bool = False) -> bool:
+        try:
+            self._upload(final)
+        except BaseException:
+            # There is no other attempt then.
+            if final and self._draft is not None:
+                self.fs._abandon(self._draft)
+            raise
+        return True
+
+    def _upload(self, final: bool) -> None:
         client: Client = self.fs.client
         data = self.buffer.getbuffer()
         try:
             if final and self._draft is None and self.autocommit:
                 client.put(self.path, data)
-                return True
+                return
             if self._draft is None:
                 self._draft = client.create()
             if data.nbytes:
@@ -235,25 +285,12 @@ class VerbenaFile(AbstractBufferedFile):  # type: ignore[misc]
             data.release()
         if final and self.autocommit:
             self.commit()
-        return True
 
     def commit(self) -> None:
         """The object has what was written."""
-        client: Client = self.fs.client
-        if self._draft is None:
-            return
-        while True:
-            try:
-                client.replace(self.path, self._draft)
-                break
-            except NotFound:
-                pass
-            try:
-                client.rename(self._draft, self.path)
-                break
-            except FileExistsError:
-                continue
-        self._draft = None
+        if self._draft is not None:
+            self.fs._place(self._draft, self.path)
+            self._draft = None
 
     def discard(self) -> None:
         """Nothing has happened."""

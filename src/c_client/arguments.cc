@@ -72,6 +72,10 @@ int take_object(const verbena_object& object, ObjectRef& taken) {
 }
 
 int check_memory(const void* buffer, size_t bytes) {
+  // No memory is that long: -1, for one.
+  if (bytes > PTRDIFF_MAX) {
+    return failed(VERBENA_INVALID, fmt::format("a buffer cannot have {} bytes", bytes));
+  }
   if (buffer != nullptr || bytes == 0) return VERBENA_OK;
   return failed(VERBENA_INVALID, "the buffer is NULL");
 }
@@ -87,9 +91,15 @@ int check_may_wait() {
   return failed(VERBENA_INVALID, "a callback must not make a call that waits");
 }
 
-int check_blocking(const verbena_client* client) {
+int check_client(const verbena_client* client) {
   if (client == nullptr) return failed(VERBENA_INVALID, "the client is NULL");
-  return check_may_wait();
+  if (client->forks == forks()) return VERBENA_OK;
+  return failed(VERBENA_INVALID, "a child of fork() cannot use its parent's client");
+}
+
+int check_blocking(const verbena_client* client) {
+  const int status = check_client(client);
+  return status == VERBENA_OK ? check_may_wait() : status;
 }
 
 InCallback::InCallback() : before_(in_callback) { in_callback = true; }

@@ -14,6 +14,7 @@
 #include <cstring>
 #include <string>
 
+#include "c_client/forks.h"
 #include "c_client/status.h"
 
 // NOLINTBEGIN(readability-identifier-naming): names as C has them.
@@ -23,6 +24,7 @@ struct verbena_client {
   // Set by verbena_disconnect(), read by callbacks that it calls, on whatever thread (seq_cst):
   // they make no more requests.
   std::atomic<bool> closing{false};
+  const uint32_t forks = verbena::c_client::forks();  // when it was made
 };
 struct verbena_list {
   verbena::client::Page page;
@@ -87,6 +89,8 @@ class InCallback {
 };
 
 [[nodiscard]] int check_may_wait();
+// Not NULL, and not that of the process from which this one was forked.
+[[nodiscard]] int check_client(const verbena_client* client);
 // Makes a blocking call, if it may wait: call(Client&) returns the status.
 [[nodiscard]] int check_blocking(const verbena_client* client);
 template <typename Call>

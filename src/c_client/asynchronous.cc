@@ -215,9 +215,8 @@ using namespace verbena::c_client;
 
 VERBENA_EXPORT int verbena_submit(verbena_client* client, const verbena_request* request) {
   return guarded([&] {
-    if (client == nullptr || request == nullptr) {
-      return failed(VERBENA_INVALID, "the client or the request is NULL");
-    }
+    if (const int status = check_client(client); status != VERBENA_OK) return status;
+    if (request == nullptr) return failed(VERBENA_INVALID, "the request is NULL");
     if (client->closing) return failed(VERBENA_CANCELLED, "the client is being closed");
     verbena_request taken;
     const int status = take(request, taken);

@@ -53,7 +53,7 @@ VERBENA_EXPORT int verbena_connect(const verbena_options* options, verbena_clien
     if (client == nullptr) return failed(VERBENA_INVALID, "there is no place for the client");
     *client = nullptr;
     verbena_options taken;
-    const int status = take(options, taken);
+    const int status = first_of(check_may_wait(), take(options, taken));
     return status == VERBENA_OK ? connect(taken, client) : status;
   });
 }
@@ -66,16 +66,17 @@ VERBENA_EXPORT int verbena_init(const char* ip, uint16_t port, verbena_client** 
 }
 
 VERBENA_EXPORT void verbena_disconnect(verbena_client* client) {
-  if (client != nullptr) client->closing = true;
+  // A child has nothing to end. In a callback it would wait for the callback itself.
+  if (client == nullptr || check_blocking(client) != VERBENA_OK) return;
+  client->closing = true;
   delete client;
 }
 VERBENA_EXPORT void verbena_fini(verbena_client* client) { verbena_disconnect(client); }
 
 VERBENA_EXPORT int verbena_get_limits(verbena_client* client, verbena_limits* limits) {
   return guarded([&] {
-    if (client == nullptr || limits == nullptr) {
-      return failed(VERBENA_INVALID, "the client or the limits are NULL");
-    }
+    if (const int status = check_client(client); status != VERBENA_OK) return status;
+    if (limits == nullptr) return failed(VERBENA_INVALID, "there is no place for the limits");
     if (const int status = check_room(limits); status != VERBENA_OK) return status;
     const protocol::Limits all = client->client->limits();
     verbena_limits made{};
@@ -88,11 +89,12 @@ VERBENA_EXPORT int verbena_get_limits(verbena_client* client, verbena_limits* li
 }
 
 VERBENA_EXPORT int verbena_get_reconnects(verbena_client* client, uint64_t* reconnects) {
-  if (client == nullptr || reconnects == nullptr) {
-    return failed(VERBENA_INVALID, "the client or the place for the count is NULL");
-  }
-  *reconnects = client->client->reconnects();
-  return VERBENA_OK;
+  return guarded([&] {
+    if (const int status = check_client(client); status != VERBENA_OK) return status;
+    if (reconnects == nullptr) return failed(VERBENA_INVALID, "there is no place for the count");
+    *reconnects = client->client->reconnects();
+    return int{VERBENA_OK};
+  });
 }
 
 VERBENA_EXPORT const char* verbena_provider_name(verbena_client* client) {
@@ -101,7 +103,7 @@ VERBENA_EXPORT const char* verbena_provider_name(verbena_client* client) {
 
 VERBENA_EXPORT int verbena_set_passive_wait(verbena_client* client, int on) {
   return guarded([&] {
-    if (client == nullptr) return failed(VERBENA_INVALID, "the client is NULL");
+    if (const int status = check_client(client); status != VERBENA_OK) return status;
     client->client->set_passive_wait(on != 0);
     return int{VERBENA_OK};
   });

@@ -3,9 +3,12 @@
 
 #include <algorithm>
 #include <memory>
+#include <new>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include <fmt/format.h>
 
 #include "base/block_sums.h"
 #include "base/mutex.h"
@@ -28,13 +31,24 @@ class Parts : public std::enable_shared_from_this<Parts> {
         object_(object) {
     object_.name = name_;
     part_bytes_ = std::min(kPartBytes, client.limits().io_bytes);
-    count_ = (bytes + part_bytes_ - 1) / part_bytes_;
-    results_.resize(count_);
+    count_ = bytes / part_bytes_ + (bytes % part_bytes_ != 0 ? 1 : 0);
   }
   Parts(const Parts&) = delete;
   Parts& operator=(const Parts&) = delete;
   virtual ~Parts() = default;
 
+  // An exception would leave the driver of the connection in the middle of its work: a put calls
+  // this when the answer to another request has come.
+  [[nodiscard]] bool make_room() noexcept {
+    try {
+      const MutexLock lock(mutex_);
+      results_.resize(count_);
+      return true;
+    } catch (const std::bad_alloc&) {
+      return false;
+    }
+  }
+  void refuse(Error error) { end(fail(std::move(error))); }
   // Begins as many parts as there may be.
   void go_on() {
     for (;;) {
@@ -139,9 +153,6 @@ class WriteParts final : public Parts {
         from_(from),
         options_(options) {}
 
-  void refuse() {
-    end(fail(Error{Code::kCorrupted, {}, "the data does not have the CRC that was given with it"}));
-  }
   // Whether the bytes have the CRC that the caller gave.
   [[nodiscard]] bool check() {
     if (!options_.crc) return true;
@@ -175,32 +186,50 @@ class WriteParts final : public Parts {
 bool fits(const Client& client, uint64_t bytes, uint64_t whole_bytes) {
   return bytes <= std::min(whole_bytes, client.limits().io_bytes);
 }
+Error no_memory(uint64_t bytes) {
+  return {Code::kAnswered, protocol::Status::kNoMemory,
+          fmt::format("this process has no memory for the parts of {} bytes", bytes)};
+}
+Error wrong_crc() {
+  return {Code::kCorrupted, {}, "the data does not have the CRC that was given with it"};
+}
+// Parts behind the last offset would begin at 0 again.
+bool ends_too_far(uint64_t offset, uint64_t bytes) { return bytes > UINT64_MAX - offset; }
+Error too_far(uint64_t offset, uint64_t bytes) {
+  return {Code::kInvalid, {}, fmt::format("{} bytes at offset {} end past 2^64", bytes, offset)};
+}
 
 }  // namespace
 
 void read_parts(Client& client, const ObjectRef& object, uint64_t offset, std::span<uint8_t> to,
                 const ReadOptions& options, uint64_t whole_bytes, Done done) {
+  if (ends_too_far(offset, to.size())) return done(fail(too_far(offset, to.size())));
   if (fits(client, to.size(), whole_bytes)) {
     return client.read_async(object, offset, Client::Memory(&to, 1), options, std::move(done));
   }
-  std::make_shared<ReadParts>(client, object, offset, to, options, std::move(done))->go_on();
+  const auto parts =
+      std::make_shared<ReadParts>(client, object, offset, to, options, std::move(done));
+  parts->make_room() ? parts->go_on() : parts->refuse(no_memory(to.size()));
 }
 
 void write_parts(Client& client, const ObjectRef& object, uint64_t offset,
                  std::span<const uint8_t> from, const WriteOptions& options, uint64_t whole_bytes,
                  Done done) {
+  if (ends_too_far(offset, from.size())) return done(fail(too_far(offset, from.size())));
   if (fits(client, from.size(), whole_bytes)) {
     return client.write_async(object, offset, Client::ConstMemory(&from, 1), options,
                               std::move(done));
   }
   const auto parts =
       std::make_shared<WriteParts>(client, object, offset, from, options, std::move(done));
-  parts->check() ? parts->go_on() : parts->refuse();
+  if (!parts->make_room()) return parts->refuse(no_memory(from.size()));
+  parts->check() ? parts->go_on() : parts->refuse(wrong_crc());
 }
 
 Result<Transferred> read_parts(Client& client, const ObjectRef& object, uint64_t offset,
                                std::span<uint8_t> to, const ReadOptions& options,
                                uint64_t whole_bytes) {
+  if (ends_too_far(offset, to.size())) return fail(too_far(offset, to.size()));
   if (fits(client, to.size(), whole_bytes)) return client.read(object, offset, to, options);
   return client.await<Transferred>([&](Done done) {
     read_parts(client, object, offset, to, options, whole_bytes, std::move(done));
@@ -210,6 +239,7 @@ Result<Transferred> read_parts(Client& client, const ObjectRef& object, uint64_t
 Result<Transferred> write_parts(Client& client, const ObjectRef& object, uint64_t offset,
                                 std::span<const uint8_t> from, const WriteOptions& options,
                                 uint64_t whole_bytes) {
+  if (ends_too_far(offset, from.size())) return fail(too_far(offset, from.size()));
   if (fits(client, from.size(), whole_bytes)) return client.write(object, offset, from, options);
   return client.await<Transferred>([&](Done done) {
     write_parts(client, object, offset, from, options, whole_bytes, std::move(done));

@@ -43,7 +43,9 @@ class Put : public std::enable_shared_from_this<Put> {
       // It may be there or not: nobody sees it, and the server removes it.
       const bool in_doubt = made.error().code == Code::kUnknown;
       if (in_doubt && ++self->drafts_ < kMostDrafts) return self->create();
-      self->done_(fail(made.error()));
+      if (!in_doubt) return self->done_(fail(made.error()));
+      self->done_(fail(
+          Error{Code::kUnreachable, {}, "the server did not answer; the object is unchanged"}));
     });
   }
 

@@ -41,11 +41,15 @@ int cat(const CatOptions& options) {
   Transferred transferred{bar};
   auto shown = nlohmann::ordered_json::array();
   for (const std::string& text : options.objects) {
+    if (report.unreachable()) break;
     const auto object = find_object(store, text, report);
     if (!object) continue;
-    const GetRequest request{.shown = text, .object = *object, .begin = 0, .end = object->size};
+    const GetRequest request{.shown = text,
+                             .object = *object,
+                             .begin = 0,
+                             .end = object->size,
+                             .ends_with_reader = true};
     const GetResult done = get_object(store, request, *file, transferred, report);
-    if (done.reader_has_gone) end_by_broken_pipe();
     // What comes behind a gap is not what was asked for.
     if (!done.whole) break;
     shown.push_back(json_of(*object));

@@ -61,7 +61,7 @@ struct ChangeOptions {
   return report.finish();
 }
 
-// All objects behind the prefix. False: a signal came.
+// All objects behind the prefix, while the server answers. False: a signal came.
 [[nodiscard]] bool remove_below(store::Objects& store, const std::string& text, bool force,
                                 nlohmann::ordered_json& removed, Report& report) {
   const std::string prefix = as_prefix(text);
@@ -81,6 +81,7 @@ struct ChangeOptions {
     } else {
       removed.push_back(json_of(object));
     }
+    if (report.unreachable()) break;
   }
   return true;
 }
@@ -100,6 +101,7 @@ int rm(const ChangeOptions& options) {
   if (!opened) return report.finish();
   store::Objects& store = opened->objects();
   for (const std::string& text : options.objects) {
+    if (report.unreachable()) break;
     if (options.recursive && remove_below(store, text, options.force, removed, report)) continue;
     if (const int signal = interrupted(); signal != 0) {
       report.interrupted(signal, "interrupted");

@@ -132,7 +132,7 @@ int get_tree(const GetOptions& options) {
                                     target->path_of(relative), extent_of(request));
     if (!file) return refuse(file.error());
     const GetResult got = get_object(store, request, *file, transferred, report);
-    if (!got.whole) return interrupted() == 0;
+    if (!got.whole) return interrupted() == 0 && !report.unreachable();
     if (const auto placed = file->finish(); !placed) return refuse(placed.error());
     ++files;
     return true;

@@ -79,7 +79,7 @@ bool Get::wrote(const Result<void, std::string>& result) {
   }
   if (result) return true;
   transferred_.bar.clear();
-  result_.reader_has_gone = error == EPIPE;
+  if (error == EPIPE && request_.ends_with_reader) end_by_broken_pipe();
   report_.error(kNotDone, "io", result.error());
   return false;
 }

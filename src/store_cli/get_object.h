@@ -17,14 +17,14 @@ struct GetRequest {
   store::ObjectInfo object = {};
   uint64_t begin = 0;
   uint64_t end = 0;
-  bool keep_going = false;  // where it is damaged, with zeros
+  bool keep_going = false;        // where it is damaged, with zeros
+  bool ends_with_reader = false;  // of a pipe: by SIGPIPE, without a word
 };
 
 struct GetResult {
   uint64_t bytes = 0;
   uint64_t zeroed = 0;
-  bool whole = false;            // all that was asked for has been written
-  bool reader_has_gone = false;  // of a pipe; nothing has been said about it
+  bool whole = false;  // all that was asked for has been written
 };
 
 // What the range takes in a file.

@@ -22,10 +22,24 @@ TEST(InterruptsDeathTest, TheFirstIsNotedAndTheSecondKills) {
       {
         catch_interrupts();
         std::raise(SIGTERM);
+        ::usleep(300'000);
         std::raise(SIGTERM);
         ::_exit(0);
       },
       testing::KilledBySignal(SIGTERM), "");
+}
+
+// As timeout(1) sends them.
+TEST(InterruptsDeathTest, ThoseThatComeTogetherAreOne) {
+  EXPECT_EXIT(
+      {
+        catch_interrupts();
+        std::raise(SIGTERM);
+        std::raise(SIGTERM);
+        std::raise(SIGINT);
+        ::_exit(interrupted());
+      },
+      testing::ExitedWithCode(SIGTERM), "");
 }
 
 TEST(InterruptsDeathTest, WhatWasIgnoredStaysSo) {

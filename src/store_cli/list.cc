@@ -157,6 +157,7 @@ int stat(const ListOptions& options) {
   if (!opened) return report.finish();
   const store::Objects& store = opened->objects();
   for (const std::string& text : options.objects) {
+    if (report.unreachable()) break;
     const auto object = find_object(store, text, report);
     if (!object) continue;
     const std::optional<uint32_t> crc =

@@ -35,9 +35,10 @@ bool Report::has_room() {
 
 void Report::error(const store::Error& error, std::string_view object) {
   using store::Code;
-  store_failed_ = store_failed_ || error.code == Code::kFull || error.code == Code::kReadOnly ||
-                  error.code == Code::kIo || error.code == Code::kNoMemory ||
-                  error.code == Code::kUnreachable;
+  unreachable_ = unreachable_ || error.code == Code::kUnreachable;
+  store_failed_ = store_failed_ || unreachable_ || error.code == Code::kFull ||
+                  error.code == Code::kReadOnly || error.code == Code::kIo ||
+                  error.code == Code::kNoMemory;
   if (!has_room()) return;
   ordered_json entry{{"code", store::name_of(error.code)}, {"message", error.what}};
   if (!object.empty()) entry["object"] = object;

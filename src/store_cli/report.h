@@ -38,6 +38,8 @@ class Report {
   // One of the reasons is the store itself, not the object: it is full, has failed or cannot be
   // reached, and the next change would fail, too.
   [[nodiscard]] bool store_failed() const { return store_failed_; }
+  // The server did not answer: each further object would take as long, for the same result.
+  [[nodiscard]] bool unreachable() const { return unreachable_; }
 
   [[nodiscard]] bool json() const { return speech_.json; }
   [[nodiscard]] const Speech& speech() const { return speech_; }
@@ -69,6 +71,7 @@ class Report {
   nlohmann::ordered_json errors_ = nlohmann::ordered_json::array();
   int status_ = kDone;
   bool store_failed_ = false;
+  bool unreachable_ = false;
   uint64_t left_out_ = 0;  // errors
   bool document_to_stderr_ = false;
 };

@@ -15,6 +15,7 @@
 
 #include "cli/installation.h"
 #include "store_cli/commands.h"
+#include "store_cli/interrupts.h"
 #include "store_cli/object_name.h"
 #include "store_cli/options.h"
 #include "store_cli/print.h"
@@ -74,10 +75,7 @@ class Signals {
  public:
   explicit Signals(server::Service& service) {
     serving = &service;
-    struct sigaction action{};
-    action.sa_handler = on_signal;
-    action.sa_flags = static_cast<int>(SA_RESETHAND);
-    for (const int signal : {SIGTERM, SIGINT, SIGHUP}) sigaction(signal, &action, nullptr);
+    on_interrupt(on_signal);
     signal(SIGPIPE, SIG_IGN);
   }
   ~Signals() { serving = nullptr; }

@@ -71,12 +71,12 @@ class Comparison {
         report_(report),
         bar_(report.shows_progress(), "compare", 0) {}
 
-  // As far as no signal came.
+  // As far as no signal came, and the server answered.
   [[nodiscard]] Plan run(bool remove) {
     Plan plan;
     std::set<std::string> names;
     for (const TreeFile& file : tree_.files) {
-      if (interrupted() != 0) return plan;
+      if (interrupted() != 0 || report_.unreachable()) return plan;
       const std::string name = prefix_ + file.relative;
       names.insert(name);
       if (is_same(file, name)) {
@@ -104,12 +104,21 @@ class Comparison {
     const auto object = parse_object(name);
     if (!object || !std::holds_alternative<std::string>(*object)) return false;
     const auto found = look_up(store_, *object);
+    note_unreachable(found, name);
     if (!found || !found->has_value() || (*found)->size != file.size) return false;
     auto input = InputFile::open(file.path);
     if (!input || input->is_stream()) return false;
     const auto stored = object_crc(store_, **found, [](uint64_t) { return interrupted() == 0; });
+    note_unreachable(stored, name);
     const auto actual = file_crc(*input, bar_, compared_);
     return stored && actual && *stored == *actual;
+  }
+
+  void note_unreachable(const auto& result, const std::string& name) {
+    if (!result && result.error().code == store::Code::kUnreachable) {
+      bar_.clear();
+      report_.error(result.error(), name);
+    }
   }
 
   const store::Objects& store_;
@@ -167,11 +176,13 @@ void apply(const Plan& plan, const std::string& prefix, const SyncOptions& optio
   if (!session.open()) return;
   for (const std::string& name : plan.remove) {
     const auto id = session.store().find(name);
-    if (!id) continue;  // somebody else has
-    if (const auto gone = session.store().remove(*id); !gone) report.error(gone.error(), name);
+    if (!id && id.error().code == store::Code::kNotFound) continue;  // somebody else has
+    const auto gone = id ? session.store().remove(*id) : store::Result<void>(fail(id.error()));
+    if (!gone) report.error(gone.error(), name);
+    if (report.unreachable()) break;
   }
   for (const TreeFile* const file : plan.put) {
-    if (!session.put(file->path, prefix + file->relative, false)) break;
+    if (report.unreachable() || !session.put(file->path, prefix + file->relative, false)) break;
   }
   session.close();
   report.fields["bytes_written"] = session.bytes();
@@ -199,7 +210,7 @@ int sync(const SyncOptions& options) {
     report.interrupted(signal, "interrupted; nothing was changed");
     return report.finish();
   }
-  if (!plan) return report.finish();
+  if (!plan || report.unreachable()) return report.finish();
   show(*plan, prefix, options, report);
   const bool anything = !plan->put.empty() || !plan->remove.empty();
   if (anything && !options.dry_run) apply(*plan, prefix, options, report);

@@ -113,6 +113,7 @@ int verify(const VerifyOptions& options) {
   const store::Objects& store = opened->objects();
   auto shown = ordered_json::array();
   for (const std::string& text : options.objects) {
+    if (report.unreachable()) break;
     const auto object = find_object(store, text, report);
     if (!object) continue;
     Verify work(store, *object, text, report);

@@ -199,6 +199,7 @@ struct Chain {
   std::atomic<int> waited{-1};
   verbena_queue* queue = nullptr;
   std::atomic<int> queue_waited{-1};
+  std::atomic<int> connected{-1};
 };
 
 // Each callback makes the next request, and may not wait.
@@ -209,6 +210,11 @@ void go_on(const verbena_completion* completion) {
   if (chain.left == 49) {
     verbena_completion none = verbena_completion_init();
     chain.queue_waited = verbena_queue_wait(chain.queue, &none, -1);
+  }
+  if (chain.left == 48) {
+    verbena_client* none = nullptr;
+    chain.connected = verbena_init(nullptr, 0, &none);
+    verbena_disconnect(chain.client);
   }
   if (chain.left > 1 && verbena_submit(chain.client, &chain.next) != VERBENA_OK) ++chain.failures;
   if (--chain.left == 0) chain.left.notify_all();
@@ -231,6 +237,7 @@ TEST_F(CAsynchronous, CallbacksMakeRequests) {
   EXPECT_EQ(chain.failures, 0);
   EXPECT_EQ(chain.waited, VERBENA_INVALID);
   EXPECT_EQ(chain.queue_waited, VERBENA_INVALID);
+  EXPECT_EQ(chain.connected, VERBENA_INVALID);
 }
 
 TEST_F(CAsynchronous, ManyThreadsOneQueue) {

@@ -2,6 +2,9 @@
 // Connecting, and what there is to know of a connection.
 #include <string>
 
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include "c_client/fixture.h"
 
 namespace verbena::c_client {
@@ -42,6 +45,39 @@ TEST_F(CConnection, PingsAreMeasured) {
   EXPECT_EQ(verbena_ping_pong(client(), 1, 32'769, 0, nullptr), VERBENA_TOO_LARGE);
   EXPECT_EQ(verbena_ping_pong(client(), 0, 1, 0, nullptr), VERBENA_INVALID);
   EXPECT_EQ(verbena_ping_pong(client(), 3, 32'768, 0, nullptr), VERBENA_OK) << verbena_last_error();
+}
+
+// A child of fork() can neither use the client nor end its parent's session.
+TEST_F(CConnection, BelongsToOneProcess) {
+  create("a");
+  uint64_t range = 0;
+  ASSERT_EQ(verbena_register_range(client(), verbena_name("a"), 0, 0, VERBENA_ACCESS_WRITE, &range),
+            VERBENA_OK);
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    verbena_limits limits = verbena_limits_init();
+    uint64_t number = 0;
+    verbena_request request = verbena_request_init();
+    int right = 0;
+    for (const int status :
+         {verbena_put(client(), verbena_name("a"), "1", 1, nullptr, nullptr),
+          verbena_flush_all(client()), verbena_get_limits(client(), &limits),
+          verbena_get_reconnects(client(), &number), verbena_set_passive_wait(client(), 1),
+          verbena_submit(client(), &request)}) {
+      right += status == VERBENA_INVALID ? 1 : 0;
+    }
+    verbena_disconnect(client());
+    _exit(right);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 6);
+  EXPECT_EQ(verbena_unregister_range(client(), range), VERBENA_OK) << verbena_last_error();
+  uint64_t reconnects = 9;
+  ASSERT_EQ(verbena_get_reconnects(client(), &reconnects), VERBENA_OK);
+  EXPECT_EQ(reconnects, 0U);
 }
 
 TEST(CConnect, NeedsTheSecret) {

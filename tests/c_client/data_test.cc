@@ -133,9 +133,43 @@ TEST_F(CData, WrongArguments) {
   EXPECT_EQ(verbena_write(client(), a, UINT64_MAX - 1, &byte, 1, nullptr, nullptr), VERBENA_INVALID)
       << verbena_last_error();
   EXPECT_EQ(get("a"), Bytes());
+  const auto minus_one = static_cast<size_t>(-1);
+  EXPECT_EQ(verbena_read(client(), a, 0, &byte, minus_one, nullptr, nullptr), VERBENA_INVALID);
+  EXPECT_EQ(verbena_write(client(), a, 0, &byte, minus_one, nullptr, nullptr), VERBENA_INVALID);
+  EXPECT_EQ(verbena_put(client(), a, &byte, minus_one, nullptr, nullptr), VERBENA_INVALID);
   verbena_free(nullptr);
   EXPECT_EQ(verbena_crc32(nullptr, 5), verbena_crc32(&byte, 0));
 }
+
+// Of what ends behind the last offset there is, no part is written, least of all at the beginning.
+TEST_F(CData, NothingWrapsAround) {
+  verbena_id id = {1, 2};
+  ASSERT_EQ(verbena_create(client(), nullptr, &id), VERBENA_OK);
+  const verbena_object object = verbena_by_id(id);
+  ASSERT_EQ(verbena_write(client(), object, 0, "before", 6, nullptr, nullptr), VERBENA_OK);
+  Bytes data = random_bytes(20U << 20, 1);
+  const uint64_t offset = -(uint64_t{8} << 20);
+  EXPECT_EQ(verbena_write(client(), object, offset, data.data(), data.size(), nullptr, nullptr),
+            VERBENA_INVALID);
+  EXPECT_NE(std::string(verbena_last_error()).find("2^64"), std::string::npos)
+      << verbena_last_error();
+  EXPECT_EQ(verbena_read(client(), object, offset, data.data(), data.size(), nullptr, nullptr),
+            VERBENA_INVALID);
+  verbena_info info = verbena_info_init();
+  ASSERT_EQ(verbena_stat(client(), object, &info), VERBENA_OK);
+  EXPECT_EQ(info.bytes, 6U);
+}
+
+#ifndef VERBENA_SANITIZED  // they end a program that asks for so much
+// What is noticed when the answer to another request has come does not harm the connection.
+TEST_F(CData, MoreThanThereIsMemory) {
+  char byte = 0;
+  EXPECT_EQ(verbena_put(client(), verbena_name("a"), &byte, size_t{1} << 62, nullptr, nullptr),
+            VERBENA_NO_MEMORY)
+      << verbena_last_error();
+  EXPECT_EQ(verbena_put(client(), verbena_name("a"), &byte, 1, nullptr, nullptr), VERBENA_OK);
+}
+#endif
 
 // Each thread has its object, and its own last error.
 TEST_F(CData, Threads) {

@@ -45,6 +45,26 @@ TEST(CFailures, AKilledServer) {
   EXPECT_EQ(verbena_ping_pong(client.get(), 1, 1, 0, nullptr), VERBENA_UNREACHABLE);
 }
 
+// A put that could not even begin has changed nothing, and says so.
+TEST(CFailures, AServerThatIsStopped) {
+  Server server;
+  verbena_options options = options_for(server);
+  options.timeout_ms = 300;
+  const ClientPtr client = connect(options);
+  ASSERT_NE(client, nullptr);
+  const verbena_object a = verbena_name("a");
+  ASSERT_EQ(verbena_put(client.get(), a, "before", 6, nullptr, nullptr), VERBENA_OK);
+  server.process().signal(SIGSTOP);
+  EXPECT_EQ(verbena_put(client.get(), a, "after", 5, nullptr, nullptr), VERBENA_UNREACHABLE)
+      << verbena_last_error();
+  server.process().signal(SIGCONT);
+  const ClientPtr other = connect(options_for(server));
+  ASSERT_NE(other, nullptr);
+  char content[6];
+  ASSERT_EQ(verbena_read(other.get(), a, 0, content, 6, nullptr, nullptr), VERBENA_OK);
+  EXPECT_EQ(std::string(content, 6), "before");
+}
+
 // What changes nothing goes on when the server is back; a put is whole, or has not happened.
 TEST(CFailures, AServerThatComesBack) {
   const std::string folder =

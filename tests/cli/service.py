@@ -6,9 +6,11 @@ service.py VERBENA BUILD
 """
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 import support
@@ -61,6 +63,37 @@ class Configuration(unittest.TestCase):
         keys = re.findall(r"^(?:# )?([a-z_]+) = ", text_of("systemd", "verbena.toml"), re.MULTILINE)
         self.assertLessEqual(set(keys), settings())
         self.assertEqual(keys[0], "data")
+
+
+class Signals(unittest.TestCase):
+    def serve(self, *words):
+        server = subprocess.Popen([*words, support.VERBENA, "serve", "--memory", "64M", "--listen", "127.0.0.1:0"],
+                                  stdout=subprocess.PIPE, text=True)
+        self.addCleanup(server.communicate)
+        self.addCleanup(server.kill)
+        for line in server.stdout:
+            if line.startswith("ready "):
+                return server
+        self.fail("the server has not started")
+
+    def test_those_that_come_together_end_it_in_order(self):
+        """As timeout(1) sends them: to the command, and to the process group."""
+        for number in range(10):
+            server = self.serve()
+            server.send_signal(signal.SIGTERM)
+            time.sleep(number * 0.0003)  # it must be running for both to be delivered
+            server.send_signal(signal.SIGTERM)
+            said, _ = server.communicate(timeout=support.SECONDS)
+            self.assertEqual(server.returncode, 0)
+            self.assertIn("ended after", said)
+
+    def test_nohup(self):
+        server = self.serve("nohup")
+        server.send_signal(signal.SIGHUP)
+        with self.assertRaises(subprocess.TimeoutExpired):
+            server.wait(0.5)
+        server.terminate()
+        self.assertEqual(server.wait(support.SECONDS), 0)
 
 
 class Units(unittest.TestCase):

@@ -75,6 +75,8 @@ class Output(StoreTest):
             done = self.run_into(writer, command)
             os.close(writer)
             self.assertEqual(done.returncode, -signal.SIGPIPE, (command, done.stderr))
+            if command[0] == "cat":
+                self.assertEqual(done.stderr, "")
 
     def test_that_nobody_reads_where_the_signal_is_ignored(self):
         for command in (["ls"], ["inspect"], ["stat", "--json", "damaged"]):

@@ -230,6 +230,31 @@ class Ends(Served):
         self.assertEqual(get.communicate(timeout=support.SECONDS)[0], content(10))
         self.assertEqual(get.returncode, 0)
 
+    def test_one_that_does_not_answer_is_asked_once(self):
+        """Not for each of many objects, each time with the time-out."""
+        os.mkdir(self.path("tree"))
+        for number in range(1000):
+            with open(self.path(f"tree/{number}"), "wb") as file:
+                file.write(content(100, number))
+        names = [f"p/{number}" for number in range(1000)]
+        for command in (["rm", "-r", "p"], ["sync", self.path("tree"), "p"], ["get", "-r", "p", self.path("back")],
+                        ["stat", *names], ["rm", *names]):
+            self.assertEqual(self.run_text("put", "-r", self.path("tree"), "p").returncode, 0)
+            said = ""
+            for attempt in range(20):  # until it stops in the middle
+                process = subprocess.Popen([support.VERBENA, command[0], "--server", self.address, "--timeout", "0.5",
+                                            *command[1:]], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+                time.sleep(0.03 + attempt % 5 * 0.01)
+                self.server.send_signal(signal.SIGSTOP)
+                _, said = process.communicate(timeout=support.SECONDS)
+                self.server.send_signal(signal.SIGCONT)
+                if "did not answer" in said:
+                    break
+                self.run_text("put", "-r", self.path("tree"), "p")
+            self.assertEqual(process.returncode, UNREACHABLE, said)
+            # One for the object, and one for closing.
+            self.assertLessEqual(said.count("did not answer"), 2, said)
+
     def test_the_address_is_taken(self):
         other = verbena("serve", "--memory", "64M", "--listen", self.address)
         self.assertEqual(other.returncode, 1)

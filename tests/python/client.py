@@ -95,6 +95,28 @@ class Clients(Served):
             with self.assertRaises(verbena.Invalid):
                 self.client.put(name, b"1")
 
+    def test_numbers(self):
+        class Index:
+            def __index__(self):
+                return 2
+
+        made = self.client.create("a", ObjectId(0, 2))
+        self.client.write(made, b"123")
+        self.assertEqual(bytes(self.client.read("a", offset=Index())), b"3")
+        for wrong in (ObjectId(1 << 64, 2), ObjectId(0, (1 << 64) + 2), ObjectId(-1, 2)):
+            with self.assertRaises(verbena.Invalid):
+                self.client.remove(wrong)
+        for wrong in (b"\0\2", None, 5, (0, 2, 3), [0, 2]):
+            with self.assertRaises(TypeError):
+                self.client.remove(wrong)
+        for call in (lambda: self.client.put("b", b"1", crc=1 << 32), lambda: self.client.ping_pong(-1),
+                     lambda: self.client.unregister_range(-1), lambda: self.client.create("b", ObjectId(1 << 64, 9))):
+            with self.assertRaises(verbena.Invalid):
+                call()
+        with self.assertRaises(TypeError):
+            self.client.read("a", 1, 1.5)
+        self.assertEqual([info.name for info in self.client.list()], ["a"])
+
     def test_errors(self):
         with self.assertRaises(FileNotFoundError) as caught:
             self.client.get("none")

@@ -11,6 +11,7 @@ import tempfile
 import unittest
 
 import support
+import verbena
 from support import Served, content
 
 try:
@@ -73,6 +74,41 @@ class FileSystem(Served):
         self.fs.rm("a", recursive=True)
         self.assertEqual(self.fs.ls("", detail=False), ["c"])
 
+    def test_names_that_are_no_paths(self):
+        """What is listed is the object that its path means."""
+        for name in ("/first", "x", "x/", "y/", "a//b", "/", "a/c"):
+            self.fs.client.put(name, name.encode())
+        self.assertEqual(self.fs.find(""), ["a/c", "x"])
+        self.assertEqual(self.fs.ls("", detail=False), ["a", "x"])
+        self.assertEqual(self.fs.ls("a", detail=False), ["a/c"])
+        self.assertEqual(self.fs.cat(self.fs.find("")), {"a/c": b"a/c", "x": b"x"})
+        self.fs.rm(self.fs.find(""))
+        self.assertEqual([info.name for info in self.fs.client.list()], ["/", "/first", "a//b", "x/", "y/"])
+
+    def test_refused(self):
+        self.fs.pipe("d/a", b"1")
+        for call in (lambda: self.fs.rm("none"), lambda: self.fs.rm(["d/a", "none"]), lambda: self.fs.open("none"),
+                     lambda: self.fs.mv("none", "none"), lambda: self.fs.cp("none", "b")):
+            with self.assertRaises(FileNotFoundError):
+                call()
+        for call in (lambda: self.fs.rm("d"), lambda: self.fs.rm("*"), lambda: self.fs.open("d")):
+            with self.assertRaises(IsADirectoryError):
+                call()
+        self.fs.mv("d/a", "d/a")
+        self.assertEqual(self.fs.cat_file("d/a"), b"1")
+
+    def test_what_fails_leaves_nothing(self):
+        self.fs.pipe("a", b"1")
+        with self.assertRaises(FileNotFoundError):
+            self.fs.cp_file("none", "a")
+        block = content(4 << 20)
+        with self.assertRaises(verbena.Full):
+            with self.fs.open("a", "wb", block_size=len(block)) as file:
+                for _ in range(40):
+                    file.write(block)
+        self.assertEqual(self.fs.cat_file("a"), b"1")
+        self.assertEqual([info.name for info in self.fs.client.list()], ["a"])
+
     def test_changes(self):
         data = content(100_000)
         self.fs.pipe_file("a", data)
@@ -107,6 +143,7 @@ class FileSystem(Served):
                 self.assertEqual(self.fs.cat_file("a"), b"old")
         self.assertEqual(self.fs.cat_file("a"), data)
         with self.fs.open("a", "ab") as file:
+            self.assertEqual(file.tell(), len(data))
             file.write(b"end")
         with self.fs.open("a", "rb") as file:
             file.seek(len(data) - 2)
