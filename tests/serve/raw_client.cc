@@ -11,6 +11,8 @@
 #include <poll.h>
 #include <sys/socket.h>
 
+#include "serve/settings.h"
+
 namespace verbena::serve {
 namespace {
 
@@ -18,9 +20,8 @@ constexpr int kSilenceMs = 60'000;
 
 }  // namespace
 
-RawFabric::RawFabric(fabric::VerbsOptions options) {
-  options.libraries = VERBENA_LIBRARIES;
-  auto opened = fabric::open_verbs_fabric(options);
+RawFabric::RawFabric(const fabric::VerbsOptions& options) {
+  auto opened = open_chosen_fabric(options);
   EXPECT_TRUE(opened) << opened.error();
   if (opened) fabric_ = std::move(*opened);
 }

@@ -26,7 +26,7 @@ using Bytes = std::vector<uint8_t>;
 // The queue pairs of all raw clients of a test.
 class RawFabric final : public fabric::Handler {
  public:
-  explicit RawFabric(fabric::VerbsOptions options = {});
+  explicit RawFabric(const fabric::VerbsOptions& options = {});
 
   // Until it is so; false: not within a minute.
   [[nodiscard]] bool until(const std::function<bool()>& so);
