@@ -202,6 +202,63 @@ TEST_P(EachFabricTest, EndsWithWorkOnItsWay) {
   EXPECT_EQ(std::ranges::count(chunks, 0xaa), std::ssize(chunks));
 }
 
+// The end whose memory is used goes first, amid reads and writes of the other.
+TEST_P(EachFabricTest, TheTargetEndsWithWorkOnItsWay) {
+  constexpr uint32_t kBytes = 1 << 20;
+  Bytes chunks(kBytes);
+  Bytes memory(kBytes, 0x55);
+  ASSERT_TRUE(server_.fabric->add_memory(chunks.data(), chunks.size(), false));
+  const auto key = client_.fabric->add_memory(memory.data(), memory.size(), true);
+  ASSERT_TRUE(key);
+  for (int round = 0; round < 20; ++round) {
+    ASSERT_NO_FATAL_FAILURE(connect());
+    server_.done.clear();
+    const std::vector<Remote> theirs{{key->address, key->remote, kBytes}};
+    const std::vector<Local> ours{{chunks.data(), kBytes, kBytes, 1}};
+    for (OperationId i = 0; i < 20; ++i) {
+      if (round % 2 == 0) {
+        server_.fabric->read(theirs_, theirs, ours, i);
+      } else {
+        server_.fabric->write(theirs_, ours, theirs, i);
+      }
+    }
+    until([&] { return !server_.done.empty(); });
+    client_.fabric->end(ours_);
+    until([&] { return server_.failed.contains(theirs_); });
+    server_.fabric->end(theirs_);
+    const size_t ended = static_cast<size_t>(round) + 1;
+    until([&] { return server_.ended.size() == ended && client_.ended.size() == ended; });
+    EXPECT_EQ(server_.done.size(), 20u);
+  }
+}
+
+// Long messages, which providers cut into pieces, both ways: the ends are closed amid some.
+TEST_P(EachFabricTest, EndsWithMessagesOnTheirWay) {
+  const auto fill = [](const Side& side, ConnectionId connection) {
+    for (int i = 0; i < 20 && !side.fabric->message_room(connection).empty(); ++i) {
+      side.fabric->send(connection, side.fabric->message_bytes() - static_cast<size_t>(i) * 1000);
+    }
+  };
+  for (int round = 0; round < 20; ++round) {
+    ASSERT_NO_FATAL_FAILURE(connect());
+    fill(client_, ours_);
+    fill(server_, theirs_);
+    for (int i = 0; i < round % 5; ++i) {
+      client_.fabric->poll(client_);
+      server_.fabric->poll(server_);
+    }
+    const bool server_first = round % 2 == 0;
+    const Side& first = server_first ? server_ : client_;
+    const Side& second = server_first ? client_ : server_;
+    const ConnectionId other = server_first ? ours_ : theirs_;
+    first.fabric->end(server_first ? theirs_ : ours_);
+    until([&] { return second.failed.contains(other); });
+    second.fabric->end(other);
+    const size_t ended = static_cast<size_t>(round) + 1;
+    until([&] { return server_.ended.size() == ended && client_.ended.size() == ended; });
+  }
+}
+
 TEST_P(EachFabricTest, NobodyListens) {
   const ConnectionId nobody = client_.fabric->connect({host(), 9});
   const ConnectionId nowhere = client_.fabric->connect({"no such host.invalid", 9});

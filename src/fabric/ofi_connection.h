@@ -30,6 +30,7 @@ inline constexpr Duration kOfiTryAgain = 50 * kMicrosecond;
 enum class OfiMessage : uint8_t {
   kData = 0,
   kImmediate = 1,  // a u32 follows: the peer has written to our memory
+  kHello = 2,      // of who has asked for the connection, before all others
 };
 
 // Something that was handed to libfabric and has not completed. `context` is libfabric's meanwhile.
@@ -86,7 +87,8 @@ struct OfiConnection {
   bool wants_room = false;  // message_room() had none
   bool waiting = false;     // in OfiFabric::waiting_
   bool ring = false;        // the peer is to be woken
-  bool heard = false;       // a message has come: the endpoints have found each other
+  bool found = false;       // a message has come, or gone: the endpoints have found each other
+  bool owes_hello = false;  // there was no room for it yet
   bool stuck = false;       // libfabric took no more: try again
   // How it ends where endpoints share memory with their peers (OfiFabric::settle()).
   bool said_ending = false;
@@ -95,6 +97,8 @@ struct OfiConnection {
   bool peer_drained = false;
   bool peer_gone = false;     // its control connection is
   bool same_process = false;  // the peer is in
+  bool disconnected = false;  // by OfiEndpoint::disconnect()
+  bool abandoned = false;     // the endpoint cannot be closed: it is left as it is
   bool closing = false;       // on_ended() is about to be told
   uint32_t watched = 0;       // epoll's events of the control connection
   OfiControl control;

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Connections of the fabric over libfabric: made, failed, ended.
 //
-//   connect()  control connection, endpoint, CONNECT -> ACCEPT: peer known, one byte ->
-//   on_connected a peer's   CONNECT -> endpoint, peer known, ACCEPT -> a byte, or its first message
-//   -> on_connected
+//   connect()  control connection, endpoint, CONNECT -> ACCEPT: peer known -> HELLO, on_connected
+//   a peer's   CONNECT -> endpoint, peer known, ACCEPT -> HELLO -> on_connected
+//
+// HELLO is a message from endpoint to endpoint. So it is always the same end whose provider connects
+// to the other's, and both have found each other when on_connected() is told.
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -166,7 +168,7 @@ void OfiFabric::on_control(Connection& connection, Handler& handler) {
       on_greeting(connection, std::move(**greeting), handler);
     }
   }
-  if (connection.greeted && !connection.greeting.empty()) on_said(connection, handler);
+  if (connection.greeted && !connection.greeting.empty()) on_said(connection);
   if (alive) {
     watch_control(connection);
   } else {
@@ -179,15 +181,13 @@ void OfiFabric::on_control(Connection& connection, Handler& handler) {
 }
 
 // Single bytes, after the greetings.
-void OfiFabric::on_said(Connection& connection, Handler& handler) {
+void OfiFabric::on_said(Connection& connection) {
   for (const uint8_t byte : std::exchange(connection.greeting, {})) {
     if (byte == kSayEnding) {
       connection.peer_ending = true;
       fail_connection(connection, "the peer has disconnected");
     } else if (byte == kSayDrained) {
       connection.peer_drained = true;
-    } else if (connection.accepted) {
-      establish(connection, handler);
     }
   }
 }
@@ -202,13 +202,11 @@ void OfiFabric::say(Connection& connection, uint8_t what) {
 }
 
 // An endpoint must not be closed while either end uses the other's: one that shares memory with its
-// peer takes it away, and others may crash in libfabric. Each end posts no more, waits until it has
-// nothing under way, and says so. A peer that is gone, or does not get so far, is not waited for;
-// one in this process longer, for what it uses would not be there any more. Those over IP are given
-// time to notice that the peer's is closed.
+// peer takes it away. Each end posts no more, waits until it has nothing under way, and says so. A
+// peer that is gone, or does not get so far, is not waited for; one in this process longer, for what
+// it uses would not be there any more.
 void OfiFabric::settle(Connection& connection) {
   constexpr Duration kLongest = 2 * kSecond;
-  constexpr Duration kNotices = 25 * kMillisecond;
   using State = Connection::State;
   if (connection.state < State::kFailed || connection.closing) return;
   const bool ending = connection.state == State::kEnding;
@@ -224,9 +222,22 @@ void OfiFabric::settle(Connection& connection) {
   const Duration longest = connection.same_process ? 2 * kLongest : kLongest;
   const bool drained = connection.said_drained && connection.peer_drained;
   if (talks() && !drained && waited <= longest) return;
-  if (connection.endpoint != nullptr && domain_->uses_ip() && waited <= kNotices) return;
+  if (!may_close(connection, waited - longest)) return;
   connection.closing = true;
   add_notice({Notice::What::kEnded, connection.id, 0, {}});
+}
+
+// libfabric 1.17 crashes if an endpoint of ofi_rxm is closed while a read is under way: of the read's
+// request it tells without a context, which ofi_rxm does not expect. If the connection breaks, it
+// tells of all in order: so it is broken first. One that does not tell, cut off as it is, is not
+// closed at all.
+bool OfiFabric::may_close(Connection& connection, Duration overdue) {
+  constexpr Duration kBreaks = 5 * kSecond;
+  if (connection.endpoint == nullptr || !domain_->uses_ip()) return true;
+  if (connection.under_way() == 0) return true;
+  if (!std::exchange(connection.disconnected, true)) connection.endpoint->disconnect();
+  connection.abandoned = overdue > kBreaks;
+  return connection.abandoned;
 }
 
 void OfiFabric::on_greeting(Connection& connection, Greeting greeting, Handler& handler) {
@@ -327,7 +338,7 @@ void OfiFabric::on_accept(Connection& connection, const Greeting& greeting, Hand
     return fail_connection(connection, done.error());
   }
   handler.on_accepted(connection.id, greeting.data);
-  connection.control.wake();
+  send_hello(connection);
   if (!domain_->uses_ip()) remove_region_name(connection.node);  // the peer has it
   establish(connection, handler);
 }
@@ -361,12 +372,12 @@ void OfiFabric::end(ConnectionId id) {
 
 // The endpoint is closed first: then nothing is on its way to or from our memory.
 void OfiFabric::destroy(ConnectionId id, Handler& handler) {
-  const auto node = connections_.extract(id);
+  auto node = connections_.extract(id);
   if (node.empty()) return;
   Connection& connection = *node.mapped();
   std::erase(all_, &connection);
   if (connection.accepted && !connection.greeted) --half_open_;
-  connection.endpoint.reset();
+  if (!connection.abandoned) connection.endpoint.reset();
   for (const Connection::Message& message : connection.unposted) sent_.give(message.buffer);
   for (const OfiWork& work : connection.works) {
     if (work.busy && work.kind == OfiWork::Kind::kMessage) sent_.give(work.buffer);
@@ -380,6 +391,38 @@ void OfiFabric::destroy(ConnectionId id, Handler& handler) {
     }
   }
   if (connection.reported) handler.on_ended(id);
+  if (connection.abandoned) abandon(std::move(node.mapped()));
+}
+
+// The provider may look at what it was given; nothing else does.
+void OfiFabric::abandon(std::unique_ptr<Connection> connection) {
+  connection->control = {};
+  if (connection->endpoint->fd() >= 0) {
+    epoll_ctl(wake_.get(), EPOLL_CTL_DEL, connection->endpoint->fd(), nullptr);
+  }
+  static_cast<void>(connection.release());
+}
+
+// Without the peers' help: what is under way is broken first (may_close()).
+void OfiFabric::close_endpoints() {
+  struct Nobody final : Handler {
+    void on_connected(ConnectionId /*connection*/) override {}
+    void on_message(ConnectionId /*connection*/, std::span<const uint8_t> /*message*/) override {}
+    void on_sendable(ConnectionId /*connection*/) override {}
+    void on_done(ConnectionId /*connection*/, OperationId /*operation*/, bool /*good*/) override {}
+    void on_failed(ConnectionId /*connection*/, std::string_view /*why*/) override {}
+    void on_ended(ConnectionId /*connection*/) override {}
+  } nobody;
+  constexpr int kMostRounds = 1000;
+  for (auto& [id, connection] : connections_) {
+    connection->state = Connection::State::kFailed;
+    connection->said_ending = connection->said_drained = true;
+    for (int i = 0; i < kMostRounds && !may_close(*connection, 0); ++i) {
+      if (poll_endpoint(*connection, nobody) == 0) usleep(1000);
+    }
+    if (may_close(*connection, 0)) continue;
+    abandon(std::move(connection));
+  }
 }
 
 }  // namespace verbena::fabric

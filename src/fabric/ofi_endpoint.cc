@@ -8,6 +8,8 @@
 #include <fmt/format.h>
 #include <poll.h>
 
+#include "fabric/ofi_sockets.h"
+
 namespace verbena::fabric {
 namespace {
 
@@ -189,7 +191,12 @@ Result<void> OfiEndpoint::set_peer(std::span<const uint8_t> address) {
   const int done = fi_av_insert(av_.get(), address.data(), 1, &peer_, 0, nullptr);
   if (done != 1)
     return fail(domain_.describe("the peer's address is not valid", -FI_EADDRNOTAVAIL));
+  peer_address_.assign(address.begin(), address.end());
   return {};
+}
+
+void OfiEndpoint::disconnect() const {
+  if (domain_.uses_ip() && !peer_address_.empty()) shut_down_sockets(address_, peer_address_);
 }
 
 bool OfiEndpoint::has_more() const {

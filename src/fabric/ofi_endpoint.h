@@ -87,6 +87,9 @@ class OfiEndpoint {
   [[nodiscard]] const std::vector<uint8_t>& address() const { return address_; }
   [[nodiscard]] uint32_t address_format() const { return address_format_; }
   [[nodiscard]] Result<void> set_peer(std::span<const uint8_t> address);
+  // Cuts it off from the peer, whatever that does: completions of what is under way follow. Where
+  // the provider does not use sockets, nothing happens.
+  void disconnect() const;
 
   [[nodiscard]] fid_ep* ep() const { return ep_.get(); }
   [[nodiscard]] fid_cq* cq() const { return cq_.get(); }
@@ -105,6 +108,7 @@ class OfiEndpoint {
   UniqueFid<fid_cq> cq_;
   UniqueFid<fid_ep> ep_;  // closed first
   std::vector<uint8_t> address_;
+  std::vector<uint8_t> peer_address_;
   uint32_t address_format_ = 0;
   fi_addr_t peer_ = FI_ADDR_UNSPEC;
   int fd_ = -1;

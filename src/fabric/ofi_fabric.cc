@@ -84,6 +84,7 @@ Result<void> OfiFabric::open() {
 }
 
 OfiFabric::~OfiFabric() {
+  close_endpoints();
   all_.clear();
   connections_.clear();
   const MutexLock lock(memory_mutex_);
@@ -179,6 +180,7 @@ size_t OfiFabric::poll(Handler& handler) {
 
 size_t OfiFabric::poll_endpoint(Connection& connection, Handler& handler) {
   if (connection.endpoint == nullptr || connection.closing) return 0;
+  if (connection.owes_hello) send_hello(connection);
   // The peer's may be closed, and its memory gone.
   if (!domain_->uses_ip() && connection.said_drained && connection.peer_drained) return 0;
   std::array<fi_cq_msg_entry, 32> entries;
@@ -233,7 +235,7 @@ void OfiFabric::arm() {
   for (Connection* const connection : all_) {
     if (needs_looks(*connection)) at_most(kLookEvery);
     if (connection->endpoint != nullptr) {
-      at_most(connection->heard ? kLookSeldom : kMillisecond);
+      at_most(connection->found ? kLookSeldom : kMillisecond);
     }
     if (connection->state == Connection::State::kGreeting || connection->outstanding > 0) {
       at_most(kSecond - 1);  // for look_for_stalls()

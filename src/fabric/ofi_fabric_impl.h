@@ -113,8 +113,11 @@ class OfiFabric final : public Fabric {
   void fail_connection(Connection& connection, std::string why);
   void watch_control(Connection& connection);
   void say(Connection& connection, uint8_t what);
-  void on_said(Connection& connection, Handler& handler);
+  void on_said(Connection& connection);
   void settle(Connection& connection);
+  [[nodiscard]] bool may_close(Connection& connection, Duration overdue);
+  void abandon(std::unique_ptr<Connection> connection);
+  void close_endpoints();
   void destroy(ConnectionId id, Handler& handler);
 
   // --- work
@@ -125,6 +128,9 @@ class OfiFabric final : public Fabric {
   [[nodiscard]] uint32_t key_of(const Local& local) const;
   [[nodiscard]] void* descriptor_of(uint32_t key) const;
   void post_receive(Connection& connection, uint32_t index);
+  void enqueue(Connection& connection, uint32_t index, OfiMessage kind, size_t bytes,
+               uint64_t immediate_of);
+  void send_hello(Connection& connection);
   void post_messages(Connection& connection);
   [[nodiscard]] bool has_room_for(const Connection& connection) const {
     return connection.messages < sent_.free();

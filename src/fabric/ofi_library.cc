@@ -17,6 +17,9 @@ void set_parameters() {
   // The shm provider would let a peer copy to and from this process's memory by the kernel
   // (process_vm_writev), past all keys, and after the endpoint was closed.
   setenv("FI_SHM_DISABLE_CMA", "1", 1);
+  // The receiver of a long message would read it from the sender's memory: an endpoint with reads
+  // under way cannot be closed (OfiFabric::may_close()), and of these nobody is told.
+  setenv("FI_OFI_RXM_USE_RNDV_WRITE", "1", 1);
   // Buffers for what was not received yet, of each endpoint, in pieces of 16 KiB: 64 MiB by
   // default.
   setenv("FI_OFI_RXM_MSG_RX_SIZE", "128", 0);

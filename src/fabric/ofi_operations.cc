@@ -152,17 +152,9 @@ void OfiFabric::send_immediates(Connection& connection) {
     }
     const Connection::Immediate immediate = connection.immediates.front();
     connection.immediates.pop_front();
-    const auto buffer = sent_.buffer(*index).first(kOfiHeaderBytes + sizeof immediate.value);
-    std::ranges::fill(buffer, 0);
-    store_be64(buffer.data(), connection.peer_nonce);
-    buffer[8] = static_cast<uint8_t>(OfiMessage::kImmediate);
-    store_be32(buffer.data() + kOfiHeaderBytes, immediate.value);
+    store_be32(sent_.buffer(*index).data() + kOfiHeaderBytes, immediate.value);
     ++connection.posted.find(immediate.transfer)->second.requests;
-    if (connection.unposted.empty()) to_post_.push_back(connection.id);
-    connection.unposted.push_back(
-        {*index, static_cast<uint32_t>(buffer.size()), immediate.transfer});
-    ++connection.messages;
-    if (connection.outstanding++ == 0) connection.progress = now_;
+    enqueue(connection, *index, OfiMessage::kImmediate, sizeof immediate.value, immediate.transfer);
   }
 }
 

@@ -144,14 +144,26 @@ void OfiFabric::send(ConnectionId id, size_t bytes) {
   const uint32_t index = std::exchange(room_, std::nullopt)->second;
   Connection* const connection = find(id);
   VERBENA_CHECK(connection != nullptr);  // end() takes the room away
+  enqueue(*connection, index, OfiMessage::kData, bytes, 0);
+}
+
+void OfiFabric::enqueue(Connection& connection, uint32_t index, OfiMessage kind, size_t bytes,
+                        uint64_t immediate_of) {
   const auto header = sent_.buffer(index).first(kOfiHeaderBytes);
   std::ranges::fill(header, 0);
-  store_be64(header.data(), connection->peer_nonce);
-  header[8] = static_cast<uint8_t>(OfiMessage::kData);
-  if (connection->unposted.empty()) to_post_.push_back(id);
-  connection->unposted.push_back({index, static_cast<uint32_t>(kOfiHeaderBytes + bytes)});
-  ++connection->messages;
-  if (connection->outstanding++ == 0) connection->progress = now_;
+  store_be64(header.data(), connection.peer_nonce);
+  header[8] = static_cast<uint8_t>(kind);
+  if (connection.unposted.empty()) to_post_.push_back(connection.id);
+  connection.unposted.push_back(
+      {index, static_cast<uint32_t>(kOfiHeaderBytes + bytes), immediate_of});
+  ++connection.messages;
+  if (connection.outstanding++ == 0) connection.progress = now_;
+}
+
+void OfiFabric::send_hello(Connection& connection) {
+  const auto index = sent_.take();
+  connection.owes_hello = !index;
+  if (index) enqueue(connection, *index, OfiMessage::kHello, 0, 0);
 }
 
 void OfiFabric::flush() {
@@ -277,8 +289,7 @@ void OfiFabric::on_received(Connection& connection, OfiWork& work, size_t bytes,
 
 void OfiFabric::deliver(Connection& connection, std::span<const uint8_t> message,
                         Handler& handler) {
-  connection.heard = true;
-  // A message may be quicker than the byte that says that the connection is there.
+  connection.found = true;
   establish(connection, handler);
   if (connection.state != Connection::State::kConnected) return;
   const auto body = message.subspan(kOfiHeaderBytes);
@@ -287,12 +298,13 @@ void OfiFabric::deliver(Connection& connection, std::span<const uint8_t> message
     handler.on_message(connection.id, body);
   } else if (kind == OfiMessage::kImmediate && body.size() == sizeof(uint32_t)) {
     handler.on_immediate(connection.id, load_be32(body.data()));
-  } else {
+  } else if (kind != OfiMessage::kHello) {
     fail_connection(connection, "a message of the peer is not valid");
   }
 }
 
 void OfiFabric::on_sent(Connection& connection, OfiWork& work) {
+  connection.found = true;
   sent_.give(work.buffer);
   give_work(connection, work);
   --connection.messages;
