@@ -4,8 +4,8 @@
 //   connect()  control connection, endpoint, CONNECT -> ACCEPT: peer known -> HELLO, on_connected
 //   a peer's   CONNECT -> endpoint, peer known, ACCEPT -> HELLO -> on_connected
 //
-// HELLO is a message from endpoint to endpoint. So it is always the same end whose provider connects
-// to the other's, and both have found each other when on_connected() is told.
+// HELLO is a message from endpoint to endpoint. So it is always the same end whose provider
+// connects to the other's, and both have found each other when on_connected() is told.
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -203,8 +203,8 @@ void OfiFabric::say(Connection& connection, uint8_t what) {
 
 // An endpoint must not be closed while either end uses the other's: one that shares memory with its
 // peer takes it away. Each end posts no more, waits until it has nothing under way, and says so. A
-// peer that is gone, or does not get so far, is not waited for; one in this process longer, for what
-// it uses would not be there any more.
+// peer that is gone, or does not get so far, is not waited for; one in this process longer, for
+// what it uses would not be there any more.
 void OfiFabric::settle(Connection& connection) {
   constexpr Duration kLongest = 2 * kSecond;
   using State = Connection::State;
@@ -227,10 +227,10 @@ void OfiFabric::settle(Connection& connection) {
   add_notice({Notice::What::kEnded, connection.id, 0, {}});
 }
 
-// libfabric 1.17 crashes if an endpoint of ofi_rxm is closed while a read is under way: of the read's
-// request it tells without a context, which ofi_rxm does not expect. If the connection breaks, it
-// tells of all in order: so it is broken first. One that does not tell, cut off as it is, is not
-// closed at all.
+// libfabric 1.17 crashes if an endpoint of ofi_rxm is closed while a read is under way: of the
+// read's request it tells without a context, which ofi_rxm does not expect. If the connection
+// breaks, it tells of all in order: so it is broken first. One that does not tell, cut off as it
+// is, is not closed at all.
 bool OfiFabric::may_close(Connection& connection, Duration overdue) {
   constexpr Duration kBreaks = 5 * kSecond;
   if (connection.endpoint == nullptr || !domain_->uses_ip()) return true;

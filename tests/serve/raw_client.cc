@@ -154,6 +154,13 @@ void RawClient::close() {
   connection_ = 0;
 }
 
+void RawClient::keep_alive() const {
+  send_side(side_.get(), protocol::frame_of(protocol::SidePing{.cookie = 1}));
+  // The PONGs are not wanted, and must not fill the connection.
+  std::array<uint8_t, 256> ignored;
+  while (recv(side_.get(), ignored.data(), ignored.size(), MSG_DONTWAIT) > 0) {}
+}
+
 Bytes RawClient::encode(const protocol::Request& request, const protocol::Address& address,
                         const protocol::Seal& seal) {
   Bytes bytes(size_t{64} * 1024);
