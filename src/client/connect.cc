@@ -21,12 +21,18 @@ Connected connect_by(const fabric::FabricChoice& choice, const RemoteOptions& op
                                              .device = options.device,
                                              .receives = kMessages,
                                              .sends = kMessages});
-  if (!fabric) return fail(Error{Code::kNoFabric, {}, fabric.error()});
+  if (!fabric) return fail(Error{Code::kLocal, {}, fabric.error()});
   return Client::connect({.host = options.host,
                           .port = options.port,
                           .secret = options.secret,
                           .timeout = options.timeout},
                          std::move(*fabric));
+}
+
+// One end does not have the fabric: another one may do.
+bool may_try_another(const Connected& connected) {
+  return !connected &&
+         (connected.error().code == Code::kLocal || connected.error().code == Code::kNoFabric);
 }
 
 bool is_this_host(std::string_view host) {
@@ -49,9 +55,9 @@ Result<std::unique_ptr<Client>> connect(const RemoteOptions& options) {
   }
   Connected first = connect_by(choices.front(), options);
   for (size_t i = 1; i < choices.size(); ++i) {
-    if (first || first.error().code != Code::kNoFabric) break;
+    if (!may_try_another(first)) break;
     Connected next = connect_by(choices[i], options);
-    if (next || next.error().code != Code::kNoFabric) return next;
+    if (!may_try_another(next)) return next;
   }
   return first;
 }

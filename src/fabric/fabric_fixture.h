@@ -48,7 +48,10 @@ inline Result<std::unique_ptr<Fabric>> open_test_fabric(VerbsOptions options,
   return open_fabric(FabricChoice{provider}, options);
 }
 
+struct NoFabric {};
+
 struct Side final : Handler {
+  explicit Side(NoFabric /*yet*/) {}
   explicit Side(const VerbsOptions& options = {}, const std::string& provider = {}) {
     auto opened = open_test_fabric(options, provider);
     EXPECT_TRUE(opened) << opened.error();
