@@ -16,11 +16,13 @@ namespace {
 constexpr uint32_t kApiVersion = FI_VERSION(FI_MAJOR_VERSION, FI_MINOR_VERSION);
 // Providers that say they can do it, and do not do it well: they hang, or crash.
 constexpr std::array<std::string_view, 3> kRefused{"sockets", "udp", "UDP"};
+constexpr std::string_view kRefusedLayer = ";ofi_rxd";
 // The protocol has so many bytes for a key.
 constexpr size_t kKeyBytes = 4;
 
 bool is_refused(std::string_view provider) {
-  return std::ranges::find(kRefused, provider.substr(0, provider.find(';'))) != kRefused.end();
+  return provider.contains(kRefusedLayer) ||
+         std::ranges::find(kRefused, provider.substr(0, provider.find(';'))) != kRefused.end();
 }
 
 }  // namespace
@@ -54,6 +56,7 @@ Result<void> OfiDomain::choose(const std::string& provider) {
         fmt::format("libfabric's provider {} is not supported: it hangs or crashes", provider));
   }
   int error = 0;
+  std::string why;  // the last one cannot be used
   // A provider of connected endpoints has the layer above it that makes them datagrams.
   for (const char* const layer : {"", ";ofi_rxm"}) {
     if (*layer != 0 && provider.contains(';')) continue;
@@ -65,10 +68,19 @@ Result<void> OfiDomain::choose(const std::string& provider) {
       fi_info* found = nullptr;
       error = library_.getinfo(kApiVersion, nullptr, nullptr, 0, hints.get(), &found);
       if (error != 0) continue;
-      info_ = UniqueInfo(found, {&library_});
-      return check();
+      const UniqueInfo all(found, {&library_});
+      for (const fi_info* one = found; one != nullptr; one = one->next) {
+        if (is_refused(one->fabric_attr->prov_name)) continue;
+        info_ = UniqueInfo(library_.dupinfo(one), {&library_});
+        if (info_ == nullptr) return fail(std::string("there is no memory"));
+        const auto usable = check();
+        if (usable) return {};
+        why = usable.error();
+      }
     }
   }
+  if (!why.empty()) return fail(why);
+  if (error == 0) error = -FI_ENODATA;
   return fail(describe(
       fmt::format("there is no provider {} that has reliable datagrams with RMA", provider),
       error));
