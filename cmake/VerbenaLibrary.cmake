@@ -156,8 +156,8 @@ function(_verbena_test_executable name)
     RUNTIME_OUTPUT_DIRECTORY ${VERBENA_TEST_OUTPUT_DIRECTORY})
 endfunction()
 
-# verbena_add_test(<name> [THREADS] [LEAKS] [WAITS] [BOTH_LINKS] [SECONDS n] [LINK_KIND kind] COMMAND ...): a
-# ctest entry run from the repository's root.
+# verbena_add_test(<name> [THREADS] [LEAKS] [WAITS] [BOTH_LINKS] [EACH_FABRIC] [SECONDS n] [LINK_KIND kind]
+# [FABRIC fabric] COMMAND ...): a ctest entry run from the repository's root.
 #
 #   LEAKS    AddressSanitizer looks for them. On arm64 that takes GCC's four seconds for each process, whatever
 #            it did: all unit tests have it, and of the programs that run whole pieces one of each kind
@@ -167,19 +167,30 @@ endfunction()
 #   SECONDS  about how long it takes, of a long one; the longest start first, so that no core is idle at
 #            the end
 #   LINK_KIND   the link that devices of the test use, if it asks tests/support/test_link.h
+#   FABRIC      the fabric of the store's tests (tests/serve/settings.h)
+#   EACH_FABRIC such a test runs once more over each of libfabric's providers, as <name>_tcp and <name>_shm
 #   BOTH_LINKS  such a test runs once more, as <name>_udp, through sockets alone; else processes of a host
 #               use rings in shared memory
 function(verbena_add_test name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "THREADS;LEAKS;WAITS;BOTH_LINKS" "SECONDS;LINK_KIND" "COMMAND")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "THREADS;LEAKS;WAITS;BOTH_LINKS;EACH_FABRIC" "SECONDS;LINK_KIND;FABRIC" "COMMAND")
   if(arg_BOTH_LINKS)
     _verbena_test_options(options)
     list(REMOVE_ITEM options BOTH_LINKS LEAKS)  # over the other link they were looked for
     verbena_add_test(${name}_udp ${options} LINK_KIND udp COMMAND ${arg_COMMAND})
   endif()
+  # libfabric cannot be used with the device's libraries inside the program, as sanitizers have them.
+  if(arg_EACH_FABRIC AND NOT VERBENA_SANITIZE)
+    foreach(fabric IN ITEMS tcp shm)
+      verbena_add_test(${name}_${fabric} FABRIC ofi:${fabric} SECONDS ${arg_SECONDS} COMMAND ${arg_COMMAND})
+    endforeach()
+  endif()
   add_test(NAME ${name} COMMAND ${arg_COMMAND} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
   set(environment "UBSAN_OPTIONS=print_stacktrace=1" "TSAN_OPTIONS=halt_on_error=1")
   if(arg_LINK_KIND)
     list(APPEND environment "VERBENA_TEST_LINK=${arg_LINK_KIND}")
+  endif()
+  if(arg_FABRIC)
+    list(APPEND environment "VERBENA_TEST_FABRIC=${arg_FABRIC}" "VERBENA_SERVE_FABRIC=${arg_FABRIC}")
   endif()
   if(NOT arg_LEAKS)
     list(APPEND environment "ASAN_OPTIONS=detect_leaks=0")
@@ -222,11 +233,12 @@ function(verbena_gtest_program name)
   verbena_compile_test(${name})
 endfunction()
 
-# verbena_test_file(<name> PROGRAM program SOURCE file [THREADS] [LEAKS] [WAITS] [BOTH_LINKS] [SECONDS n]): a ctest
+# verbena_test_file(<name> PROGRAM program SOURCE file [THREADS] [LEAKS] [WAITS] [BOTH_LINKS] [EACH_FABRIC]
+# [SECONDS n]): a ctest
 # entry for the tests of one file of a GoogleTest program. Files that include the same are compiled as one program,
 # in half the time, and still run in a process each.
 function(verbena_test_file name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "THREADS;LEAKS;WAITS;BOTH_LINKS" "PROGRAM;SOURCE;SECONDS" "")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "THREADS;LEAKS;WAITS;BOTH_LINKS;EACH_FABRIC" "PROGRAM;SOURCE;SECONDS" "")
   _verbena_test_options(options)
   _verbena_suites(suites ${arg_PROGRAM} ${arg_SOURCE})
   _verbena_gtest_filter(filter "${suites}")
@@ -282,7 +294,7 @@ endfunction()
 # What the caller was given of verbena_add_test()'s options, to be passed on.
 macro(_verbena_test_options result)
   set(${result})
-  foreach(option IN ITEMS THREADS LEAKS WAITS BOTH_LINKS)
+  foreach(option IN ITEMS THREADS LEAKS WAITS BOTH_LINKS EACH_FABRIC)
     if(arg_${option})
       list(APPEND ${result} ${option})
     endif()

@@ -88,6 +88,8 @@ struct verbena_options {
   uint32_t timeout_ms;   /* of connecting, and of each request; 0: 30 seconds */
   uint16_t port;         /* 0: 7471 */
   uint16_t passive_wait; /* not 0: as verbena_set_passive_wait() */
+  const char* fabric;    /* "verbs", "ofi" or "ofi:PROVIDER" (libfabric); NULL: the best that the
+                            server has, too */
 };
 
 /* Waits until there is a session. On failure *client is NULL. */

@@ -30,7 +30,7 @@ class Object(ctypes.Structure):
 class Options(Sized):
     _fields_ = [("size", c_size_t), ("host", c_char_p), ("secret", c_char_p), ("secret_bytes", c_size_t),
                 ("device", c_char_p), ("libraries", c_char_p), ("timeout_ms", c_uint32), ("port", c_uint16),
-                ("passive_wait", c_uint16)]
+                ("passive_wait", c_uint16), ("fabric", c_char_p)]
 
 
 class Limits(Sized):

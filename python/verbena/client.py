@@ -124,7 +124,7 @@ class Client:
 
     def __init__(self, host: str = "127.0.0.1", port: int = 7471, *, secret: builtins.bytes | str | None = None,
                  timeout: float = 30.0, device: str | None = None, libraries: str | None = None,
-                 passive_wait: bool = False) -> None:
+                 passive_wait: bool = False, fabric: str | None = None) -> None:
         self._library = _library.library()
         secret_bytes = secret.encode() if isinstance(secret, str) else secret
         if not 0 < timeout <= 4_000_000:
@@ -134,7 +134,7 @@ class Client:
         options = _library.Options(host=_name(host), port=port, secret=secret_bytes,
                                    secret_bytes=len(secret_bytes or b""), device=_optional(device),
                                    libraries=_optional(libraries), timeout_ms=max(1, int(timeout * 1000)),
-                                   passive_wait=int(passive_wait))
+                                   passive_wait=int(passive_wait), fabric=_optional(fabric))
         handle = ctypes.c_void_p()
         self.host = host
         self.port = port

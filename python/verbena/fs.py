@@ -25,11 +25,12 @@ class VerbenaFileSystem(AbstractFileSystem):  # type: ignore[misc]
     cachable = True
 
     def __init__(self, host: str = "127.0.0.1", port: int = 7471, secret: bytes | str | None = None,
-                 timeout: float = 30.0, device: str | None = None, libraries: str | None = None, **options: Any) -> None:
+                 timeout: float = 30.0, device: str | None = None, libraries: str | None = None, fabric: str | None = None,
+                 **options: Any) -> None:
         super().__init__(host=host, port=port, secret=secret, timeout=timeout, device=device, libraries=libraries,
-                         **options)
+                         fabric=fabric, **options)
         self._options = {"host": host, "port": port, "secret": secret, "timeout": timeout, "device": device,
-                         "libraries": libraries}
+                         "libraries": libraries, "fabric": fabric}
         self._clients: dict[int, Client] = {}
 
     @property

@@ -26,6 +26,7 @@ int connect(const verbena_options& options, verbena_client** client) {
   }
   if (options.timeout_ms != 0) remote.timeout = options.timeout_ms * kMillisecond;
   remote.device = text_or(options.device, "");
+  remote.fabric = text_or(options.fabric, "");
   remote.libraries = text_or(options.libraries, "");
   if (options.libraries == nullptr && options.device == nullptr) {
     auto libraries = device_libraries();

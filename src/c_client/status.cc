@@ -28,7 +28,8 @@ int status_of(const client::Error& error) {
     case client::Code::kAnswered:    break;
     case client::Code::kUnreachable: return VERBENA_UNREACHABLE;
     case client::Code::kUnknown:     return VERBENA_UNKNOWN;
-    case client::Code::kRefused:     return VERBENA_REFUSED;
+    case client::Code::kRefused:
+    case client::Code::kNoFabric:    return VERBENA_REFUSED;
     case client::Code::kCorrupted:   return VERBENA_CORRUPTED;
     case client::Code::kInvalid:     return VERBENA_INVALID;
     case client::Code::kLocal:       return VERBENA_NO_DEVICE;

@@ -41,6 +41,7 @@ enum class Code : uint8_t {
   kUnreachable,  // no answer in time; nothing was changed
   kUnknown,      // no answer, and it may have been done, or not
   kRefused,      // the server does not accept this client
+  kNoFabric,     // because it does not have the fabric that the client uses
   kCorrupted,    // data that arrived is not what was sent, also when it was sent again
   kInvalid,      // cannot be asked for
   kLocal,        // this host has no device, no libraries, or no descriptors for it

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A client over verbs, from what a user says.
+// A client over the fabric that a user says, or over the best that both ends have.
 #pragma once
 
 #include <memory>

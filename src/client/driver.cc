@@ -79,6 +79,7 @@ Result<void> Driver::start() {
   session::ClientOptions session{.secret = options_.secret};
   session.max_inline_bytes =
       static_cast<uint32_t>(fabric_->message_bytes() - protocol::kMaxIoOverhead);
+  session.fabric = protocol::number_of_fabric(fabric_->kind());
   machine_.emplace(session, random_);
   machine_->start(now_);
   carry_out_actions();
@@ -92,7 +93,7 @@ Result<void> Driver::start() {
   if (ready_) return {};
   const std::string where = fmt::format("{}:{}", options_.host, options_.port);
   if (refused_) {
-    return fail(Error{Code::kRefused, {}, fmt::format("server {}: {}", where, *refused_)});
+    return fail(Error{refusal_, {}, fmt::format("server {}: {}", where, *refused_)});
   }
   return fail(Error{Code::kUnreachable,
                     {},
@@ -138,8 +139,7 @@ void Driver::transfer(const Io& io, Completed done) {
   buffers.reserve(io.memory.size());
   for (const auto& piece : io.memory) {
     if (piece.empty()) continue;
-    session::Buffer buffer{piece.data(), static_cast<uint32_t>(piece.size()), 0,
-                           reinterpret_cast<uint64_t>(piece.data())};
+    session::Buffer buffer{piece.data(), static_cast<uint32_t>(piece.size()), 0, 0};
     if (bytes > limits_.inline_bytes) {
       auto entry = memory_.use(piece);
       if (!entry) {
@@ -152,6 +152,8 @@ void Driver::transfer(const Io& io, Completed done) {
       }
       request.memory.push_back(*entry);
       buffer.rkey = (*entry)->key.remote;
+      buffer.address =
+          (*entry)->key.address + static_cast<uint64_t>(piece.data() - (*entry)->begin);
     }
     buffers.push_back(buffer);
   }
@@ -294,6 +296,7 @@ void Driver::carry_out(session::SessionReady& action) {
 void Driver::carry_out(session::SessionLost& action) { why_lost_ = action.why; }
 void Driver::carry_out(session::ClientRefused& action) {
   refused_ = action.detail;
+  if (action.reason == protocol::EndReason::kNoFabric) refusal_ = Code::kNoFabric;
   changed_.notify_all();
 }
 void Driver::carry_out(session::ClientClosed& /*action*/) { closed_ = true; }

@@ -151,6 +151,7 @@ class Driver final : private fabric::Handler {
   bool ready_ VERBENA_GUARDED_BY(mutex_) = false;  // there was a session at least once
   bool closed_ VERBENA_GUARDED_BY(mutex_) = false;
   std::optional<std::string> refused_ VERBENA_GUARDED_BY(mutex_);
+  Code refusal_ VERBENA_GUARDED_BY(mutex_) = Code::kRefused;
   std::string why_lost_ VERBENA_GUARDED_BY(mutex_);
   std::thread worker_;
 };

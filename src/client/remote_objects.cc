@@ -16,6 +16,7 @@ store::Code code_of(const Error& error) {
     case Code::kUnreachable:
     case Code::kUnknown:
     case Code::kRefused:
+    case Code::kNoFabric:
     case Code::kCancelled:   return store::Code::kUnreachable;
     case Code::kCorrupted:   return store::Code::kDamaged;
     case Code::kInvalid:     return store::Code::kInvalid;

@@ -16,6 +16,7 @@ struct RemoteOptions {
   uint16_t port = kDefaultPort;
   std::string libraries;  // directory of libibverbs.so.1 and the like; empty: the system's
   std::string device;     // name of the verbs device; empty: the one that leads there
+  std::string fabric;     // "verbs", "ofi:PROVIDER"; empty: the best that both have
   std::string secret;     // shared with the server; empty: none
   Duration timeout = 30 * kSecond;  // of connecting and of each request
 };

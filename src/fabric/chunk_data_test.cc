@@ -14,13 +14,15 @@ constexpr uint32_t kCrcAt = 4084;
 struct Way {
   const char* name;
   uint32_t part_keys;
+  Place place = kPlaces[0];
 };
 void PrintTo(const Way& way, std::ostream* out) { *out << way.name; }
 
 class ChunkDataTest : public FabricTest, public ::testing::WithParamInterface<Way> {
  protected:
   // Operations also wait in the backlog.
-  ChunkDataTest() : FabricTest({.work_requests = 10, .part_keys = GetParam().part_keys}) {}
+  ChunkDataTest()
+      : FabricTest(GetParam().place, {.work_requests = 10, .part_keys = GetParam().part_keys}) {}
 
   // A client's memory, and chunks of the server's.
   void prepare(uint32_t chunks) {
@@ -31,10 +33,10 @@ class ChunkDataTest : public FabricTest, public ::testing::WithParamInterface<Wa
     ASSERT_TRUE(server_.fabric->add_memory(chunks_.data(), chunks_.size(), false));
     const auto key = client_.fabric->add_memory(memory_.data(), memory_.size(), true);
     ASSERT_TRUE(key);
-    rkey_ = key->remote;
+    key_ = *key;
   }
   [[nodiscard]] Remote remote(size_t at, uint32_t length) const {
-    return {reinterpret_cast<uint64_t>(memory_.data()) + at, rkey_, length};
+    return {key_.address + at, key_.remote, length};
   }
   [[nodiscard]] Local data_of(uint32_t first, uint32_t count, uint32_t crc_at = kCrcAt) {
     return {chunks_.data() + size_t{first} * kChunk, kData, kChunk, count, crc_at};
@@ -60,11 +62,12 @@ class ChunkDataTest : public FabricTest, public ::testing::WithParamInterface<Wa
 
   Bytes chunks_;
   Bytes memory_;
-  uint32_t rkey_ = 0;
+  Key key_;
   OperationId next_ = 1;
 };
 INSTANTIATE_TEST_SUITE_P(By, ChunkDataTest,
-                         ::testing::Values(Way{"Keys", 1024}, Way{"FewKeys", 2}, Way{"Lists", 0}),
+                         ::testing::Values(Way{"Keys", 1024}, Way{"FewKeys", 2}, Way{"Lists", 0},
+                                           Way{"Tcp", 0, kPlaces[2]}, Way{"Shm", 0, kPlaces[4]}),
                          [](const auto& way) { return way.param.name; });
 
 TEST_P(ChunkDataTest, TheDeviceHasKeys) {

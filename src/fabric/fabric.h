@@ -32,6 +32,12 @@ struct Endpoint {
   uint16_t port = 0;
 };
 
+// A fabric at which peers can connect.
+struct Offer {
+  std::string kind;
+  uint16_t port = 0;
+};
+
 // The peer's memory, as it said.
 struct Remote {
   uint64_t address = 0;
@@ -52,8 +58,9 @@ struct Local {
 
 // A piece of memory that the fabric may use.
 struct Key {
-  uint64_t number = 0;  // none is used twice
-  uint32_t remote = 0;  // the rkey; 0: peers may not
+  uint64_t number = 0;   // none is used twice
+  uint32_t remote = 0;   // the rkey; 0: peers may not
+  uint64_t address = 0;  // of the first byte, as peers say it (Remote::address)
 };
 
 class Handler {
@@ -89,6 +96,10 @@ class Fabric {
 
   // For people: "verbs, verbena0".
   [[nodiscard]] virtual std::string name() const = 0;
+  // By which two ends know that they use the same: "verbs", "ofi:tcp;ofi_rxm".
+  [[nodiscard]] virtual std::string kind() const { return "verbs"; }
+  // Of those that are several, or one: where each listens. None: it does not.
+  [[nodiscard]] virtual std::vector<Offer> offers() const { return {}; }
   [[nodiscard]] virtual size_t message_bytes() const = 0;
   // Whether the device makes and checks the CRCs of such parts while it moves them, if they are
   // many. Otherwise it is done here, by a pass over the data.

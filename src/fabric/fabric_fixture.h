@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// For tests: fabrics of one process on the built-in device, which note what they are told.
+// For tests: fabrics of one process, which note what they are told: on the built-in device, or on a
+// provider of libfabric.
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <functional>
 #include <map>
@@ -14,7 +16,7 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 
-#include "fabric/verbs_fabric.h"
+#include "fabric/fabric_choice.h"
 
 namespace verbena::fabric {
 
@@ -26,10 +28,32 @@ inline Bytes numbered(size_t size, uint8_t from) {
   return bytes;
 }
 
+// Where a test runs.
+struct Place {
+  const char* name;
+  const char* host;
+  const char* provider;  // of libfabric; empty: verbs
+};
+inline void PrintTo(const Place& place, std::ostream* out) { *out << place.name; }
+inline constexpr std::array<Place, 5> kPlaces{{{"VerbsV4", "127.0.0.1", ""},
+                                               {"VerbsV6", "::1", ""},
+                                               {"TcpV4", "127.0.0.1", "tcp"},
+                                               {"TcpV6", "::1", "tcp"},
+                                               {"Shm", "127.0.0.1", "shm"}}};
+inline constexpr auto name_of_place = [](const auto& place) { return place.param.name; };
+
+inline Result<std::unique_ptr<Fabric>> open_test_fabric(VerbsOptions options,
+                                                        const std::string& provider) {
+  options.libraries = VERBENA_LIBRARIES;
+  return open_fabric(FabricChoice{provider}, options);
+}
+
+struct NoFabric {};
+
 struct Side final : Handler {
-  explicit Side(VerbsOptions options = {}) {
-    options.libraries = VERBENA_LIBRARIES;
-    auto opened = open_verbs_fabric(options);
+  explicit Side(NoFabric /*yet*/) {}
+  explicit Side(const VerbsOptions& options = {}, const std::string& provider = {}) {
+    auto opened = open_test_fabric(options, provider);
     EXPECT_TRUE(opened) << opened.error();
     if (opened) fabric = std::move(*opened);
   }
@@ -97,29 +121,33 @@ class FabricTest : public ::testing::Test {
       if (happened == 0 && !so()) ::poll(fds.data(), fds.size(), 30'000);
     }
   }
-  void listen(const char* host = "127.0.0.1") {
+  [[nodiscard]] const char* host() const { return place_.host; }
+  void listen() { listen(host()); }
+  void listen(const char* host) {
     const auto at = server_.fabric->listen({host, 0});
     ASSERT_TRUE(at) << at.error();
     ASSERT_NE(at->port, 0);
     port_ = at->port;
   }
   // One more; ours_ and theirs_ are the last one.
-  void connect(Side& client, const char* host = "127.0.0.1") {
-    if (port_ == 0) listen(host);
+  void connect(Side& client) {
+    if (port_ == 0) listen();
     ASSERT_NE(port_, 0);
     const size_t before = server_.connected.size();
-    ours_ = client.fabric->connect({host, port_});
+    ours_ = client.fabric->connect({host(), port_});
     until([&] {
       return std::ranges::count(client.connected, ours_) > 0 && server_.connected.size() > before;
     });
     ASSERT_GT(server_.connected.size(), before);
     theirs_ = server_.connected.back();
   }
-  void connect(const char* host = "127.0.0.1") { connect(client_, host); }
+  void connect() { connect(client_); }
 
-  explicit FabricTest(const VerbsOptions& server = {}, const VerbsOptions& client = {})
-      : server_(server), client_(client) {}
+  explicit FabricTest(const Place& place, const VerbsOptions& server = {},
+                      const VerbsOptions& client = {})
+      : place_(place), server_(server, place.provider), client_(client, place.provider) {}
 
+  const Place place_;
   Side server_;
   Side client_;
   std::vector<Side*> sides_{&server_, &client_};

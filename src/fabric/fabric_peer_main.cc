@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// fabric_peer HOST PORT: for tests. Connects, says by a message where 1 MiB of its memory is (a
-// Remote, as it lies in memory), and serves that until it is killed or loses the connection.
+// fabric_peer HOST PORT [PROVIDER]: for tests. Connects, says by a message where 1 MiB of its
+// memory is (a Remote, as it lies in memory), and serves that until it is killed or loses the
+// connection.
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <string>
 #include <vector>
 
 #include <poll.h>
 #include <sys/prctl.h>
 
-#include "fabric/verbs_fabric.h"
+#include "fabric/fabric_choice.h"
 
 namespace verbena::fabric {
 namespace {
@@ -35,10 +37,10 @@ struct Peer final : Handler {
   bool ended = false;
 };
 
-int run(const char* host, const char* port) {
+int run(const char* host, const char* port, const std::string& provider) {
   VerbsOptions options;
   options.libraries = VERBENA_LIBRARIES;
-  auto opened = open_verbs_fabric(options);
+  auto opened = open_fabric(FabricChoice{provider}, options);
   if (!opened) {
     std::fprintf(stderr, "fabric_peer: %s\n", opened.error().c_str());
     return 1;
@@ -48,8 +50,7 @@ int run(const char* host, const char* port) {
   std::vector<uint8_t> memory(1 << 20, 0x77);
   const auto key = peer.fabric->add_memory(memory.data(), memory.size(), true);
   if (!key) return 1;
-  peer.remote = {reinterpret_cast<uint64_t>(memory.data()), key->remote,
-                 static_cast<uint32_t>(memory.size())};
+  peer.remote = {key->address, key->remote, static_cast<uint32_t>(memory.size())};
   static_cast<void>(peer.fabric->connect({host, static_cast<uint16_t>(std::atoi(port))}));
   while (!peer.ended) {
     peer.fabric->arm();
@@ -64,7 +65,7 @@ int run(const char* host, const char* port) {
 }  // namespace verbena::fabric
 
 int main(int argc, char** argv) {
-  if (argc != 3) return 2;
+  if (argc < 3) return 2;
   prctl(PR_SET_PDEATHSIG, SIGKILL);  // not longer than the test
-  return verbena::fabric::run(argv[1], argv[2]);
+  return verbena::fabric::run(argv[1], argv[2], argc > 3 ? argv[3] : "");
 }

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Peers that do not keep to the rules, or die: each loses its own connection, and others go on.
+#include <chrono>
 #include <csignal>
 #include <cstring>
+#include <thread>
 
 #include <spawn.h>
 #include <sys/wait.h>
@@ -14,20 +16,29 @@ namespace {
 
 constexpr uint32_t kMessage = 8192;
 
-class SmallFabricTest : public FabricTest {
+class SmallFabricTest : public FabricTest, public ::testing::WithParamInterface<Place> {
  protected:
   // The server's messages are of kMessage, the client's may be longer; few wait to be polled.
   SmallFabricTest()
-      : FabricTest({.message_bytes = kMessage, .sends = 16}, {.message_bytes = 2 * kMessage}) {}
+      : FabricTest(GetParam(), {.message_bytes = kMessage, .sends = 16},
+                   {.message_bytes = 2 * kMessage}) {}
 
   // As many messages as there is room for.
   size_t fill(ConnectionId connection) {
     size_t count = 0;
     while (!server_.fabric->message_room(connection).empty()) {
-      server_.fabric->send(connection, 100);
+      server_.fabric->send(connection, kMessage);
       ++count;
     }
     return count;
+  }
+  // The same, again and again: the transport may take some before it is stuck.
+  void fill_transport(ConnectionId connection) {
+    for (int idle = 0; idle < 100; ++idle) {
+      static_cast<void>(server_.fabric->poll(server_));
+      if (fill(connection) > 0) idle = 0;
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
   }
   // The server ends a connection that failed.
   void end(ConnectionId connection) {
@@ -37,7 +48,12 @@ class SmallFabricTest : public FabricTest {
   }
 };
 
-TEST_F(SmallFabricTest, AMessageThatIsTooLong) {
+INSTANTIATE_TEST_SUITE_P(On, SmallFabricTest, ::testing::ValuesIn(kPlaces), name_of_place);
+
+TEST_P(SmallFabricTest, AMessageThatIsTooLong) {
+  if (std::string_view(GetParam().provider) == "shm") {
+    GTEST_SKIP() << "libfabric's shm does not tell that a message is longer than its buffer";
+  }
   ASSERT_NO_FATAL_FAILURE(connect());
   const ConnectionId bad = theirs_;
   client_.send(ours_, numbered(kMessage, 1));
@@ -59,13 +75,14 @@ TEST_F(SmallFabricTest, AMessageThatIsTooLong) {
 }
 
 // Its receive queue is full. Others still find buffers to send from, and after a while it is gone.
-TEST_F(SmallFabricTest, APeerThatTakesNoMessages) {
-  Side stuck({.message_bytes = kMessage, .receives = 1});
+TEST_P(SmallFabricTest, APeerThatTakesNoMessages) {
+  Side stuck({.message_bytes = kMessage, .receives = 1}, GetParam().provider);
   sides_ = {&server_, &stuck};
   ASSERT_NO_FATAL_FAILURE(connect(stuck));
   const ConnectionId bad = theirs_;
   sides_ = {&server_, &client_};
   EXPECT_LE(fill(bad), 8u);  // half of them
+  ASSERT_NO_FATAL_FAILURE(fill_transport(bad));
   ASSERT_NO_FATAL_FAILURE(connect());
   EXPECT_GT(fill(theirs_), 0u);
   until([&] { return !client_.messages[ours_].empty(); });
@@ -78,7 +95,7 @@ TEST_F(SmallFabricTest, APeerThatTakesNoMessages) {
 }
 
 // All of many connections want to send at once, with fewer buffers than connections.
-TEST_F(SmallFabricTest, MoreConnectionsThanBuffers) {
+TEST_P(SmallFabricTest, MoreConnectionsThanBuffers) {
   constexpr size_t kConnections = 40;
   std::map<ConnectionId, int> left;
   for (size_t i = 0; i < kConnections; ++i) {
@@ -105,14 +122,14 @@ TEST_F(SmallFabricTest, MoreConnectionsThanBuffers) {
 TEST(Fabric, ACompletionQueueThatIsSmall) {
   class Small : public FabricTest {
    public:
-    Small() : FabricTest({.completions = 600}) {}
+    Small() : FabricTest(kPlaces[0], {.completions = 600}) {}
     void TestBody() override {
       constexpr OperationId kEach = 300;
       Bytes chunks(size_t{64} * 4096);
       Bytes memory(size_t{64} * 4096, 7);
       ASSERT_TRUE(server_.fabric->add_memory(chunks.data(), chunks.size(), false));
       const auto key = client_.fabric->add_memory(memory.data(), memory.size(), true);
-      const auto address = reinterpret_cast<uint64_t>(memory.data());
+      const auto address = key->address;
       for (OperationId i = 0; i < 5; ++i) ASSERT_NO_FATAL_FAILURE(connect());
       for (OperationId i = 0; i < 5 * kEach; ++i) {
         const size_t at = i % 64 * 4096;
@@ -128,14 +145,15 @@ TEST(Fabric, ACompletionQueueThatIsSmall) {
   Small().TestBody();
 }
 
-class KilledPeerTest : public FabricTest, public ::testing::WithParamInterface<const char*> {
+class KilledPeerTest : public FabricTest, public ::testing::WithParamInterface<Place> {
  protected:
+  KilledPeerTest() : FabricTest(GetParam()) {}
   ~KilledPeerTest() override { kill_peer(); }
   void start_peer() {
     const std::string port = std::to_string(port_);
-    const std::array<char*, 4> arguments{const_cast<char*>(VERBENA_FABRIC_PEER),
-                                         const_cast<char*>(GetParam()),
-                                         const_cast<char*>(port.c_str()), nullptr};
+    const std::array<char*, 5> arguments{const_cast<char*>(VERBENA_FABRIC_PEER),
+                                         const_cast<char*>(host()), const_cast<char*>(port.c_str()),
+                                         const_cast<char*>(GetParam().provider), nullptr};
     ASSERT_EQ(posix_spawn(&peer_, arguments[0], nullptr, nullptr, arguments.data(), environ), 0);
     until([&] { return !server_.messages.empty(); });
     const auto& [connection, messages] = *server_.messages.begin();
@@ -153,14 +171,13 @@ class KilledPeerTest : public FabricTest, public ::testing::WithParamInterface<c
   pid_t peer_ = 0;
   Remote remote_;
 };
-INSTANTIATE_TEST_SUITE_P(Ip, KilledPeerTest, ::testing::Values("127.0.0.1", "::1"),
-                         [](const auto& host) { return host.index == 0 ? "V4" : "V6"; });
+INSTANTIATE_TEST_SUITE_P(On, KilledPeerTest, ::testing::ValuesIn(kPlaces), name_of_place);
 
 // While RDMA is under way, both ways: each operation is told of once, and then the end.
 TEST_P(KilledPeerTest, AllOperationsEnd) {
   constexpr OperationId kOperations = 200;
   sides_ = {&server_};
-  ASSERT_NO_FATAL_FAILURE(listen(GetParam()));
+  ASSERT_NO_FATAL_FAILURE(listen());
   ASSERT_NO_FATAL_FAILURE(start_peer());
   auto memory = std::make_unique<Bytes>(remote_.length);
   const auto added = server_.fabric->add_memory(memory->data(), memory->size(), false);
@@ -186,7 +203,7 @@ TEST_P(KilledPeerTest, AllOperationsEnd) {
   memory.reset();
   // Others come.
   sides_ = {&server_, &client_};
-  ASSERT_NO_FATAL_FAILURE(connect(GetParam()));
+  ASSERT_NO_FATAL_FAILURE(connect());
 }
 
 }  // namespace

@@ -5,12 +5,11 @@
 //   a peer's   REQ -> queue pair ready, REP -> RTU, or its first message -> on_connected
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 
 #include <fmt/format.h>
-#include <netdb.h>
 
 #include "base/check.h"
+#include "fabric/resolve.h"
 #include "fabric/verbs_fabric_impl.h"
 
 namespace verbena::fabric {
@@ -28,27 +27,6 @@ constexpr uint8_t kRetryAccepted = 6;
 // server, 164 ms for a client.
 constexpr uint8_t kNotReadyServer = 14;
 constexpr uint8_t kNotReadyClient = 28;
-
-Result<sockaddr_storage> resolve(const Endpoint& endpoint, bool passive) {
-  addrinfo hints{};
-  hints.ai_flags = (passive ? AI_PASSIVE : 0) | AI_NUMERICSERV;
-  hints.ai_socktype = SOCK_STREAM;
-  addrinfo* found = nullptr;
-  const std::string port = std::to_string(endpoint.port);
-  const int error = getaddrinfo(endpoint.host.empty() ? nullptr : endpoint.host.c_str(),
-                                port.c_str(), &hints, &found);
-  if (error != 0) return fail(fmt::format("{}: {}", endpoint.host, gai_strerror(error)));
-  // Any address: of IPv6 and IPv4, where the host has both.
-  const addrinfo* chosen = found;
-  for (const addrinfo* one = found; passive && endpoint.host.empty() && one != nullptr;
-       one = one->ai_next) {
-    if (one->ai_family == AF_INET6) chosen = one;
-  }
-  sockaddr_storage address{};
-  std::memcpy(&address, chosen->ai_addr, chosen->ai_addrlen);
-  freeaddrinfo(found);
-  return address;
-}
 
 std::span<const uint8_t> private_data_of(const rdma_cm_event& event) {
   if (event.param.conn.private_data == nullptr) return {};
@@ -71,7 +49,8 @@ Result<Endpoint> VerbsFabric::listen(const Endpoint& at) {
     library_.destroy_id(std::exchange(listener_, nullptr));
     return fail(std::move(error));
   }
-  return Endpoint{at.host, ntohs(library_.get_src_port(listener_))};
+  port_ = ntohs(library_.get_src_port(listener_));
+  return Endpoint{at.host, port_};
 }
 
 Connection& VerbsFabric::add_connection(rdma_cm_id* cm) {

@@ -51,6 +51,10 @@ class VerbsFabric final : public Fabric {
   [[nodiscard]] Result<void> open();
 
   [[nodiscard]] std::string name() const override;
+  [[nodiscard]] std::vector<Offer> offers() const override {
+    if (port_ == 0) return {};
+    return {{kind(), port_}};
+  }
   [[nodiscard]] size_t message_bytes() const override { return options_.message_bytes; }
   [[nodiscard]] bool device_makes_crcs(uint32_t bytes) const override {
     return part_keys_ != nullptr && PartKeys::makes_crcs_of(bytes);
@@ -158,6 +162,7 @@ class VerbsFabric final : public Fabric {
   ibv_mr* received_key_ = nullptr;
   ibv_mr* sent_key_ = nullptr;
   rdma_cm_id* listener_ = nullptr;
+  uint16_t port_ = 0;  // where it listens
   size_t completion_entries_ = 0;
   size_t max_parts_ = 1;
   uint8_t max_reads_ = 1;  // at once, of a queue pair

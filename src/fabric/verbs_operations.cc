@@ -7,8 +7,7 @@
 
 #include <arpa/inet.h>
 
-#include "base/block_sums.h"
-#include "base/endian.h"
+#include "fabric/part_crcs.h"
 #include "fabric/verbs_fabric_impl.h"
 
 namespace verbena::fabric {
@@ -16,34 +15,6 @@ namespace {
 
 // For up to so many, configuring a key costs more than it saves (chunk_data_bench.cc).
 constexpr uint32_t kPartsWithoutKey = 32;
-constexpr uint32_t kCrcStart = 0xffffffff;
-
-uint32_t crc_of(const uint8_t* bytes, uint32_t count) {
-  return ~crc32_msb_update(kCrcStart, {bytes, count});
-}
-
-// use(part, its CRC's place)
-template <typename Use>
-bool for_each_crc(const Local& local, Use&& use) {
-  for (uint32_t i = 0; i < local.count; ++i) {
-    uint8_t* const part = local.memory + size_t{i} * local.stride;
-    if (!use(part, part + local.crc_at)) return false;
-  }
-  return true;
-}
-
-bool crcs_are_right(const Local& local) {
-  return for_each_crc(local, [&](const uint8_t* part, const uint8_t* crc) {
-    return crc_of(part, local.bytes) == load_be32(crc);
-  });
-}
-
-void store_crcs(const Local& local) {
-  for_each_crc(local, [&](const uint8_t* part, uint8_t* crc) {
-    store_be32(crc, crc_of(part, local.bytes));
-    return true;
-  });
-}
 
 }  // namespace
 

@@ -30,7 +30,7 @@ Result<Key> VerbsFabric::add_memory(uint8_t* memory, size_t bytes, bool remote) 
   const MutexLock lock(memory_mutex_);
   VERBENA_CHECK(remote || memory_.emplace(memory, key).second);
   keys_.emplace(next_key_, key);
-  return Key{next_key_++, remote ? key->rkey : 0};
+  return Key{next_key_++, remote ? key->rkey : 0, reinterpret_cast<uint64_t>(memory)};
 }
 
 void VerbsFabric::remove_memory(const Key& key) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "base/block_sums.h"
 #include "base/check.h"
 #include "base/endian.h"
 #include "protocol/io.h"
@@ -33,6 +34,12 @@ Decoded<SideMessage> decode_side(uint8_t type, std::span<const uint8_t> fields) 
 
 }  // namespace
 
+uint32_t number_of_fabric(std::string_view name) {
+  const std::span bytes(reinterpret_cast<const uint8_t*>(name.data()), name.size());
+  const uint32_t crc = crc32_finish(crc32_msb_update(kCrc32Start, bytes));
+  return crc == 0 ? 1 : crc;
+}
+
 bool usable(const Limits& limits) {
   return limits.inline_bytes <= kMaxInlineBytes && limits.window >= 1 &&
          limits.result_span >= limits.window && limits.segments >= 1 &&
@@ -56,6 +63,7 @@ const char* text_of(EndReason reason) {
     case EndReason::kInUse:       return "the client instance has a session already";
     case EndReason::kReplaced:    return "the client instance has connected again";
     case EndReason::kFabric:      return "the queue pair failed";
+    case EndReason::kNoFabric:    return "the server does not have this fabric";
   }
   return "unknown";
 }

@@ -36,6 +36,10 @@ using InstanceId = std::array<uint8_t, 16>;  // random, of a client or of one ru
 
 // Bits of `features`.
 inline constexpr uint64_t kFeatureSecret = 1;  // the sender has a shared secret
+// The upper half, of a HELLO: which of the server's fabrics the client uses; 0: the first.
+inline constexpr int kFabricShift = 32;
+// By its name ("verbs", "ofi:tcp;ofi_rxm"): its CRC, never 0.
+[[nodiscard]] uint32_t number_of_fabric(std::string_view name);
 
 struct Hello {
   static constexpr uint8_t kType = 1;
@@ -139,8 +143,9 @@ enum class EndReason : uint16_t {
   kInUse = 9,           // the client instance has a session and the resumption is not genuine
   kReplaced = 10,       // the client instance has connected again
   kFabric = 11,         // the queue pair failed
+  kNoFabric = 12,       // the server does not have the fabric that the client uses
 };
-[[nodiscard]] constexpr bool is_defined(EndReason reason) { return reason <= EndReason::kFabric; }
+[[nodiscard]] constexpr bool is_defined(EndReason reason) { return reason <= EndReason::kNoFabric; }
 [[nodiscard]] const char* text_of(EndReason reason);  // a phrase for people
 
 struct Goodbye {

@@ -78,6 +78,10 @@ Result<fabric::Endpoint, std::string> Server::start() {
   if (!fabric_at) fabric_at = fabric_->listen({options_.listen.host, 0});
   if (!fabric_at) return fail(fabric_at.error());
   options_.sessions.fabric_port = fabric_at->port;
+  options_.sessions.fabrics.clear();
+  for (const fabric::Offer& offer : fabric_->offers()) {
+    options_.sessions.fabrics.push_back({offer.kind, offer.port});
+  }
   sessions_ = std::make_unique<session::Server>(options_.sessions, random_);
   if (const auto done = memory_.refresh(*fabric_); !done) return fail(done.error());
   room_ = TransferRoom(store_.space().capacity * store::kChunkBytes);

@@ -70,7 +70,7 @@ store::Result<std::unique_ptr<Service>> Service::start(
       std::max<uint32_t>(options.fabric.message_bytes, options.server.sessions.limits.inline_bytes +
                                                            uint32_t{protocol::kMaxIoOverhead});
   // First what fails easily.
-  auto fabric = fabric::open_verbs_fabric(options.fabric);
+  auto fabric = fabric::open_fabrics(options.fabrics, options.fabric);
   if (!fabric) return fail(store::Error{store::Code::kIo, fabric.error(), {}});
   service->fabric_name_ = (*fabric)->name();
   if (const auto opened = service->open_store(options); !opened) return fail(opened.error());

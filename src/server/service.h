@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "fabric/verbs_fabric.h"
+#include "fabric/fabric_choice.h"
 #include "server/chunk_memory.h"
 #include "server/server.h"
 #include "server/upkeep.h"
@@ -21,6 +21,7 @@ struct ServiceOptions {
   std::vector<std::string> folders{};  // none: the store is in memory, and ends with the server
   uint64_t memory_bytes = 0;           // of a store in memory
   store::DirectoryOptions directory{};
+  std::vector<fabric::FabricChoice> fabrics{};  // by which clients come; none: verbs
   fabric::VerbsOptions fabric{};
   Options server{};
   CompactionPolicy compaction{};

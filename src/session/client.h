@@ -45,6 +45,7 @@ struct ClientOptions {
   Duration max_back_off = 2 * kSecond;
   // Messages have room for so much data; a server that allows more is not followed.
   uint32_t max_inline_bytes = protocol::kMaxInlineBytes;
+  uint32_t fabric = 0;  // protocol::number_of_fabric(); 0: the server's first
 };
 
 // A piece of memory of a read or write. It belongs to the request until that is completed.

@@ -16,7 +16,8 @@ namespace {
 // Connecting again would end the same way.
 [[nodiscard]] bool is_final(EndReason reason) {
   return reason == EndReason::kVersion || reason == EndReason::kSecretRequired ||
-         reason == EndReason::kNoSecret || reason == EndReason::kWrongSecret;
+         reason == EndReason::kNoSecret || reason == EndReason::kWrongSecret ||
+         reason == EndReason::kNoFabric;
 }
 
 }  // namespace
@@ -131,6 +132,7 @@ void Client::on_side_connected(Attempt attempt, Time /*now*/) {
   if (attempt != attempt_ || state_ != State::kConnecting) return;
   protocol::Hello hello;
   hello.features = options_.secret.empty() ? 0 : protocol::kFeatureSecret;
+  hello.features |= uint64_t{options_.fabric} << protocol::kFabricShift;
   hello.client = instance_;
   hello.nonce = draw_bytes<sizeof(protocol::Nonce)>(random_);
   hello.resume_session = address_.session;

@@ -39,6 +39,30 @@ TEST(Handshake, ConnectsAndIsAnswered) {
   }
 }
 
+// A client says which fabric it uses, and is told that fabric's port, or that there is none.
+TEST(Handshake, FabricsOfTheServer) {
+  const auto connects = [](ServerOptions options, const char* fabric, uint16_t port) {
+    ClientOptions client;
+    if (*fabric != 0) client.fabric = protocol::number_of_fabric(fabric);
+    Pair pair(std::move(options), client);
+    return pair.connect() && pair.fabric_port == port;
+  };
+  ServerOptions options = server_with("");
+  options.fabrics = {{"verbs", 7471}, {"ofi:shm", 4000}};
+  EXPECT_TRUE(connects(options, "", 7471));
+  EXPECT_TRUE(connects(options, "verbs", 7471));
+  EXPECT_TRUE(connects(options, "ofi:shm", 4000));
+  // A server of one fabric that does not say which.
+  EXPECT_TRUE(connects(server_with(""), "ofi:shm", 7471));
+  ClientOptions other;
+  other.fabric = protocol::number_of_fabric("ofi:tcp;ofi_rxm");
+  Pair pair(options, other);
+  EXPECT_FALSE(pair.connect());
+  ASSERT_TRUE(pair.refused);
+  EXPECT_EQ(pair.refused->reason, EndReason::kNoFabric);
+  EXPECT_NE(pair.refused->detail.find("verbs, ofi:shm"), std::string::npos);
+}
+
 TEST(Handshake, WithASecretNothingSecretIsSent) {
   Pair pair(server_with("correct horse"), client_with("correct horse"));
   std::vector<uint8_t> all;

@@ -108,6 +108,7 @@ class Pair {
   ConnectionId connection = 0;
   QueuePairId queue_pair = 0;
   Attempt attempt = 0;
+  uint16_t fabric_port = 0;  // to which the client was told to connect
   // What the test decides.
   std::function<protocol::Response(const protocol::Request&)> execute =
       [](const protocol::Request& request) {
@@ -158,6 +159,7 @@ class Pair {
     if (a.attempt == attempt) server->on_connection_closed(connection, now);
   }
   void carry_out(ConnectFabric& a) {
+    fabric_port = a.port;
     if (a.attempt != attempt) return;
     ++queue_pair;
     server->on_queue_pair(queue_pair, now);

@@ -23,6 +23,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <unordered_map>
 #include <variant>
 #include <vector>
@@ -43,12 +44,19 @@ using ConnectionId = uint64_t;
 using QueuePairId = uint64_t;
 using SessionId = uint64_t;  // random; also the client id of registered ranges
 
+// A fabric by which clients can come.
+struct OfferedFabric {
+  std::string name{};  // "verbs"
+  uint16_t port = 0;
+};
+
 struct ServerOptions {
   Secret secret{};             // empty: none
   bool check_identity = true;  // off: ids, keys and tags of messages are not looked at
   protocol::Limits limits{};
   std::string fabric_host{};  // numeric; empty: that of the side channel
   uint16_t fabric_port = 0;
+  std::vector<OfferedFabric> fabrics{};  // none: only the one at fabric_port, whatever it is
   size_t max_sessions = 1024;
   size_t max_unauthenticated = 64;  // connections; one more closes the oldest
   size_t max_unbound = 64;          // queue pairs, and sessions without one; likewise
@@ -215,6 +223,7 @@ class Server {
   [[nodiscard]] bool take_token(const protocol::Hello& hello, ClientRecord& record) const;
   [[nodiscard]] bool make_room_for_client();
   void welcome(Peer& peer, Time now);
+  [[nodiscard]] std::optional<uint16_t> port_for(const protocol::Hello& hello) const;
   [[nodiscard]] protocol::Welcome make_welcome(Peer& peer, bool resumed);
   void refuse(Peer& peer, protocol::EndReason reason, std::string_view detail);
   void send(const Peer& peer, const protocol::SideMessage& message);

@@ -11,6 +11,12 @@ namespace verbena::session {
 
 using protocol::EndReason;
 
+namespace {
+
+constexpr size_t kMaxFabricNames = 300;  // bytes, of a text
+
+}  // namespace
+
 Server::Server(ServerOptions options, RandomSource& random)
     : options_(std::move(options)), random_(random) {
   VERBENA_CHECK(protocol::usable(options_.limits));
@@ -97,6 +103,15 @@ void Server::on_hello(Peer& peer, const protocol::Hello& hello, Time now) {
     const std::string version = std::to_string(protocol::kProtocolVersion);
     return refuse(peer, EndReason::kVersion, "the server has version " + version);
   }
+  if (!port_for(hello)) {
+    std::string names;
+    for (const OfferedFabric& fabric : options_.fabrics) {
+      names += (names.empty() ? "" : ", ") + fabric.name;
+    }
+    return refuse(peer, EndReason::kNoFabric,
+                  "the server does not have the fabric that this client uses; it has " +
+                      names.substr(0, kMaxFabricNames));
+  }
   if (options_.secret.empty()) {
     if (client_has_secret) return refuse(peer, EndReason::kNoSecret, {});
     return on_authenticated(peer, now);
@@ -108,6 +123,17 @@ void Server::on_hello(Peer& peer, const protocol::Hello& hello, Time now) {
   peer.transcript.challenge = protocol::frame_of(challenge);
   send(peer, challenge);
   peer.state = State::kProof;
+}
+
+// Where the fabric that the client uses is. Nothing: there is none.
+std::optional<uint16_t> Server::port_for(const protocol::Hello& hello) const {
+  const auto wanted = static_cast<uint32_t>(hello.features >> protocol::kFabricShift);
+  if (wanted == 0 || options_.fabrics.empty()) return options_.fabric_port;
+  const auto found = std::ranges::find(options_.fabrics, wanted, [](const OfferedFabric& fabric) {
+    return protocol::number_of_fabric(fabric.name);
+  });
+  if (found == options_.fabrics.end()) return std::nullopt;
+  return found->port;
 }
 
 void Server::on_proof(Peer& peer, const protocol::Proof& proof, Time now) {
@@ -200,7 +226,7 @@ protocol::Welcome Server::make_welcome(Peer& peer, bool resumed) {
                             .resumed = resumed,
                             .limits = options_.limits,
                             .fabric_host = options_.fabric_host,
-                            .fabric_port = options_.fabric_port,
+                            .fabric_port = *port_for(peer.hello),
                             .mac = {}};
   peer.seal = protocol::Seal::with_key(welcome.key);
   if (tagged) {

@@ -20,6 +20,7 @@ constexpr size_t kMaxObjects = 20'000;  // looked at
     if (option == "--server") choice.server.server = value;
     if (option == "--secret-file") choice.server.secret_file = value;
     if (option == "--device") choice.server.device = value;
+    if (option == "--fabric") choice.server.fabric = value;
   }
   choice.server.timeout_seconds = kTimeoutSeconds;
   choice.wait_seconds = kWaitSeconds;

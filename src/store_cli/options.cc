@@ -42,7 +42,7 @@ void add_store_options(cli::Command& to, StoreChoice& choice) {
   add_data_option(to, choice);
   add_server_options(to, choice.server);
   to.exclude("--data", "--server").exclude("--wait", "--server");
-  for (const char* const option : {"--timeout", "--secret-file", "--device"}) {
+  for (const char* const option : {"--timeout", "--secret-file", "--device", "--fabric"}) {
     to.exclude("--data", option);
   }
 }

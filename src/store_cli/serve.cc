@@ -47,7 +47,7 @@ Exit status: 0 after it was stopped, 1 failure, 2 usage error, 6 in use, 9 unkno
 struct ServeOptions {
   std::map<std::string, std::string> values;
   std::map<std::string, bool> flags;
-  std::vector<std::string> folders;
+  std::map<std::string, std::vector<std::string>> lists;
   std::string config;
   std::string ready_fd;
   Speech speech;
@@ -60,7 +60,9 @@ struct ServeOptions {
     for (const auto& [key, value] : flags) {
       if (value) given[key] = {"true"};
     }
-    if (!folders.empty()) given["data"] = folders;
+    for (const auto& [key, list] : lists) {
+      if (!list.empty()) given[key] = list;
+    }
     return given;
   }
 };
@@ -238,8 +240,9 @@ cli::Command serve_command() {
   cli::Command command = describe("serve", kAboutServe);
   for (const Setting& setting : serve_settings()) {
     const std::string key(setting.key);
-    if (key == "data") {
-      command.list("-d,--data", options->folders, "DIR", std::string(setting.about));
+    if (may_repeat(key)) {
+      command.list((key == "data" ? "-d," : "") + option_of(setting), options->lists[key],
+                   std::string(setting.value), std::string(setting.about));
     } else if (setting.value.empty()) {
       command.flag(option_of(setting), options->flags[key], std::string(setting.about));
     } else {

@@ -89,6 +89,16 @@ constexpr auto kSettings = std::to_array<Setting>({
        s.service.fabric.device = v;
        return {};
      }},
+    {"fabric", "FABRIC",
+     "how clients reach it: verbs, ofi (libfabric's tcp provider) or\nofi:PROVIDER; may be "
+     "repeated "
+     "(default verbs)",
+     [](ServeSettings& s, const std::string& v) -> Done {
+       auto choice = fabric::parse_fabric(v);
+       if (!choice) return fail(choice.error());
+       s.service.fabrics.push_back(std::move(*choice));
+       return {};
+     }},
     {"kind", "HOW",
      "how files are accessed: mapped, or staged through buffers\n(default mapped, with --device "
      "staged)",
@@ -200,6 +210,7 @@ Result<std::string, std::string> text_of(const toml::node& node) {
 }  // namespace
 
 std::span<const Setting> serve_settings() { return kSettings; }
+bool may_repeat(std::string_view key) { return key == "data" || key == "fabric"; }
 
 std::string option_of(const Setting& setting) {
   return transformed(setting.key, "--", [](char c) { return c == '_' ? '-' : c; });
@@ -235,7 +246,7 @@ Result<Given, std::string> read_settings_file(const std::string& path) {
         if (!text) return wrong(text.error());
         values.push_back(std::move(*text));
       }
-      if (key.str() != "data" && values.size() != 1) return wrong("one value is wanted");
+      if (!may_repeat(key.str()) && values.size() != 1) return wrong("one value is wanted");
       continue;
     }
     auto text = text_of(node);

@@ -30,11 +30,12 @@ struct Setting {
   Result<void, std::string> (*set)(ServeSettings& settings, const std::string& value);
 };
 [[nodiscard]] std::span<const Setting> serve_settings();
+[[nodiscard]] bool may_repeat(std::string_view key);
 
 [[nodiscard]] std::string option_of(const Setting& setting);    // "--max-sessions"
 [[nodiscard]] std::string variable_of(const Setting& setting);  // "VERBENA_SERVE_MAX_SESSIONS"
 
-// By key; `data` may have several values.
+// By key; some may have several values.
 using Given = std::map<std::string, std::vector<std::string>, std::less<>>;
 // Of a TOML file; the error has the file and the line.
 [[nodiscard]] Result<Given, std::string> read_settings_file(const std::string& path);

@@ -7,6 +7,7 @@
 
 #include "base/secret_file.h"
 #include "cli/installation.h"
+#include "fabric/fabric_choice.h"
 #include "store_cli/server_address.h"
 
 namespace verbena::store_cli {
@@ -45,7 +46,10 @@ void add_server_options(cli::Command& to, ServerChoice& choice) {
       .option("--secret-file", choice.secret_file, "FILE",
               "file with the secret that the server has ($VERBENA_SECRET_FILE)")
       .option("--device", choice.device, "NAME",
-              "use this RDMA device of the system (default: the built-in one)");
+              "use this RDMA device of the system (default: the built-in one)")
+      .option("--fabric", choice.fabric, "FABRIC",
+              "verbs, ofi or ofi:PROVIDER (default: the best that the server\n"
+              "has, too)");
 }
 
 std::string server_of_environment() { return variable_or_empty("VERBENA_SERVER"); }
@@ -66,6 +70,17 @@ bool check_server(const ServerChoice& choice, Report& report) {
                              choice.timeout_seconds, kLongestTimeoutSeconds));
     return false;
   }
+  if (!choice.fabric.empty()) {
+    const auto fabric = fabric::parse_fabric(choice.fabric);
+    if (!fabric) {
+      report.error(kUsage, "invalid", "--fabric: " + fabric.error());
+      return false;
+    }
+    if (!fabric->provider.empty() && !choice.device.empty()) {
+      report.error(kUsage, "invalid", "--device is for the fabric verbs");
+      return false;
+    }
+  }
   return true;
 }
 
@@ -80,6 +95,7 @@ std::optional<client::RemoteOptions> remote_options(const ServerChoice& choice, 
   if (!secret) return std::nullopt;
   options.secret = std::move(*secret);
   options.device = choice.device;
+  options.fabric = choice.fabric;
   if (!options.device.empty()) return options;
   auto libraries = cli::library_directory();
   if (!libraries) {

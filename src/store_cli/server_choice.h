@@ -15,11 +15,12 @@ namespace verbena::store_cli {
 struct ServerChoice {
   std::string server;  // HOST[:PORT]
   std::string device;
+  std::string fabric;
   std::string secret_file;
   double timeout_seconds = 30;
 };
 
-// --server, --timeout, --secret-file, --device
+// --server, --timeout, --secret-file, --device, --fabric
 void add_server_options(cli::Command& to, ServerChoice& choice);
 
 // $VERBENA_SERVER; empty: not set.

@@ -13,6 +13,7 @@ namespace {
   static_assert(sizeof(type) >= (size_bytes)); /* it may grow */ \
   static_assert(offsetof(type, size) == 0)
 VERBENA_LAST(verbena_options, passive_wait, 54, 56);
+VERBENA_LAST(verbena_options, fabric, 56, 64);
 VERBENA_LAST(verbena_limits, window, 20, 24);
 VERBENA_LAST(verbena_ping, rdma_max_ns, 48, 56);
 VERBENA_LAST(verbena_info, name, 64, 1072);

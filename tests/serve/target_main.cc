@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "protocol/fault.h"
+#include "serve/settings.h"
 #include "server/service.h"
 
 namespace verbena::serve {
@@ -76,6 +77,7 @@ int run(const std::string& host, uint16_t port, server::ServiceOptions options) 
   options.directory.capacity_bytes = uint64_t{1} << 30;
   options.directory.chunks_per_block = 256;
   options.fabric.libraries = VERBENA_LIBRARIES;
+  options.fabrics = {fabric_choice()};
   options.server.listen = {host, port};
   // Small, and often.
   options.compaction = {.percent = 20, .least_bytes = 1 << 20, .every = 20 * kMillisecond};

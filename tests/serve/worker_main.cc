@@ -7,7 +7,7 @@
 #include <poll.h>
 #include <unistd.h>
 
-#include "fabric/verbs_fabric.h"
+#include "serve/settings.h"
 #include "serve/worker.h"
 
 namespace verbena::serve {
@@ -19,7 +19,7 @@ bool input_ended() {
 }
 
 int run(char** argv, bool restarts) {
-  auto fabric = fabric::open_verbs_fabric({.libraries = VERBENA_LIBRARIES});
+  auto fabric = open_chosen_fabric();
   if (!fabric) {
     std::fprintf(stderr, "serve_worker: %s\n", fabric.error().c_str());
     return 1;

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fabric/verbs_fabric.h"
-
+// What each fabric does: over verbs, and over providers of libfabric.
 #include "fabric/fabric_fixture.h"
 
 namespace verbena::fabric {
 namespace {
 
-class VerbsFabricTest : public FabricTest, public ::testing::WithParamInterface<const char*> {};
-INSTANTIATE_TEST_SUITE_P(Ip, VerbsFabricTest, ::testing::Values("127.0.0.1", "::1"),
-                         [](const auto& host) { return host.index == 0 ? "V4" : "V6"; });
+class EachFabricTest : public FabricTest, public ::testing::WithParamInterface<Place> {
+ protected:
+  EachFabricTest() : FabricTest(GetParam()) {}
+};
+INSTANTIATE_TEST_SUITE_P(On, EachFabricTest, ::testing::ValuesIn(kPlaces), name_of_place);
 
-TEST_P(VerbsFabricTest, Messages) {
-  ASSERT_NO_FATAL_FAILURE(connect(GetParam()));
+TEST_P(EachFabricTest, Messages) {
+  ASSERT_NO_FATAL_FAILURE(connect());
   EXPECT_EQ(client_.connected, std::vector{ours_});
   for (const size_t size : {size_t{0}, size_t{1}, size_t{4096}, client_.fabric->message_bytes()}) {
     client_.send(ours_, numbered(size, 3));
@@ -24,11 +25,11 @@ TEST_P(VerbsFabricTest, Messages) {
   }
 }
 
-TEST_P(VerbsFabricTest, PeersSayWhoTheyAreWhenTheyConnect) {
-  ASSERT_NO_FATAL_FAILURE(listen(GetParam()));
+TEST_P(EachFabricTest, PeersSayWhoTheyAreWhenTheyConnect) {
+  ASSERT_NO_FATAL_FAILURE(listen());
   server_.answer = numbered(100, 7);
   const Bytes hello = numbered(50, 1);
-  ours_ = client_.fabric->connect({GetParam(), port_}, hello);
+  ours_ = client_.fabric->connect({host(), port_}, hello);
   until([&] { return !client_.connected.empty() && !server_.connected.empty(); });
   // Both are padded.
   ASSERT_GE(server_.asked.size(), hello.size());
@@ -36,19 +37,19 @@ TEST_P(VerbsFabricTest, PeersSayWhoTheyAreWhenTheyConnect) {
   ASSERT_GE(client_.answered.size(), server_.answer->size());
   EXPECT_TRUE(std::ranges::equal(std::span(client_.answered).first(100), *server_.answer));
   server_.answer = std::nullopt;
-  const ConnectionId refused = client_.fabric->connect({GetParam(), port_}, hello);
+  const ConnectionId refused = client_.fabric->connect({host(), port_}, hello);
   until([&] { return client_.failed.contains(refused); });
   EXPECT_EQ(server_.connected.size(), 1u);
 }
 
-TEST_P(VerbsFabricTest, WritesWithImmediateData) {
-  ASSERT_NO_FATAL_FAILURE(connect(GetParam()));
+TEST_P(EachFabricTest, WritesWithImmediateData) {
+  ASSERT_NO_FATAL_FAILURE(connect());
   Bytes from = numbered(100'000, 3);
   Bytes to(200'000);
   ASSERT_TRUE(client_.fabric->add_memory(from.data(), from.size(), false));
   const auto key = server_.fabric->add_memory(to.data(), to.size(), true);
   ASSERT_TRUE(key);
-  const auto address = reinterpret_cast<uint64_t>(to.data());
+  const auto address = key->address;
   client_.fabric->write_immediate(ours_, from, {address + 1000, key->remote, 0}, 0x12345678, 1);
   client_.fabric->write_immediate(ours_, {}, {address, key->remote, 0}, 0, 2);
   until([&] { return client_.done.size() == 2 && server_.immediates.size() == 2; });
@@ -57,21 +58,24 @@ TEST_P(VerbsFabricTest, WritesWithImmediateData) {
   EXPECT_TRUE(client_.done[1] && client_.done[2]);
   // Outside of the key: it is not done, and the connection is broken.
   client_.fabric->write_immediate(ours_, from, {address + 150'000, key->remote, 0}, 1, 3);
-  until([&] { return client_.done.contains(3) && client_.failed.contains(ours_); });
+  until([&] { return client_.failed.contains(ours_); });
+  client_.fabric->end(ours_);
+  until([&] { return client_.ended.size() == 1; });
+  ASSERT_TRUE(client_.done.contains(3));
   EXPECT_FALSE(client_.done[3]);
   EXPECT_EQ(server_.immediates.size(), 2u);
 }
 
-TEST_P(VerbsFabricTest, ListensOnAnyAddress) {
+TEST_P(EachFabricTest, ListensOnAnyAddress) {
   ASSERT_NO_FATAL_FAILURE(listen(""));
-  ASSERT_NO_FATAL_FAILURE(connect(GetParam()));
+  ASSERT_NO_FATAL_FAILURE(connect());
   client_.send(ours_, {1, 2, 3});
   until([&] { return !server_.messages[theirs_].empty(); });
   EXPECT_EQ(server_.messages[theirs_].at(0), (Bytes{1, 2, 3}));
 }
 
-TEST_P(VerbsFabricTest, MoreMessagesThanThereIsRoomFor) {
-  ASSERT_NO_FATAL_FAILURE(connect(GetParam()));
+TEST_P(EachFabricTest, MoreMessagesThanThereIsRoomFor) {
+  ASSERT_NO_FATAL_FAILURE(connect());
   constexpr uint32_t kCount = 5000;
   uint32_t sent = 0;
   const auto fill = [&] {
@@ -99,8 +103,8 @@ TEST_P(VerbsFabricTest, MoreMessagesThanThereIsRoomFor) {
 }
 
 // Data of chunks with a gap behind each, from and to several places of the client.
-TEST_P(VerbsFabricTest, ReadsAndWrites) {
-  ASSERT_NO_FATAL_FAILURE(connect(GetParam()));
+TEST_P(EachFabricTest, ReadsAndWrites) {
+  ASSERT_NO_FATAL_FAILURE(connect());
   constexpr uint32_t kParts = 300;
   constexpr uint32_t kBytes = 4048;
   constexpr uint32_t kStride = 4096;
@@ -109,7 +113,7 @@ TEST_P(VerbsFabricTest, ReadsAndWrites) {
   ASSERT_TRUE(server_.fabric->add_memory(chunks.data(), chunks.size(), false));
   const auto key = client_.fabric->add_memory(memory.data(), memory.size(), true);
   ASSERT_TRUE(key);
-  const auto address = reinterpret_cast<uint64_t>(memory.data());
+  const auto address = key->address;
   std::vector<Remote> remote{{address + 100, key->remote, 1'000'000}};
   remote.push_back({address + 1'500'000, key->remote, kParts * kBytes - 1'000'000});
   const std::vector<Local> local{{chunks.data(), kBytes, kStride, kParts}};
@@ -138,13 +142,13 @@ TEST_P(VerbsFabricTest, ReadsAndWrites) {
   }
 }
 
-TEST_P(VerbsFabricTest, ManyOperationsAtOnce) {
-  ASSERT_NO_FATAL_FAILURE(connect(GetParam()));
+TEST_P(EachFabricTest, ManyOperationsAtOnce) {
+  ASSERT_NO_FATAL_FAILURE(connect());
   Bytes chunks(size_t{64} * 4096);
   Bytes memory(size_t{64} * 4096, 7);
   ASSERT_TRUE(server_.fabric->add_memory(chunks.data(), chunks.size(), false));
   const auto key = client_.fabric->add_memory(memory.data(), memory.size(), true);
-  const auto address = reinterpret_cast<uint64_t>(memory.data());
+  const auto address = key->address;
   for (OperationId i = 0; i < 2000; ++i) {
     const size_t at = i % 64 * 4096;
     server_.fabric->read(theirs_, std::vector<Remote>{{address + at, key->remote, 4096}},
@@ -156,8 +160,8 @@ TEST_P(VerbsFabricTest, ManyOperationsAtOnce) {
 }
 
 // A wrong key ends the connection, and nothing else.
-TEST_P(VerbsFabricTest, AWrongKey) {
-  ASSERT_NO_FATAL_FAILURE(connect(GetParam()));
+TEST_P(EachFabricTest, AWrongKey) {
+  ASSERT_NO_FATAL_FAILURE(connect());
   Bytes chunk(4096);
   ASSERT_TRUE(server_.fabric->add_memory(chunk.data(), chunk.size(), false));
   for (OperationId i = 0; i < 3; ++i) {
@@ -175,13 +179,13 @@ TEST_P(VerbsFabricTest, AWrongKey) {
   server_.fabric->end(theirs_);
 }
 
-TEST_P(VerbsFabricTest, EndsWithWorkOnItsWay) {
-  ASSERT_NO_FATAL_FAILURE(connect(GetParam()));
+TEST_P(EachFabricTest, EndsWithWorkOnItsWay) {
+  ASSERT_NO_FATAL_FAILURE(connect());
   Bytes chunks(1 << 20);
   Bytes memory(1 << 20, 0x55);
   ASSERT_TRUE(server_.fabric->add_memory(chunks.data(), chunks.size(), false));
   const auto key = client_.fabric->add_memory(memory.data(), memory.size(), true);
-  const auto address = reinterpret_cast<uint64_t>(memory.data());
+  const auto address = key->address;
   for (OperationId i = 0; i < 100; ++i) {
     server_.fabric->read(theirs_, std::vector<Remote>{{address, key->remote, 1 << 20}},
                          std::vector<Local>{{chunks.data(), 1 << 20, 1 << 20, 1}}, i);
@@ -192,14 +196,71 @@ TEST_P(VerbsFabricTest, EndsWithWorkOnItsWay) {
   // The memory is free: what was on its way when the connection ended does not arrive in it.
   std::ranges::fill(chunks, 0xaa);
   until([&] { return client_.failed.contains(ours_); });
-  ASSERT_NO_FATAL_FAILURE(connect(GetParam()));
+  ASSERT_NO_FATAL_FAILURE(connect());
   client_.send(ours_, {1});
   until([&] { return !server_.messages[theirs_].empty(); });
   EXPECT_EQ(std::ranges::count(chunks, 0xaa), std::ssize(chunks));
 }
 
-TEST_P(VerbsFabricTest, NobodyListens) {
-  const ConnectionId nobody = client_.fabric->connect({GetParam(), 9});
+// The end whose memory is used goes first, amid reads and writes of the other.
+TEST_P(EachFabricTest, TheTargetEndsWithWorkOnItsWay) {
+  constexpr uint32_t kBytes = 1 << 20;
+  Bytes chunks(kBytes);
+  Bytes memory(kBytes, 0x55);
+  ASSERT_TRUE(server_.fabric->add_memory(chunks.data(), chunks.size(), false));
+  const auto key = client_.fabric->add_memory(memory.data(), memory.size(), true);
+  ASSERT_TRUE(key);
+  for (int round = 0; round < 20; ++round) {
+    ASSERT_NO_FATAL_FAILURE(connect());
+    server_.done.clear();
+    const std::vector<Remote> theirs{{key->address, key->remote, kBytes}};
+    const std::vector<Local> ours{{chunks.data(), kBytes, kBytes, 1}};
+    for (OperationId i = 0; i < 20; ++i) {
+      if (round % 2 == 0) {
+        server_.fabric->read(theirs_, theirs, ours, i);
+      } else {
+        server_.fabric->write(theirs_, ours, theirs, i);
+      }
+    }
+    until([&] { return !server_.done.empty(); });
+    client_.fabric->end(ours_);
+    until([&] { return server_.failed.contains(theirs_); });
+    server_.fabric->end(theirs_);
+    const size_t ended = static_cast<size_t>(round) + 1;
+    until([&] { return server_.ended.size() == ended && client_.ended.size() == ended; });
+    EXPECT_EQ(server_.done.size(), 20u);
+  }
+}
+
+// Long messages, which providers cut into pieces, both ways: the ends are closed amid some.
+TEST_P(EachFabricTest, EndsWithMessagesOnTheirWay) {
+  const auto fill = [](const Side& side, ConnectionId connection) {
+    for (int i = 0; i < 20 && !side.fabric->message_room(connection).empty(); ++i) {
+      side.fabric->send(connection, side.fabric->message_bytes() - static_cast<size_t>(i) * 1000);
+    }
+  };
+  for (int round = 0; round < 20; ++round) {
+    ASSERT_NO_FATAL_FAILURE(connect());
+    fill(client_, ours_);
+    fill(server_, theirs_);
+    for (int i = 0; i < round % 5; ++i) {
+      client_.fabric->poll(client_);
+      server_.fabric->poll(server_);
+    }
+    const bool server_first = round % 2 == 0;
+    const Side& first = server_first ? server_ : client_;
+    const Side& second = server_first ? client_ : server_;
+    const ConnectionId other = server_first ? ours_ : theirs_;
+    first.fabric->end(server_first ? theirs_ : ours_);
+    until([&] { return second.failed.contains(other); });
+    second.fabric->end(other);
+    const size_t ended = static_cast<size_t>(round) + 1;
+    until([&] { return server_.ended.size() == ended && client_.ended.size() == ended; });
+  }
+}
+
+TEST_P(EachFabricTest, NobodyListens) {
+  const ConnectionId nobody = client_.fabric->connect({host(), 9});
   const ConnectionId nowhere = client_.fabric->connect({"no such host.invalid", 9});
   until([&] { return client_.failed.size() == 2; });
   EXPECT_FALSE(client_.failed[nobody].empty());
@@ -209,8 +270,8 @@ TEST_P(VerbsFabricTest, NobodyListens) {
   until([&] { return client_.ended.size() == 2; });
 }
 
-TEST_P(VerbsFabricTest, AClientThatGoesAway) {
-  ASSERT_NO_FATAL_FAILURE(connect(GetParam()));
+TEST_P(EachFabricTest, AClientThatGoesAway) {
+  ASSERT_NO_FATAL_FAILURE(connect());
   client_.fabric.reset();
   sides_ = {&server_};
   until([&] { return server_.failed.contains(theirs_); });
@@ -218,12 +279,12 @@ TEST_P(VerbsFabricTest, AClientThatGoesAway) {
   until([&] { return server_.ended.size() == 1; });
 }
 
-TEST_P(VerbsFabricTest, OnlySoManyConnections) {
-  Side few({.max_connections = 3});
+TEST_P(EachFabricTest, OnlySoManyConnections) {
+  Side few({.max_connections = 3}, GetParam().provider);
   sides_ = {&few, &client_};
-  const auto at = few.fabric->listen({GetParam(), 0});
+  const auto at = few.fabric->listen({host(), 0});
   ASSERT_TRUE(at);
-  for (int i = 0; i < 5; ++i) static_cast<void>(client_.fabric->connect({GetParam(), at->port}));
+  for (int i = 0; i < 5; ++i) static_cast<void>(client_.fabric->connect({host(), at->port}));
   until([&] { return client_.connected.size() + client_.failed.size() == 5; });
   EXPECT_EQ(client_.connected.size(), 3u);
 }

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sockets that libfabric has for an endpoint, which its interface does not give out.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+namespace verbena::fabric {
+
+// Shuts down the TCP connections of this process between an endpoint at the address `own` and one
+// at `peer` (each a sockaddr): those at our endpoint's port, and those to the peer's. The provider
+// learns it as if the peer had gone, and tells of all that was under way. Nothing arrives after it.
+// Sockets are looked for among all descriptors of the process: it is for peers that do not behave.
+void shut_down_sockets(std::span<const uint8_t> own, std::span<const uint8_t> peer);
+
+}  // namespace verbena::fabric
