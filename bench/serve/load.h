@@ -40,9 +40,6 @@ template <typename Clients>
   return static_cast<double>(count) * load.bytes / (now_s() - begin);
 }
 
-// Whether clients can choose a fabric.
-[[nodiscard]] bool has_fabrics();
-
 // Bytes per second; what goes wrong ends the program. The values are there before time runs.
 [[nodiscard]] double through_verbena(const Load& load, uint16_t port, const std::string& libraries,
                                      const std::string& fabric);

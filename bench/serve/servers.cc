@@ -31,15 +31,16 @@ sockaddr_in loopback(uint16_t port) {
   return address;
 }
 
-bool start_ours(Ours& ours, const std::string& programs, bool choose) {
-  std::vector<std::string> words{programs + "/bin/verbena",
+bool start_ours(Ours& ours, const std::string& programs) {
+  const std::vector<std::string> words{programs + "/bin/verbena",
                                  "serve",
                                  "--memory",
                                  "8G",
                                  "--listen",
                                  fmt::format("127.0.0.1:{}", ours.port),
-                                 "--quiet"};
-  if (choose) words.insert(words.end(), {"--fabric", ours.fabric});
+                                 "--quiet",
+                                 "--fabric",
+                                 ours.fabric};
   ours.process = std::make_unique<ServerProcess>(words);
   return ours.process->wait_for(ours.port);
 }
@@ -114,9 +115,7 @@ Servers start_servers(const std::string& programs, const std::vector<std::string
   Servers servers;
   for (const std::string& fabric : fabrics) {
     Ours ours{fabric, programs + "/lib/verbena"};
-    if (!has_fabrics() && fabric != "verbs") {
-      fmt::print("{} is left out: this build has verbs only\n", fabric);
-    } else if (start_ours(ours, programs, has_fabrics())) {
+    if (start_ours(ours, programs)) {
       servers.ours.push_back(std::move(ours));
     } else {
       fmt::print("{} is left out: its server does not start\n", fabric);

@@ -97,22 +97,7 @@ class LoadClient {
   client::ReadOptions read_options_;
 };
 
-// A build without libfabric has no such option.
-template <typename Options>
-bool choose_fabric(Options& options, const std::string& fabric) {
-  if constexpr (requires { options.fabric = fabric; }) {
-    options.fabric = fabric;
-    return true;
-  }
-  return false;
-}
-
 }  // namespace
-
-bool has_fabrics() {
-  client::RemoteOptions options;
-  return choose_fabric(options, "verbs");
-}
 
 double through_verbena(const Load& load, uint16_t port, const std::string& libraries,
                        const std::string& fabric) {
@@ -120,7 +105,7 @@ double through_verbena(const Load& load, uint16_t port, const std::string& libra
   server.host = "127.0.0.1";
   server.port = port;
   server.libraries = libraries;
-  choose_fabric(server, fabric);
+  server.fabric = fabric;
   std::vector<std::unique_ptr<LoadClient>> clients;
   for (uint32_t i = 0; i < load.clients; ++i) {
     clients.push_back(std::make_unique<LoadClient>(load, server));
