@@ -18,8 +18,8 @@ Greeting some_greeting() {
 }
 
 TEST(OfiGreeting, AsItIsOnTheWire) {
-  const GreetingBytes expected{0x56, 0x52, 0x4f, 0x46, 1,   2,   0,   25, 1, 2, 3, 4, 5, 6, 7, 8, 0,
-                               0,    0,    3,    0,    3,   's', 'h', 'm', 0, 3, 1, 2, 3, 0, 1, 9};
+  const GreetingBytes expected{0x56, 0x52, 0x4f, 0x46, 1, 2,   0,   25,  1, 2, 3, 4, 5, 6, 7, 8, 0,
+                               0,    0,    3,    0,    3, 's', 'h', 'm', 0, 3, 1, 2, 3, 0, 1, 9};
   EXPECT_EQ(encode(some_greeting()), expected);
 }
 
@@ -48,9 +48,9 @@ TEST(OfiGreeting, WhatIsNotOne) {
     bytes.at(at) = byte;
     return !take_greeting(bytes);
   };
-  EXPECT_TRUE(refused(0, 0));      // magic
-  EXPECT_TRUE(refused(4, 2));      // version
-  EXPECT_TRUE(refused(5, 0));      // kind
+  EXPECT_TRUE(refused(0, 0));  // magic
+  EXPECT_TRUE(refused(4, 2));  // version
+  EXPECT_TRUE(refused(5, 0));  // kind
   EXPECT_TRUE(refused(5, 4));
   EXPECT_TRUE(refused(6, 4));      // longer than a greeting may be
   EXPECT_TRUE(refused(7, 11));     // shorter than its fixed part
