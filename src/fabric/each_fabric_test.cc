@@ -202,6 +202,35 @@ TEST_P(EachFabricTest, EndsWithWorkOnItsWay) {
   EXPECT_EQ(std::ranges::count(chunks, 0xaa), std::ssize(chunks));
 }
 
+// The peer is there, and does nothing: our memory is kept until nothing can arrive in it.
+TEST_P(EachFabricTest, EndsWithAPeerThatDoesNotAnswer) {
+  if (std::string_view(GetParam().provider) == "shm") {
+    GTEST_SKIP() << "in one process the peer loses the memory that it shares: see AStoppedPeer";
+  }
+  constexpr uint32_t kBytes = 1 << 20;
+  ASSERT_NO_FATAL_FAILURE(connect());
+  Bytes chunks(kBytes);
+  Bytes memory(kBytes, 0x55);
+  ASSERT_TRUE(server_.fabric->add_memory(chunks.data(), chunks.size(), false));
+  const auto key = client_.fabric->add_memory(memory.data(), memory.size(), true);
+  ASSERT_TRUE(key);
+  const std::vector<Remote> theirs{{key->address, key->remote, kBytes}};
+  const std::vector<Local> ours{{chunks.data(), kBytes, kBytes, 1}};
+  constexpr OperationId kReads = 100;
+  for (OperationId i = 0; i < kReads; ++i) server_.fabric->read(theirs_, theirs, ours, i);
+  sides_ = {&server_};
+  server_.fabric->end(theirs_);
+  until([&] { return server_.ended.size() == 1; });
+  EXPECT_EQ(server_.done.size(), kReads);
+  std::ranges::fill(chunks, 0xaa);
+  // Now it goes on with what it was asked for.
+  sides_ = {&server_, &client_};
+  until([&] { return client_.failed.contains(ours_); });
+  client_.fabric->end(ours_);
+  until([&] { return client_.ended.size() == 1; });
+  EXPECT_EQ(std::ranges::count(chunks, 0xaa), std::ssize(chunks));
+}
+
 // The end whose memory is used goes first, amid reads and writes of the other.
 TEST_P(EachFabricTest, TheTargetEndsWithWorkOnItsWay) {
   constexpr uint32_t kBytes = 1 << 20;

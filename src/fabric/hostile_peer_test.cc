@@ -206,5 +206,35 @@ TEST_P(KilledPeerTest, AllOperationsEnd) {
   ASSERT_NO_FATAL_FAILURE(connect());
 }
 
+// It is stopped amid reads of its memory, and goes on when ours is free again.
+TEST_P(KilledPeerTest, AStoppedPeer) {
+  constexpr OperationId kReads = 100;
+  sides_ = {&server_};
+  ASSERT_NO_FATAL_FAILURE(listen());
+  ASSERT_NO_FATAL_FAILURE(start_peer());
+  Bytes memory(remote_.length);
+  ASSERT_TRUE(server_.fabric->add_memory(memory.data(), memory.size(), false));
+  const std::vector<Local> ours{{memory.data(), remote_.length, remote_.length, 1}};
+  for (OperationId i = 0; i < kReads; ++i) {
+    server_.fabric->read(theirs_, std::vector<Remote>{remote_}, ours, i);
+  }
+  until([&] { return !server_.done.empty(); });
+  kill(peer_, SIGSTOP);
+  server_.fabric->end(theirs_);
+  until([&] { return server_.ended.size() == 1; });
+  EXPECT_EQ(server_.done.size(), kReads);
+  std::ranges::fill(memory, 0xaa);
+  kill(peer_, SIGCONT);
+  // It ends by itself, for its connection has ended.
+  int status = 0;
+  for (int i = 0; i < 6000 && waitpid(peer_, &status, WNOHANG) == 0; ++i) {
+    static_cast<void>(server_.fabric->poll(server_));
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  EXPECT_TRUE(WIFEXITED(status)) << status;
+  peer_ = 0;
+  EXPECT_EQ(std::ranges::count(memory, 0xaa), std::ssize(memory));
+}
+
 }  // namespace
 }  // namespace verbena::fabric

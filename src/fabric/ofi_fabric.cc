@@ -28,8 +28,8 @@ constexpr uint64_t kEndpointBit = uint64_t{1} << 63;
 // How often endpoints that wake nobody are looked at, while something is on its way or was so long
 // ago at most.
 constexpr Duration kLookEvery = kOfiTryAgain;
-// Endpoints that have descriptors do not tell by these of all that they have to do, above all when
-// they connect to each other.
+// Endpoints that have descriptors do not tell by these of all that they have to do for what they
+// send, and until they have found each other of nothing; of what arrives they do.
 constexpr Duration kLookSeldom = 100 * kMillisecond;
 constexpr Duration kRecently = 2 * kMillisecond;
 // The peer is to look as well, as long as something is on its way.
@@ -196,6 +196,9 @@ size_t OfiFabric::poll_endpoint(Connection& connection, Handler& handler) {
       continue;
     }
     if (got == -FI_EAGAIN || got == 0) {
+      // That is a system call. Of many, those that do nothing of their own are woken by the peer.
+      constexpr size_t kMany = 8;
+      if (all_.size() > kMany && connection.outstanding == 0) break;
       if (!connection.endpoint->has_more()) break;
       continue;
     }
@@ -234,9 +237,8 @@ void OfiFabric::arm() {
   const auto at_most = [&](Duration most) { wait = wait == 0 ? most : std::min(wait, most); };
   for (Connection* const connection : all_) {
     if (needs_looks(*connection)) at_most(kLookEvery);
-    if (connection->endpoint != nullptr) {
-      at_most(connection->found ? kLookSeldom : kMillisecond);
-    }
+    if (connection->endpoint != nullptr && !connection->found) at_most(kMillisecond);
+    if (connection->outstanding > 0) at_most(kLookSeldom);
     if (connection->state == Connection::State::kGreeting || connection->outstanding > 0) {
       at_most(kSecond - 1);  // for look_for_stalls()
     }
