@@ -181,7 +181,7 @@ function(verbena_add_test name)
   # libfabric cannot be used with the device's libraries inside the program, as sanitizers have them.
   if(arg_EACH_FABRIC AND NOT VERBENA_SANITIZE)
     foreach(fabric IN ITEMS tcp shm)
-      verbena_add_test(${name}_${fabric} FABRIC ofi:${fabric} SECONDS ${arg_SECONDS} COMMAND ${arg_COMMAND})
+      verbena_add_test(${name}_${fabric} FABRIC ofi:${fabric} WAITS SECONDS ${arg_SECONDS} COMMAND ${arg_COMMAND})
     endforeach()
   endif()
   add_test(NAME ${name} COMMAND ${arg_COMMAND} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})

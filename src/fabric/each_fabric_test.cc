@@ -9,7 +9,7 @@ class EachFabricTest : public FabricTest, public ::testing::WithParamInterface<P
  protected:
   EachFabricTest() : FabricTest(GetParam()) {}
 };
-INSTANTIATE_TEST_SUITE_P(On, EachFabricTest, ::testing::ValuesIn(kPlaces), name_of_place);
+INSTANTIATE_TEST_SUITE_P(On, EachFabricTest, ::testing::ValuesIn(places()), kNameOfPlace);
 
 TEST_P(EachFabricTest, Messages) {
   ASSERT_NO_FATAL_FAILURE(connect());

@@ -11,6 +11,7 @@
 #include <memory>
 #include <numeric>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -40,7 +41,14 @@ inline constexpr std::array<Place, 5> kPlaces{{{"VerbsV4", "127.0.0.1", ""},
                                                {"TcpV4", "127.0.0.1", "tcp"},
                                                {"TcpV6", "::1", "tcp"},
                                                {"Shm", "127.0.0.1", "shm"}}};
-inline constexpr auto name_of_place = [](const auto& place) { return place.param.name; };
+// Programs that have the device's libraries inside, as those with sanitizers, cannot use libfabric:
+// it takes them for the system's.
+inline bool device_is_inside() { return std::string_view(VERBENA_LIBRARIES) == "(program)"; }
+// Where to run what is for all of them.
+inline std::vector<Place> places() {
+  return {kPlaces.begin(), device_is_inside() ? kPlaces.begin() + 2 : kPlaces.end()};
+}
+inline constexpr auto kNameOfPlace = [](const auto& place) { return place.param.name; };
 
 inline Result<std::unique_ptr<Fabric>> open_test_fabric(VerbsOptions options,
                                                         const std::string& provider) {

@@ -48,7 +48,7 @@ class SmallFabricTest : public FabricTest, public ::testing::WithParamInterface<
   }
 };
 
-INSTANTIATE_TEST_SUITE_P(On, SmallFabricTest, ::testing::ValuesIn(kPlaces), name_of_place);
+INSTANTIATE_TEST_SUITE_P(On, SmallFabricTest, ::testing::ValuesIn(places()), kNameOfPlace);
 
 TEST_P(SmallFabricTest, AMessageThatIsTooLong) {
   if (std::string_view(GetParam().provider) == "shm") {
@@ -171,7 +171,7 @@ class KilledPeerTest : public FabricTest, public ::testing::WithParamInterface<P
   pid_t peer_ = 0;
   Remote remote_;
 };
-INSTANTIATE_TEST_SUITE_P(On, KilledPeerTest, ::testing::ValuesIn(kPlaces), name_of_place);
+INSTANTIATE_TEST_SUITE_P(On, KilledPeerTest, ::testing::ValuesIn(places()), kNameOfPlace);
 
 // While RDMA is under way, both ways: each operation is told of once, and then the end.
 TEST_P(KilledPeerTest, AllOperationsEnd) {
