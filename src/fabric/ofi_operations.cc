@@ -11,7 +11,7 @@
 namespace verbena::fabric {
 namespace {
 
-constexpr size_t kMostParts = 16;
+constexpr size_t kMostIovecs = 16;
 
 }  // namespace
 
@@ -44,8 +44,8 @@ bool OfiFabric::prepare(Connection& connection, Transfer& transfer) {
 }
 
 bool OfiFabric::post(Connection& connection, const Connection::Request& request) {
-  std::array<iovec, kMostParts> parts;
-  std::array<void*, kMostParts> descriptors;
+  std::array<iovec, kMostIovecs> parts;
+  std::array<void*, kMostIovecs> descriptors;
   size_t length = 0;
   for (size_t i = 0; i < request.parts.size(); ++i) {
     const ibv_sge& part = request.parts[i];

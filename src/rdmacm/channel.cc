@@ -17,6 +17,15 @@
 #include "rdmacm/id.h"
 
 namespace verbena::rdmacm {
+namespace {
+
+// A thread can be cancelled here.
+void sleep_until_interrupted() {
+  do (void)::poll(nullptr, 0, -1);
+  while (signals_restart());
+}
+
+}  // namespace
 
 void Event::set_private_data(std::span<const uint8_t> bytes) {
   private_length = static_cast<uint8_t>(std::min(bytes.size(), private_bytes.size()));
@@ -127,19 +136,16 @@ int Channel::take(std::unique_ptr<Event>& event) {
     if (error == EINTR && signals_restart()) continue;
     if (error != 0 && !closed_) return error;
   }
-  const int error = waits_ ? wait_for_signal(lock) : EBADF;
+  const bool waits = waits_;
+  if (waits) {
+    ++waiting_;
+    lock.unlock();
+    sleep_until_interrupted();
+    lock.lock();
+    --waiting_;
+  }
   end_if_unused();
-  return error;
-}
-
-int Channel::wait_for_signal(MutexLock& lock) {
-  ++waiting_;
-  lock.unlock();
-  do (void)::poll(nullptr, 0, -1);  // a thread can be cancelled here
-  while (signals_restart());
-  lock.lock();
-  --waiting_;
-  return EINTR;
+  return waits ? EINTR : EBADF;
 }
 
 void post(std::unique_ptr<Event> event) {

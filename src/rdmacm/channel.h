@@ -86,8 +86,6 @@ class Channel : public rdma_event_channel, public ProcessOwned {
   explicit Channel(UniqueFd descriptor);
   void show() VERBENA_REQUIRES(mailbox().mutex);
   void end_if_unused() VERBENA_REQUIRES(mailbox().mutex);
-  // For who waits on a closed one.
-  [[nodiscard]] int wait_for_signal(MutexLock& lock) VERBENA_REQUIRES(mailbox().mutex);
   void end_listeners() VERBENA_EXCLUDES(mailbox().mutex);
 
   UniqueFd fd_ VERBENA_GUARDED_BY(mailbox().mutex);
