@@ -168,7 +168,7 @@ endfunction()
 #            the end
 #   LINK_KIND   the link that devices of the test use, if it asks tests/support/test_link.h
 #   FABRIC      the fabric of the store's tests (tests/serve/settings.h)
-#   EACH_FABRIC such a test runs once more over each of libfabric's providers, as <name>_tcp and <name>_shm
+#   EACH_FABRIC such a test runs once more over libfabric, as <name>_tcp
 #   BOTH_LINKS  such a test runs once more, as <name>_udp, through sockets alone; else processes of a host
 #               use rings in shared memory
 function(verbena_add_test name)
@@ -180,9 +180,7 @@ function(verbena_add_test name)
   endif()
   # libfabric cannot be used with the device's libraries inside the program, as sanitizers have them.
   if(arg_EACH_FABRIC AND NOT VERBENA_SANITIZE)
-    foreach(fabric IN ITEMS tcp shm)
-      verbena_add_test(${name}_${fabric} FABRIC ofi:${fabric} WAITS SECONDS ${arg_SECONDS} COMMAND ${arg_COMMAND})
-    endforeach()
+    verbena_add_test(${name}_tcp FABRIC ofi:tcp WAITS SECONDS ${arg_SECONDS} COMMAND ${arg_COMMAND})
   endif()
   add_test(NAME ${name} COMMAND ${arg_COMMAND} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
   set(environment "UBSAN_OPTIONS=print_stacktrace=1" "TSAN_OPTIONS=halt_on_error=1")

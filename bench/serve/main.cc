@@ -32,7 +32,7 @@ struct Settings {
   uint32_t clients = 0;
   uint32_t depth = 0;
   bool alone = false;  // without the peers, for a profile
-  std::vector<std::string> fabrics{"verbs", "ofi:tcp", "ofi:shm"};
+  std::vector<std::string> fabrics{"verbs", "ofi:tcp"};
   std::string programs;  // the folder of this build's
 };
 

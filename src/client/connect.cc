@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/connect.h"
 
-#include <string_view>
 #include <vector>
 
 #include "fabric/fabric_choice.h"
@@ -35,10 +34,6 @@ bool may_try_another(const Connected& connected) {
          (connected.error().code == Code::kLocal || connected.error().code == Code::kNoFabric);
 }
 
-bool is_this_host(std::string_view host) {
-  return host == "localhost" || host == "::1" || host.starts_with("127.");
-}
-
 }  // namespace
 
 // The best that both have, or the one that is asked for: a server refuses those that it does not
@@ -50,7 +45,6 @@ Result<std::unique_ptr<Client>> connect(const RemoteOptions& options) {
     if (!choice) return fail(Error{Code::kInvalid, {}, choice.error()});
     choices = {std::move(*choice)};
   } else if (options.device.empty()) {
-    if (is_this_host(options.host)) choices.push_back({"shm"});
     choices.insert(choices.end(), {{"verbs;ofi_rxm"}, {"tcp;ofi_rxm"}});
   }
   Connected first = connect_by(choices.front(), options);

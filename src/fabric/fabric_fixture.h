@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <cstdlib>
 #include <functional>
 #include <map>
 #include <memory>
@@ -44,9 +45,12 @@ inline constexpr std::array<Place, 5> kPlaces{{{"VerbsV4", "127.0.0.1", ""},
 // Programs that have the device's libraries inside, as those with sanitizers, cannot use libfabric:
 // it takes them for the system's.
 inline bool device_is_inside() { return std::string_view(VERBENA_LIBRARIES) == "(program)"; }
+// shm is for experiments only: see docs/fabric.md.
+inline bool is_unsafe() { return std::getenv("VERBENA_UNSAFE_SHM") != nullptr; }
 // Where to run what is for all of them.
 inline std::vector<Place> places() {
-  return {kPlaces.begin(), device_is_inside() ? kPlaces.begin() + 2 : kPlaces.end()};
+  const ptrdiff_t count = device_is_inside() ? 2 : is_unsafe() ? 5 : 4;
+  return {kPlaces.begin(), kPlaces.begin() + count};
 }
 inline constexpr auto kNameOfPlace = [](const auto& place) { return place.param.name; };
 

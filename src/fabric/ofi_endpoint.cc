@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <cstring>
 
 #include <fmt/format.h>
@@ -19,6 +20,12 @@ constexpr std::array<std::string_view, 3> kRefused{"sockets", "udp", "UDP"};
 constexpr std::string_view kRefusedLayer = ";ofi_rxd";
 // The protocol has so many bytes for a key.
 constexpr size_t kKeyBytes = 4;
+
+// Its locks are in memory that both processes have: a peer that is killed with one of them stops
+// this process for good. For experiments only.
+bool is_refused_shm(std::string_view provider) {
+  return provider == "shm" && std::getenv("VERBENA_UNSAFE_SHM") == nullptr;
+}
 
 bool is_refused(std::string_view provider) {
   return provider.contains(kRefusedLayer) ||
@@ -51,6 +58,11 @@ bool OfiDomain::uses_ip() const {
 }
 
 Result<void> OfiDomain::choose(const std::string& provider) {
+  if (is_refused_shm(provider)) {
+    return fail(
+        std::string("libfabric's provider shm is not supported: a client that is killed could stop "
+                    "the server. Between processes of one host, verbs uses shared memory"));
+  }
   if (is_refused(provider)) {
     return fail(
         fmt::format("libfabric's provider {} is not supported: it hangs or crashes", provider));

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The store's commands over libfabric: tcp;ofi_rxm and shm, and in a network namespace verbs;ofi_rxm on the built-in
+"""The store's commands over libfabric: tcp;ofi_rxm, and in a network namespace verbs;ofi_rxm on the built-in
 device. Several fabrics at once, clients that say which one they want or take the best, and what is left in /dev/shm.
 
 store_fabrics.py VERBENA
@@ -59,23 +59,23 @@ class Tcp(OverLibfabric):
         self.assertEqual(self.stop(), 0)
 
     def test_another_is_refused(self):
-        for fabric in ("verbs", "ofi:shm"):
-            done = self.run_text("ls", "--fabric", fabric)
-            self.assertEqual(done.returncode, UNREACHABLE)
-            self.assertIn("it has ofi:tcp;ofi_rxm", done.stderr)
+        done = self.run_text("ls", "--fabric", "verbs")
+        self.assertEqual(done.returncode, UNREACHABLE)
+        self.assertIn("it has ofi:tcp;ofi_rxm", done.stderr)
 
 
 class Several(OverLibfabric):
-    OPTIONS = ("--fabric", "verbs", "--fabric", "ofi:shm", "--fabric", "ofi:tcp")
+    OPTIONS = ("--fabric", "verbs", "--fabric", "ofi:tcp")
 
     def test_there_and_back(self):
-        for fabric in ("verbs", "ofi:shm", "ofi:tcp"):
+        for fabric in ("verbs", "ofi:tcp"):
             with self.subTest(fabric=fabric):
                 self.there_and_back("--fabric", fabric)
         self.there_and_back()
         self.assertEqual(self.stop(), 0)
 
 
+@unittest.skipUnless(os.environ.get("VERBENA_UNSAFE_SHM"), "for experiments only: see docs/fabric.md")
 class Shm(OverLibfabric):
     OPTIONS = ("--fabric", "ofi:shm")
 
