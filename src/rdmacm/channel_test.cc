@@ -21,6 +21,26 @@ class RdmacmChannel : public Pair {
     const Address to = at("127.0.0.1", 1);
     ASSERT_EQ(rdma_resolve_addr(id, nullptr, raw(to), 1000), 0);
   }
+  // A thread waits there, and a signal whose handler does not restart ends that.
+  static void expect_wait_until_signal(rdma_event_channel* channel) {
+    struct sigaction nothing{};
+    nothing.sa_handler = [](int) {};
+    struct sigaction before{};
+    ASSERT_EQ(::sigaction(SIGUSR1, &nothing, &before), 0);
+    std::atomic<bool> interrupted = false;
+    std::thread waiter([&] {
+      rdma_cm_event* event = nullptr;
+      EXPECT_FAILS(rdma_get_cm_event(channel, &event), EINTR);
+      interrupted = true;
+    });
+    // Until it has reached the wait.
+    while (!interrupted) {
+      ::pthread_kill(waiter.native_handle(), SIGUSR1);
+      std::this_thread::sleep_for(1ms);
+    }
+    waiter.join();
+    ASSERT_EQ(::sigaction(SIGUSR1, &before, nullptr), 0);
+  }
 };
 
 TEST_F(RdmacmChannel, IsReadableAsLongAsThereAreEvents) {
@@ -45,25 +65,7 @@ TEST_F(RdmacmChannel, DoesNotWaitWhenToldNotTo) {
   EXPECT_FAILS(rdma_get_cm_event(channel_, &event), EAGAIN);
 }
 
-TEST_F(RdmacmChannel, ASignalInterruptsTheWait) {
-  struct sigaction nothing{};
-  nothing.sa_handler = [](int) {};
-  struct sigaction before{};
-  ASSERT_EQ(::sigaction(SIGUSR1, &nothing, &before), 0);
-  std::atomic<bool> interrupted = false;
-  std::thread waiter([&] {
-    rdma_cm_event* event = nullptr;
-    EXPECT_FAILS(rdma_get_cm_event(channel_, &event), EINTR);
-    interrupted = true;
-  });
-  // Until it has reached the wait.
-  while (!interrupted) {
-    ::pthread_kill(waiter.native_handle(), SIGUSR1);
-    std::this_thread::sleep_for(1ms);
-  }
-  waiter.join();
-  ASSERT_EQ(::sigaction(SIGUSR1, &before, nullptr), 0);
-}
+TEST_F(RdmacmChannel, ASignalInterruptsTheWait) { expect_wait_until_signal(channel_); }
 
 TEST_F(RdmacmChannel, ASignalWhoseHandlerRestartsDoesNotEndTheWait) {
   static std::atomic<int> handled;
@@ -92,25 +94,10 @@ TEST_F(RdmacmChannel, ASignalWhoseHandlerRestartsDoesNotEndTheWait) {
 // Programs end with a thread that handles events, and destroy the channel under it: a thread that
 // is on its way back to the channel waits there as if it had been there before.
 TEST_F(RdmacmChannel, WhoComesToADestroyedOneWaitsUntilASignal) {
-  struct sigaction nothing{};
-  nothing.sa_handler = [](int) {};
-  struct sigaction before{};
-  ASSERT_EQ(::sigaction(SIGUSR1, &nothing, &before), 0);
   rdma_event_channel* const channel = rdma_create_event_channel();
   ASSERT_NE(channel, nullptr);
   rdma_destroy_event_channel(channel);
-  std::atomic<bool> interrupted = false;
-  std::thread waiter([&] {
-    rdma_cm_event* event = nullptr;
-    EXPECT_FAILS(rdma_get_cm_event(channel, &event), EINTR);
-    interrupted = true;
-  });
-  while (!interrupted) {
-    ::pthread_kill(waiter.native_handle(), SIGUSR1);
-    std::this_thread::sleep_for(1ms);
-  }
-  waiter.join();
-  ASSERT_EQ(::sigaction(SIGUSR1, &before, nullptr), 0);
+  expect_wait_until_signal(channel);
 }
 
 TEST_F(RdmacmChannel, ADestroyedOneThatDidNotWaitRefuses) {
