@@ -2,6 +2,8 @@
 // Chunks of objects: verified while they are copied, each byte looked at once.
 #include <cstring>
 
+#include <fmt/format.h>
+
 #include "base/block_sums.h"
 #include "store/chunk_check.h"
 #include "store/crc_parts.h"
@@ -19,9 +21,18 @@ Error StoreImpl::damage(const Object& object, const Run& run, uint32_t i, const 
   return damaged(find_damage(chunk, data_crc, object.id, run, i, tag_).value_or(unsteady));
 }
 
+Error StoreImpl::is_behind(const Object& object, const Run& run) {
+  return {Code::kBehind,
+          fmt::format("object {}:{} is not here from offset {} on, but behind the cache",
+                      object.id.high, object.id.low, run.index * kDataBytes),
+          {},
+          {run.index, run.count}};
+}
+
 Result<uint32_t> StoreImpl::copy_out(const Object& object, const Run& run, uint32_t i,
                                      uint32_t from, uint32_t to, uint8_t* out,
                                      bool want_crc) const {
+  if (!run.has_chunks()) return fail(is_behind(object, SegmentTable::part(run, i)));
   if (const auto loaded = space_.load(run.chunk + i, 1); !loaded) return fail(loaded.error());
   const uint8_t* const chunk = space_.memory(run.chunk + i);
   const std::span<const uint8_t, kDataBytes> data(chunk, kDataBytes);
@@ -76,6 +87,7 @@ Result<void> StoreImpl::merge(const Object& object, uint64_t index, uint32_t fro
     return {};
   }
   const auto i = static_cast<uint32_t>(index - run->index);
+  if (!run->has_chunks()) return fail(is_behind(object, SegmentTable::part(*run, i)));
   if (const auto loaded = space_.load(run->chunk + i, 1); !loaded) return fail(loaded.error());
   const uint8_t* const old = space_.memory(run->chunk + i);
   const std::span<const uint8_t, kDataBytes> data(old, kDataBytes);

@@ -20,6 +20,7 @@ const char* name_of(Code code) {
     case Code::kUnsupported: return "unsupported";
     case Code::kUnreachable: return "unreachable";
     case Code::kLogFull:     return "log-full";
+    case Code::kBehind:      return "behind";
   }
   return "unknown";
 }

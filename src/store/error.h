@@ -26,6 +26,7 @@ enum class Code : uint8_t {
   kUnsupported,  // this kind of store does not offer it
   kUnreachable,  // the server cannot be reached, or did not answer in time
   kLogFull,      // only within the engine: a checkpoint is needed first
+  kBehind,       // of a cache: these parts are not here, but behind it; see `behind`
 };
 
 using verbena::ObjectId;
@@ -46,10 +47,17 @@ struct Damage {
   return damage.field.starts_with("file ");
 }
 
+// Parts of an object, of kDataBytes each.
+struct Parts {
+  uint64_t first = 0;
+  uint64_t count = 0;
+};
+
 struct Error {
   Code code = Code::kIo;
   std::string what;  // a sentence for people
   Damage damage{};   // where code is kDamaged
+  Parts behind{};    // where code is kBehind
 };
 template <typename T>
 using Result = verbena::Result<T, Error>;

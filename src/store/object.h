@@ -27,6 +27,11 @@ struct Object {
   std::string content VERBENA_GUARDED_BY(lock);
   uint32_t content_crc VERBENA_GUARDED_BY(lock) = 0;  // of the content
   bool removed VERBENA_GUARDED_BY(lock) = false;
+  Behind behind VERBENA_GUARDED_BY(lock);
+  // How often something was changed that is no run: see Behind::whole.
+  uint64_t reshaped VERBENA_GUARDED_BY(lock) = 0;
+  // How often what is behind was taken for something else.
+  uint64_t adopted VERBENA_GUARDED_BY(lock) = 0;
 
   bool stored = false;                  // in a table; guarded by the store's world
   std::atomic<uint64_t> counted_in{0};  // the log's: what it takes in the next table
@@ -35,6 +40,16 @@ struct Object {
   Object* next_dirty = nullptr;
 
   std::atomic<uint32_t> references{0};  // the catalog's, and those of operations
+
+  // The size, a hole, or content: more differs from what is behind than the runs say.
+  void note_reshaped() VERBENA_REQUIRES(lock) {
+    behind.whole = false;
+    ++reshaped;
+  }
+  // Nothing of it is here alone.
+  [[nodiscard]] bool is_flushed() const VERBENA_REQUIRES_SHARED(lock) {
+    return behind.whole && table.chunks() == table.chunks_in_both();
+  }
 
   Object(uint64_t its_number, ObjectId its_id, uint64_t created)
       : number(its_number), id(its_id), created_ns(created), modified_ns(created) {}

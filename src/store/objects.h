@@ -28,6 +28,11 @@ struct ObjectInfo {
   uint64_t chunks = 0;    // mapped, shared ones too
   uint64_t segments = 0;  // runs they lie in
   uint64_t content = 0;   // bytes that are in the index rather than in chunks
+  // Of a cache: parts that are only behind it, chunks that are only here, and whether all of it is
+  // behind as it is here.
+  uint64_t behind = 0;
+  uint64_t only_here = 0;
+  bool flushed = false;
   uint64_t created_ns = 0;
   uint64_t modified_ns = 0;
 };

@@ -28,7 +28,7 @@ void RawHistory::table_said(const ChunkHead& head, std::span<const Record> recor
                                                     std::string(object->content)});
     } else if (const auto* const map = std::get_if<MapRecord>(&record)) {
       for (const Run& run : map->runs) {
-        if (run.birth.owner == map->number) continue;
+        if (run.birth.owner == map->number || !run.has_chunks()) continue;
         shared_.push_back({std::max(head.birth.txn, run.birth.txn), map->number, run});
       }
     }

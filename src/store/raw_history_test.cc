@@ -87,7 +87,8 @@ TEST(RawHistory, SaysWhatItCannotFollow) {
     for (uint64_t i = 0; i < 700; ++i) {
       if (checkpoint) {
         say(history, i, kFlagCheckpoint,
-            {MapRecord{2 + i, 2000 * kDataBytes, {{0, 100, 2000, {1, 0, kEpoch + 1}}}}});
+            {MapRecord{
+                2 + i, 2000 * kDataBytes, {{0, 100, 2000, Held::kHere, {1, 0, kEpoch + 1}}}}});
       } else {
         say(history, i + 1, kFlagLog,
             {CloneRecord{1, 0, 2 + i, 0, 2000, 2000 * kDataBytes},

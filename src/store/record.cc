@@ -20,7 +20,7 @@ enum class Type : uint8_t {
   kClone = 4,
   kDelete = 5,
   kRename = 6,
-  kFlushed = 7,  // of a cache before another store; none writes it yet
+  kFlushed = 7,
   kCommit = 8,
   kContent = 9,
   kTable = 10,
@@ -29,14 +29,21 @@ enum class Type : uint8_t {
   kId = 13,
 };
 
-// Where an object's bytes are: in chunks, or in its record.
-enum class Place : uint8_t { kChunks = 0, kRecord = 1 };
-// Whether a run's birth is given, or follows from where it is.
-enum class Form : uint8_t { kBornHere = 0, kBornElsewhere = 1 };
+// Where an object's bytes are: in chunks, or in its record. And whether what is behind it follows.
+constexpr uint8_t kInChunks = 0;
+constexpr uint8_t kInRecord = 1;
+constexpr uint8_t kWithBehind = 2;
+// Whether a run's birth is given, or follows from where it is; and whether its bytes are behind,
+// too. Without chunks there are only index and count.
+constexpr uint8_t kBornElsewhere = 1;
+constexpr uint8_t kHeldByBoth = 2;
+constexpr uint8_t kWithoutChunks = 4;
 
 constexpr size_t kMapHeadBytes = 1 + 8 + 8 + 2;
 constexpr size_t kRunBornHereBytes = 1 + 8 + 8 + 2 + 8;
 constexpr size_t kRunBornElsewhereBytes = kRunBornHereBytes + 8 + 8;
+constexpr size_t kRunBehindBytes = 1 + 8 + 4;
+constexpr size_t kBehindBytes = 8 + 8 + 4 + 1;
 constexpr size_t kCreateHeadBytes = 1 + 8 + 16 + 8 + 2;
 constexpr size_t kContentHeadBytes = 1 + 8 + 4 + 2;
 constexpr size_t kObjectHeadBytes = 1 + 8 + 16 + 8 + 8 + 2 + 1;
@@ -44,15 +51,20 @@ constexpr size_t kInChunksBytes = 8 + 8 + 8;
 constexpr size_t kContentInObjectBytes = 4 + 2;
 static_assert(kMapHeadBytes + kRunBornElsewhereBytes <= kMaxMapOneBytes);
 static_assert(kCreateHeadBytes + kMaxNameBytes <= kMaxCreateBytes);
-static_assert(kObjectHeadBytes + kMaxNameBytes + kContentInObjectBytes + kMaxContentBytes <=
+static_assert(kObjectHeadBytes + kMaxNameBytes + kContentInObjectBytes + kMaxContentBytes +
+                  kBehindBytes <=
               kMaxObjectBytes);
 
-[[nodiscard]] Form form_of(uint64_t number, const Run& run) {
-  return run.birth.owner == number && run.birth.index == run.index ? Form::kBornHere
-                                                                   : Form::kBornElsewhere;
+// There is one way to write a run.
+[[nodiscard]] uint8_t form_of(uint64_t number, const Run& run) {
+  if (!run.has_chunks()) return kWithoutChunks;
+  const bool here = run.birth.owner == number && run.birth.index == run.index;
+  return static_cast<uint8_t>((here ? 0 : kBornElsewhere) |
+                              (run.held == Held::kBoth ? kHeldByBoth : 0));
 }
-[[nodiscard]] size_t bytes_of(Form form) {
-  return form == Form::kBornHere ? kRunBornHereBytes : kRunBornElsewhereBytes;
+[[nodiscard]] size_t bytes_of(uint8_t form) {
+  if (form == kWithoutChunks) return kRunBehindBytes;
+  return (form & kBornElsewhere) == 0 ? kRunBornHereBytes : kRunBornElsewhereBytes;
 }
 
 // What may not be written, and is a fault where it is read.
@@ -72,6 +84,11 @@ using Fault = std::optional<RecordFault>;
   return {};
 }
 [[nodiscard]] Fault fault_of(const Run& run) {
+  if (!run.has_chunks()) {
+    const bool bare = run.chunk == 0 && run.birth == Birth{};
+    if (bare && run.count > 0 && within(run.index, run.count)) return {};
+    return RecordFault::kRun;
+  }
   if (run.birth.owner == 0) return RecordFault::kNumber;
   if (run.count == 0 || run.count > kMaxRunChunks || !within(run.index, run.count) ||
       !within(run.chunk, run.count) || !within(run.birth.index, run.count)) {
@@ -90,6 +107,15 @@ using Fault = std::optional<RecordFault>;
   if (record.from == record.to && overlap) return RecordFault::kRange;
   return {};
 }
+[[nodiscard]] Fault fault_of(const Behind& behind) {
+  if (behind.version == 0 && behind.whole) return RecordFault::kBehind;
+  if ((behind.next == 0) != (behind.tries == 0)) return RecordFault::kBehind;
+  return {};
+}
+[[nodiscard]] Fault fault_of(const FlushedRecord& record) {
+  if (record.number == 0) return RecordFault::kNumber;
+  return fault_of(record.behind);
+}
 [[nodiscard]] Fault fault_of(const ContentRecord& record) {
   if (record.number == 0) return RecordFault::kNumber;
   if (record.content.empty() || record.content.size() > kMaxContentBytes) {
@@ -100,7 +126,12 @@ using Fault = std::optional<RecordFault>;
 [[nodiscard]] Fault fault_of(const ObjectRecord& record) {
   if (const Fault fault = fault_of_object(record.number, record.size)) return fault;
   if (!good_name(record.name)) return RecordFault::kName;
-  if (record.runs > record.chunks || record.chunks > kMaxIndex) return RecordFault::kRun;
+  if (record.chunks > kMaxIndex) return RecordFault::kRun;
+  // Only with something behind are there runs without chunks.
+  if (record.runs > (record.behind.version == 0 ? record.chunks : kMaxIndex)) {
+    return RecordFault::kRun;
+  }
+  if (const Fault fault = fault_of(record.behind)) return fault;
   if (record.content.empty()) {
     if (record.crc != 0) return RecordFault::kContent;
   } else if (record.content.size() > kMaxContentBytes || record.runs != 0 ||
@@ -120,8 +151,10 @@ class Fields {
  public:
   explicit Fields(uint8_t* p) : p_(p) {}
   Fields& operator<<(Type type) { return *this << static_cast<uint8_t>(type); }
-  Fields& operator<<(Form form) { return *this << static_cast<uint8_t>(form); }
-  Fields& operator<<(Place place) { return *this << static_cast<uint8_t>(place); }
+  Fields& operator<<(const Behind& behind) {
+    return *this << behind.version << behind.next << behind.tries
+                 << static_cast<uint8_t>(behind.whole ? 1 : 0);
+  }
   template <typename T>
     requires std::is_unsigned_v<T>
   Fields& operator<<(T value) {
@@ -178,22 +211,37 @@ using Read = verbena::Result<Record, RecordFault>;
   return record;
 }
 
+[[nodiscard]] verbena::Result<Behind, RecordFault> read_behind(Parse& parse) {
+  Behind behind;
+  uint8_t whole = 0;
+  if (!parse.take(behind.version, behind.next, behind.tries, whole))
+    return fail(RecordFault::kShort);
+  if (whole > 1) return fail(RecordFault::kBehind);
+  behind.whole = whole == 1;
+  if (const Fault fault = fault_of(behind)) return fail(*fault);
+  return behind;
+}
+
 [[nodiscard]] verbena::Result<Run, RecordFault> read_run(uint64_t number, Parse& parse) {
   uint8_t form = 0;
-  uint16_t count = 0;
   Run run;
-  if (!parse.take(form, run.index, run.chunk, count, run.birth.txn)) {
-    return fail(RecordFault::kShort);
+  if (!parse.take(form, run.index)) return fail(RecordFault::kShort);
+  if (form == kWithoutChunks) {
+    run.held = Held::kBehind;
+    if (!parse.take(run.count)) return fail(RecordFault::kShort);
+  } else {
+    uint16_t count = 0;
+    if (form > (kBornElsewhere | kHeldByBoth)) return fail(RecordFault::kRun);
+    if (!parse.take(run.chunk, count, run.birth.txn)) return fail(RecordFault::kShort);
+    run.count = count;
+    run.held = (form & kHeldByBoth) != 0 ? Held::kBoth : Held::kHere;
+    run.birth.owner = number;
+    run.birth.index = run.index;
+    if ((form & kBornElsewhere) != 0 && !parse.take(run.birth.owner, run.birth.index)) {
+      return fail(RecordFault::kShort);
+    }
   }
-  run.count = count;
-  run.birth.owner = number;
-  run.birth.index = run.index;
-  if (form != static_cast<uint8_t>(Form::kBornHere)) {
-    if (form != static_cast<uint8_t>(Form::kBornElsewhere)) return fail(RecordFault::kRun);
-    if (!parse.take(run.birth.owner, run.birth.index)) return fail(RecordFault::kShort);
-    // There is one way to write a run.
-    if (form_of(number, run) != Form::kBornElsewhere) return fail(RecordFault::kRun);
-  }
+  if (form_of(number, run) != form) return fail(RecordFault::kRun);
   if (const Fault fault = fault_of(run)) return fail(*fault);
   return run;
 }
@@ -204,7 +252,7 @@ using Read = verbena::Result<Record, RecordFault>;
   if (!parse.take(r.number, r.size, count)) return fail(RecordFault::kShort);
   if (const Fault fault = fault_of_object(r.number, r.size)) return fail(*fault);
   if (count == 0) return fail(RecordFault::kRun);
-  if (parse.rest().size() < count * kRunBornHereBytes) return fail(RecordFault::kShort);
+  if (parse.rest().size() < count * kRunBehindBytes) return fail(RecordFault::kShort);
   r.runs.reserve(count);
   for (; count > 0; --count) {
     const auto run = read_run(r.number, parse);
@@ -219,10 +267,17 @@ using Read = verbena::Result<Record, RecordFault>;
   uint8_t place = 0;
   const auto short_record = fail(RecordFault::kShort);
   if (!parse.take(r.number, r.id, r.created_ns, r.modified_ns, r.name, place)) return short_record;
-  if (place == static_cast<uint8_t>(Place::kChunks)) {
+  if (place > (kInRecord | kWithBehind)) return fail(RecordFault::kContent);
+  if ((place & kWithBehind) != 0) {
+    const auto behind = read_behind(parse);
+    if (!behind) return fail(behind.error());
+    // There is one way to say that there is nothing.
+    if (*behind == Behind{}) return fail(RecordFault::kBehind);
+    r.behind = *behind;
+  }
+  if ((place & kInRecord) == 0) {
     if (!parse.take(r.size, r.runs, r.chunks)) return short_record;
   } else {
-    if (place != static_cast<uint8_t>(Place::kRecord)) return fail(RecordFault::kContent);
     if (!parse.take(r.crc, r.content)) return short_record;
     if (r.content.empty()) return fail(RecordFault::kContent);
     r.size = r.content.size();
@@ -261,8 +316,15 @@ using Read = verbena::Result<Record, RecordFault>;
       if (!parse.take(r.number, r.name)) return short_record;
       return checked(r, fault_of_name(r.number, r.name));
     }
-    case Type::kFlushed: break;
-    case Type::kCommit:  {
+    case Type::kFlushed: {
+      FlushedRecord r;
+      if (!parse.take(r.number)) return short_record;
+      const auto behind = read_behind(parse);
+      if (!behind) return fail(behind.error());
+      r.behind = *behind;
+      return checked(r, fault_of(r));
+    }
+    case Type::kCommit: {
       CommitRecord r;
       if (!parse.take(r.txn, r.watermark, r.time_ns)) return short_record;
       return r;
@@ -306,6 +368,7 @@ const char* name_of(RecordFault fault) {
     case RecordFault::kNumber:  return "number";
     case RecordFault::kRange:   return "range";
     case RecordFault::kContent: return "content";
+    case RecordFault::kBehind:  return "behind";
   }
   return "unknown";
 }
@@ -340,9 +403,14 @@ size_t RecordWriter::map(uint64_t number, uint64_t size, std::span<const Run> ru
   fields << Type::kMap << number << size << static_cast<uint16_t>(count);
   for (const Run& run : runs.first(count)) {
     VERBENA_CHECK(!fault_of(run));
-    const Form form = form_of(number, run);
-    fields << form << run.index << run.chunk << static_cast<uint16_t>(run.count) << run.birth.txn;
-    if (form == Form::kBornElsewhere) fields << run.birth.owner << run.birth.index;
+    const uint8_t form = form_of(number, run);
+    fields << form << run.index;
+    if (!run.has_chunks()) {
+      fields << run.count;
+      continue;
+    }
+    fields << run.chunk << static_cast<uint16_t>(run.count) << run.birth.txn;
+    if ((form & kBornElsewhere) != 0) fields << run.birth.owner << run.birth.index;
   }
   return count;
 }
@@ -370,6 +438,14 @@ bool RecordWriter::rename(const RenameRecord& r) {
   return true;
 }
 
+bool RecordWriter::flushed(const FlushedRecord& r) {
+  VERBENA_CHECK(!fault_of(r));
+  uint8_t* p = claim(1 + 8 + kBehindBytes);
+  if (p == nullptr) return false;
+  Fields(p) << Type::kFlushed << r.number << r.behind;
+  return true;
+}
+
 bool RecordWriter::commit(const CommitRecord& r) {
   return small(Type::kCommit, r.txn, r.watermark, r.time_ns);
 }
@@ -390,15 +466,18 @@ bool RecordWriter::content(const ContentRecord& r) {
 bool RecordWriter::object(const ObjectRecord& r) {
   VERBENA_CHECK(!fault_of(r));
   const bool here = !r.content.empty();
-  uint8_t* p = claim(kObjectHeadBytes + r.name.size() +
+  const bool behind = r.behind != Behind{};
+  uint8_t* p = claim(kObjectHeadBytes + r.name.size() + (behind ? kBehindBytes : 0) +
                      (here ? kContentInObjectBytes + r.content.size() : kInChunksBytes));
   if (p == nullptr) return false;
   Fields fields(p);
   fields << Type::kObject << r.number << r.id << r.created_ns << r.modified_ns << r.name;
+  fields << static_cast<uint8_t>((here ? kInRecord : kInChunks) | (behind ? kWithBehind : 0));
+  if (behind) fields << r.behind;
   if (here) {
-    fields << Place::kRecord << r.crc << r.content;
+    fields << r.crc << r.content;
   } else {
-    fields << Place::kChunks << r.size << r.runs << r.chunks;
+    fields << r.size << r.runs << r.chunks;
   }
   return true;
 }

@@ -29,13 +29,23 @@ inline constexpr size_t kMaxContentBytes = 512;
 inline constexpr uint64_t kMaxIndex = uint64_t{1} << 48;
 inline constexpr uint64_t kMaxSize = kMaxIndex * kDataBytes;  // of an object, bytes
 
-// Consecutive chunks of one birth that hold consecutive parts of an object.
+// How a part of an object is related to what is behind the store, if anything is.
+enum class Held : uint8_t {
+  kHere,    // here alone, as far as is known
+  kBoth,    // the same bytes are behind
+  kBehind,  // only there: no chunks
+};
+
+// Consecutive chunks of one birth that hold consecutive parts of an object; or, without chunks and
+// birth, parts that are only behind the store.
 struct Run {
   uint64_t index = 0;  // of the first, in this object
   uint64_t chunk = 0;  // number of the first
-  uint32_t count = 0;  // 1 to kMaxRunChunks
-  Birth birth;         // of the first; the index of the others counts up
+  uint32_t count = 0;  // 1 to kMaxRunChunks; without chunks any but 0
+  Held held = Held::kHere;
+  Birth birth;  // of the first; the index of the others counts up
   bool operator==(const Run&) const = default;
+  [[nodiscard]] bool has_chunks() const { return held != Held::kBehind; }
 };
 
 struct CreateRecord {
@@ -93,6 +103,26 @@ struct ContentRecord {
   std::string_view content;  // 1 to kMaxContentBytes; points into the chunk
   bool operator==(const ContentRecord&) const = default;
 };
+// What is behind the store of an object. 0: nothing.
+struct Behind {
+  uint64_t version = 0;  // what kBoth and kBehind refer to
+  // Versions [next, next + tries) were begun there, and any of them may be there by now: its
+  // kBoth and kBehind are the same, and the rest of it is kHere.
+  uint64_t next = 0;
+  uint32_t tries = 0;
+  // What is not kHere is as there: holes, the end, and content. Otherwise only runs are.
+  bool whole = false;
+  bool operator==(const Behind&) const = default;
+  [[nodiscard]] bool may_be(uint64_t found) const {
+    return found == version || found - next < tries;
+  }
+};
+// Replaces what was known of it.
+struct FlushedRecord {
+  uint64_t number = 0;
+  Behind behind;
+  bool operator==(const FlushedRecord&) const = default;
+};
 // In tables alone, the only record of the first chunk: how many chunks the sections have.
 struct TableRecord {
   uint64_t next_number = 0;  // of objects, when it was written
@@ -111,6 +141,7 @@ struct ObjectRecord {
   std::string_view name;
   uint32_t crc = 0;          // of the content
   std::string_view content;  // empty: in chunks; otherwise `size` bytes
+  Behind behind{};
   bool operator==(const ObjectRecord&) const = default;
 };
 // In tables alone: where to look for an object. One without a name is listed by its id.
@@ -126,9 +157,9 @@ struct IdRecord {
   bool operator==(const IdRecord&) const = default;
 };
 
-using Record =
-    std::variant<CreateRecord, MapRecord, TruncateRecord, CloneRecord, DeleteRecord, RenameRecord,
-                 CommitRecord, ContentRecord, TableRecord, ObjectRecord, NameRecord, IdRecord>;
+using Record = std::variant<CreateRecord, MapRecord, TruncateRecord, CloneRecord, DeleteRecord,
+                            RenameRecord, FlushedRecord, CommitRecord, ContentRecord, TableRecord,
+                            ObjectRecord, NameRecord, IdRecord>;
 
 // The number of the object that a record changes; 0: none.
 [[nodiscard]] inline uint64_t changed_by(const Record& record) {
@@ -153,6 +184,7 @@ enum class RecordFault : uint8_t {
   kNumber,   // object number 0
   kRange,    // a clone onto itself, or a size or range beyond bounds
   kContent,  // none, too many bytes, or not as many as the object has
+  kBehind,   // a version 0 with more to say, or parts behind of an object that is not there
 };
 [[nodiscard]] const char* name_of(RecordFault fault);
 
@@ -171,6 +203,7 @@ class RecordWriter {
   [[nodiscard]] bool clone(const CloneRecord& record);
   [[nodiscard]] bool remove(const DeleteRecord& record);
   [[nodiscard]] bool rename(const RenameRecord& record);
+  [[nodiscard]] bool flushed(const FlushedRecord& record);
   [[nodiscard]] bool commit(const CommitRecord& record);
   [[nodiscard]] bool content(const ContentRecord& record);
   [[nodiscard]] bool table(const TableRecord& record);
@@ -190,7 +223,7 @@ class RecordWriter {
 // What one may take at most: a MAP of one run, a CREATE of the longest name.
 inline constexpr size_t kMaxMapOneBytes = 64;
 inline constexpr size_t kMaxCreateBytes = 64 + kMaxNameBytes;
-inline constexpr size_t kMaxObjectBytes = 80 + kMaxNameBytes + kMaxContentBytes;
+inline constexpr size_t kMaxObjectBytes = 100 + kMaxNameBytes + kMaxContentBytes;
 inline constexpr size_t kMaxSmallBytes = 64;  // all others but RENAME, which is below CREATE
 
 class RecordReader {

@@ -44,6 +44,9 @@ class RecordStream {
   void commit(const CommitRecord& record) {
     put([&](RecordWriter& to) { return to.commit(record); });
   }
+  void flushed(const FlushedRecord& record) {
+    put([&](RecordWriter& to) { return to.flushed(record); });
+  }
   void content(const ContentRecord& record) {
     put([&](RecordWriter& to) { return to.content(record); });
   }

@@ -237,6 +237,7 @@ Result<void> StoreImpl::Recovery::start() {
     rewrite(PersistPoint::kTailLogA, chunk.a, chunk.chunk_a);
     rewrite(PersistPoint::kTailLogB, chunk.b, chunk.chunk_b);
   }
+  if (store_.options_.cache) root_.version = kCacheVersion;
   // What is flushed here is not durable yet when the first superblock is.
   root_.durable = watermark_;
   store_.log_ = std::make_unique<Log>(space(), store_.persist_, std::move(log_space_),

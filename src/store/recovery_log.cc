@@ -179,10 +179,12 @@ bool StoreImpl::Recovery::data_is_there() {
     const auto* const map = std::get_if<MapRecord>(&record);
     if (map == nullptr) continue;
     for (const Run& run : map->runs) {
+      if (!run.has_chunks()) continue;
       if (!possible(run) || !is_there(run.chunk / space().chunks_per_block())) return false;
-      // Behind the watermark no chunk is written twice: there cannot be more of them.
+      // Behind the watermark no chunk is written twice, and few are named again: a log that names
+      // many more than there are is none of ours.
       if (report_.verified_chunks >=
-          uint64_t{store_.backend_->existing()} * space().chunks_per_block()) {
+          4 * uint64_t{store_.backend_->existing()} * space().chunks_per_block()) {
         return false;
       }
       if (!space().claim_data(static_cast<uint32_t>(run.chunk / space().chunks_per_block()))) {

@@ -91,6 +91,7 @@ Replay::Outcome Replay::add(const ObjectRecord& record) {
   object.size = record.size;
   object.modified_ns = record.modified_ns;
   object.stored = true;
+  object.behind = record.behind;
   return set_content(object, record.crc, record.content);
 }
 
@@ -210,7 +211,11 @@ Replay::Outcome Replay::on(const MapRecord& record) {
   if (object == nullptr) return unknown("MAP", record.number);
   object->lock.assert_held();
   for (const Run& run : record.runs) {
-    if (!possible_(run)) {
+    if (run.held != Held::kHere && object->behind.version == 0) {
+      return fail(fmt::format(
+          "MAP record refers to what is behind object number {}, but nothing is", record.number));
+    }
+    if (run.has_chunks() && !possible_(run)) {
       return fail(fmt::format("MAP record refers to chunks {} to {}, which are not in the store",
                               run.chunk, run.chunk + run.count - 1));
     }
@@ -226,6 +231,7 @@ Replay::Outcome Replay::on(const ContentRecord& record) {
   if (object == nullptr) return unknown("CONTENT", record.number);
   object->lock.assert_held();
   if (const auto done = assign(*object, 0, kMaxIndex, {}); !done) return done;
+  object->note_reshaped();
   object->size = record.content.size();
   return set_content(*object, record.crc, record.content);
 }
@@ -245,6 +251,7 @@ Replay::Outcome Replay::on(const TruncateRecord& record) {
   if (const auto done = set_content(*object, 0, {}); !done) return done;
   const uint64_t end = (record.size + kDataBytes - 1) / kDataBytes;
   const bool shrinks = record.size < object->size;
+  object->note_reshaped();
   object->size = record.size;
   return shrinks ? assign(*object, end, kMaxIndex, {}) : Outcome{};
 }
@@ -266,11 +273,19 @@ Replay::Outcome Replay::on(const CloneRecord& record) {
     return done;
   }
   std::vector<Run> runs;
-  from->table.for_each(record.from_index, record.from_index + record.count, [&](const Run& run) {
+  bool all_here = true;
+  from->table.for_all(record.from_index, record.from_index + record.count, [&](const Run& run) {
+    all_here = all_here && run.has_chunks();
     runs.push_back(run);
     runs.back().index = run.index - record.from_index + record.to_index;
-    return true;
+    runs.back().held = Held::kHere;
+    return all_here;
   });
+  if (!all_here) {
+    return fail(fmt::format("CLONE record for object number {}, of which parts are only behind",
+                            record.from));
+  }
+  to->note_reshaped();
   return assign(*to, record.to_index, end, runs);
 }
 
@@ -301,6 +316,22 @@ Replay::Outcome Replay::on(const RenameRecord& record) {
   }
   if (!object->name.empty()) names_.erase(object->name);
   object->name = record.name;
+  return {};
+}
+
+Replay::Outcome Replay::on(const FlushedRecord& record) {
+  Object* const object = find(record.number);
+  if (object == nullptr) return unknown("FLUSHED", record.number);
+  object->lock.assert_held();
+  touched_.pop_back();  // its bytes are not modified
+  if (record.behind.version == 0) {
+    if (object->table.parts_behind() > 0) {
+      return fail(fmt::format("FLUSHED record for object number {}, of which parts are only behind",
+                              record.number));
+    }
+    object->table.hold_here();
+  }
+  object->behind = record.behind;
   return {};
 }
 

@@ -96,9 +96,9 @@ Error two_histories(const Superblock& a, const Superblock& b) {
 Error none(SuperblockFault a, SuperblockFault b) {
   if (a == SuperblockFault::kVersion || b == SuperblockFault::kVersion) {
     return {Code::kVersion,
-            fmt::format("the store has another format version than {}, the one that this program "
+            fmt::format("the store has another format version than {} and {}, which this program "
                         "supports; use the version of verbena that made it",
-                        kFormatVersion),
+                        kFormatVersion, kCacheVersion),
             {}};
   }
   if (a == SuperblockFault::kMagic && b == SuperblockFault::kMagic) {

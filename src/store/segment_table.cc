@@ -19,8 +19,10 @@ Run SegmentTable::clipped(const Run& run, uint64_t first, uint64_t end) {
   const uint64_t skip = from - run.index;
   Run part = run;
   part.index += skip;
-  part.chunk += skip;
-  part.birth.index += skip;
+  if (run.has_chunks()) {
+    part.chunk += skip;
+    part.birth.index += skip;
+  }
   part.count = static_cast<uint32_t>(to - from);
   return part;
 }
@@ -65,6 +67,30 @@ const Run* SegmentTable::find(uint64_t index) const {
     if (at < leaf->second.size()) return &leaf->second[at];
   }
   return nullptr;
+}
+
+// Runs are split and dropped, and never joined: what is left of one lies within it.
+void SegmentTable::hold_in_both(const Run& run) noexcept {
+  const uint64_t end = run.index + run.count;
+  auto leaf = leaf_at(run.index);
+  if (leaf == leaves_.end()) return;
+  size_t at = first_behind(leaf->second, run.index);
+  for (; leaf != leaves_.end(); ++leaf, at = 0) {
+    for (; at < leaf->second.size(); ++at) {
+      Run& there = leaf->second[at];
+      if (there.index >= end) return;
+      if (there.held != Held::kHere || !is_part(there, run)) continue;
+      there.held = Held::kBoth;
+      in_both_ += there.count;
+    }
+  }
+}
+
+bool SegmentTable::is_part(const Run& part, const Run& run) {
+  if (part.index < run.index || part.index + part.count > run.index + run.count) return false;
+  Run expected = clipped(run, part.index, part.index + part.count);
+  expected.held = part.held;
+  return part == expected;
 }
 
 void SegmentTable::prepare(uint64_t first, uint64_t end, std::span<const Run> runs,
@@ -139,7 +165,7 @@ void SegmentTable::prepare(uint64_t first, uint64_t end, std::span<const Run> ru
 void SegmentTable::replace(Change& change) noexcept {
   // The parts at the edges are in the change again.
   for (const Run& run : change.runs_) {
-    if (run.index >= change.first_ && run.index < change.end_) chunks_ += run.count;
+    if (run.index >= change.first_ && run.index < change.end_) count(run, 1);
   }
   const auto leaf = change.first_leaf_;
   if (change.prepared_.empty()) {

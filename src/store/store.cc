@@ -134,6 +134,7 @@ Result<void> StoreImpl::format() {
   root_.store = tag_;
   root_.chunks_per_block = space_.chunks_per_block();
   root_.media = options_.media;
+  if (options_.cache) root_.version = kCacheVersion;
   root_.created_ns = now();
   log_ = std::make_unique<Log>(space_, persist_, std::move(log_space), root_, 1);
   return log_->start(*mark);
@@ -349,6 +350,36 @@ Result<PreparedRead> Store::prepare_read(ObjectId id, uint64_t offset, uint64_t 
   return guarded([&] { return impl_->prepare_read(id, offset, length); });
 }
 RangeRegistry& Store::ranges() { return impl_->ranges(); }
+Result<PreparedFlush> Store::prepare_flush(ObjectId id) const {
+  return guarded([&] { return impl_->prepare_flush(id); });
+}
+Result<uint64_t> Store::begin_flush(ObjectId id, uint64_t fresh) {
+  return guarded([&] { return impl_->begin_flush(id, fresh); });
+}
+Result<void> Store::end_flush(const PreparedFlush& flushed, uint64_t version) {
+  return guarded([&] { return impl_->end_flush(flushed, version); });
+}
+Result<void> Store::found_behind(ObjectId id, uint64_t version) {
+  return guarded([&] { return impl_->found_behind(id, version); });
+}
+Result<void> Store::detach(ObjectId id) {
+  return guarded([&] { return impl_->detach(id); });
+}
+Result<Behind> Store::behind(ObjectId id) const {
+  return guarded([&] { return impl_->behind(id); });
+}
+Result<uint64_t> Store::evict(ObjectId id, uint64_t first, uint64_t count) {
+  return guarded([&] { return impl_->evict(id, first, count); });
+}
+Result<PreparedFill> Store::prepare_fill(ObjectId id, uint64_t first, uint64_t count) {
+  return guarded([&] { return impl_->prepare_fill(id, first, count); });
+}
+Result<void> Store::adopt(ObjectId id, std::string_view name, const AdoptedState& there) {
+  return guarded([&] { return impl_->adopt(id, name, there); });
+}
+Result<void> Store::adopt_again(ObjectId id, const AdoptedState& there) {
+  return guarded([&] { return impl_->adopt_again(id, there); });
+}
 Result<void> Store::flush() {
   return guarded([&] { return impl_->flush(); });
 }

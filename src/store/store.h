@@ -20,6 +20,7 @@
 
 #include "base/random.h"
 #include "medium/backend.h"
+#include "store/behind.h"
 #include "store/chunk.h"
 #include "store/error.h"
 #include "store/index_loss.h"
@@ -51,6 +52,9 @@ struct Options {
   uint64_t max_objects = 4'000'000;
   // Refuse writes into ranges that other clients have registered.
   bool enforce_ranges = false;
+  // It is a cache: there is something behind it. Once it was opened so, programs that do not know
+  // such stores refuse it.
+  bool cache = false;
   // Off for benchmarks alone, to see what checksums cost; such a store cannot be opened again.
   bool checksums = true;
   // For a program with a thread for it: called, by any thread, when tend() has something to do. An
@@ -243,6 +247,29 @@ class Store final : public Objects {
   [[nodiscard]] Result<PreparedRead> prepare_read(ObjectId id, uint64_t offset,
                                                   uint64_t length) const;
   [[nodiscard]] RangeRegistry& ranges();
+
+  // --- of a cache (Options::cache): see behind.h. Operations that need parts which are only behind
+  // fail with kBehind, and may be tried again when those are here.
+  [[nodiscard]] Result<PreparedFlush> prepare_flush(ObjectId id) const;
+  // Notes that a version of it will be written behind, and which: `fresh`, a number that was never
+  // used (random, and not within 2^32 of 2^64), unless others were begun whose end is not known.
+  [[nodiscard]] Result<uint64_t> begin_flush(ObjectId id, uint64_t fresh);
+  // It is there, durable.
+  [[nodiscard]] Result<void> end_flush(const PreparedFlush& flushed, uint64_t version);
+  // Of those that were begun this one is there, and no other will be. kConflict: it is none of
+  // them.
+  [[nodiscard]] Result<void> found_behind(ObjectId id, uint64_t version);
+  // Nothing of it is behind any more, and all of it here: kBehind if it is not.
+  [[nodiscard]] Result<void> detach(ObjectId id);
+  [[nodiscard]] Result<Behind> behind(ObjectId id) const;
+  // Gives back the chunks of these parts that are behind as well; how many.
+  [[nodiscard]] Result<uint64_t> evict(ObjectId id, uint64_t first, uint64_t count);
+  // The first of these parts that are only behind, and those that follow them; none: all are here.
+  [[nodiscard]] Result<PreparedFill> prepare_fill(ObjectId id, uint64_t first, uint64_t count);
+  // A new object, all of which is behind.
+  [[nodiscard]] Result<void> adopt(ObjectId id, std::string_view name, const AdoptedState& there);
+  // One that was changed there by others. kConflict: it was changed here, too.
+  [[nodiscard]] Result<void> adopt_again(ObjectId id, const AdoptedState& there);
 
   // Writes the whole index anew and forgets the log before it; happens by itself, too.
   [[nodiscard]] Result<void> checkpoint();

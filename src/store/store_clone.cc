@@ -104,11 +104,15 @@ Result<void> StoreImpl::copy_parts(const ClonePlan& plan, const Object& from, co
       append_runs(to, range.first(), mine, txn, runs);
     }
     if (part == 1) break;
-    from.table.for_each(plan.shared_from, plan.shared_from + plan.shared, [&](const Run& run) {
+    Result<void> here;
+    from.table.for_all(plan.shared_from, plan.shared_from + plan.shared, [&](const Run& run) {
+      if (!run.has_chunks()) here = fail(is_behind(from, run));
       runs.push_back(run);
       runs.back().index = run.index - plan.shared_from + plan.shared_to;
-      return true;
+      runs.back().held = Held::kHere;
+      return here.has_value();
     });
+    if (!here) return here;
   }
   return {};
 }
@@ -184,6 +188,7 @@ Result<void> StoreImpl::clone_into(const CloneRequest& request, Object& from, co
   apply(*to, change);
   fresh.keep();
   note_dirty(pieces);
+  to->note_reshaped();
   to->size = size;
   to->modified_ns = time;
   mark_dirty(*to);

@@ -263,7 +263,7 @@ class StoreImpl::Compaction {
       }
       Birth birth = item.run.birth;
       birth.index += i;
-      runs.push_back({item.run.index + i, chunk, 1, birth});
+      runs.push_back({item.run.index + i, chunk, 1, item.run.held, birth});
     }
     const uint64_t growth = SegmentTable::growth(runs.size());
     if (const auto room = store_.room_for_runs(growth); !room) return room;

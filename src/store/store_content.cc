@@ -49,6 +49,7 @@ Result<void> StoreImpl::set_content(Object& object, std::string content, uint32_
     entry->commit(next_txn(), time);
   }
   object_bytes_.fetch_add(content.size() - object.content.size(), std::memory_order_relaxed);
+  object.note_reshaped();
   object.size = content.size();
   object.modified_ns = time;
   object.content = std::move(content);

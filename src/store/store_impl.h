@@ -128,6 +128,19 @@ class StoreImpl {
                                       ClientId client);
   Result<PreparedRead> prepare_read(ObjectId id, uint64_t offset, uint64_t length) const;
   Result<void> commit(PreparedWrite::State& state, const PreparedWrite::Crcs& crcs);
+  Result<PreparedFlush> prepare_flush(ObjectId id) const;
+  [[nodiscard]] Result<PreparedFlush::Part> proven_part(const Object& object, const Run& run,
+                                                        uint32_t i) const;
+  Result<uint64_t> begin_flush(ObjectId id, uint64_t fresh);
+  Result<void> end_flush(const PreparedFlush& flushed, uint64_t version);
+  Result<void> found_behind(ObjectId id, uint64_t version);
+  Result<void> detach(ObjectId id);
+  Result<Behind> behind(ObjectId id) const;
+  Result<uint64_t> evict(ObjectId id, uint64_t first, uint64_t count);
+  Result<PreparedFill> prepare_fill(ObjectId id, uint64_t first, uint64_t count);
+  Result<void> commit(PreparedFill::State& state);
+  Result<void> adopt(ObjectId id, std::string_view name, const AdoptedState& there);
+  Result<void> adopt_again(ObjectId id, const AdoptedState& there);
   Result<void> flush();
   Result<void> tend();
   [[nodiscard]] Result<void> grow_ahead();
@@ -290,6 +303,17 @@ class StoreImpl {
   [[nodiscard]] Result<uint32_t> copy_content(const Object& object, const Extents& range,
                                               uint8_t* to) const
       VERBENA_REQUIRES_SHARED(object.lock);
+
+  // --- what is behind (store_behind.cc, store_fill.cc)
+  [[nodiscard]] static Error is_behind(const Object& object, const Run& run);
+  // These runs are of the object, and behind as well now.
+  [[nodiscard]] Result<void> note_behind(Object& object, const Behind& behind,
+                                         std::span<const Run> runs) VERBENA_REQUIRES(object.lock);
+  // Parts [first, end), none of which is only here. How many chunks that gives back.
+  [[nodiscard]] Result<uint64_t> evict_range(Object& object, uint64_t first, uint64_t end)
+      VERBENA_REQUIRES(object.lock);
+  [[nodiscard]] Result<void> fill_range(Object& object, uint64_t first, uint64_t end,
+                                        std::span<const Run> all) VERBENA_REQUIRES(object.lock);
 
   // --- the index on the medium (store_index.cc)
   // It is in the next table, or its DELETE. After its record is in the log; cannot fail.

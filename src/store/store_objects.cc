@@ -181,6 +181,9 @@ Result<void> StoreImpl::replace(ObjectId id, ObjectId by, ClientId client) {
     const TwoObjectsLock locks(to, from);
     if (to.removed) return fail(no_such(id));
     if (from.removed) return fail(no_such(by));
+    if (from.table.parts_behind() > 0) {
+      return fail(is_behind(from, from.table.first_behind_store()));
+    }
     const uint64_t length = std::max(to.size, from.size);
     if (const auto may = may_write(id, 0, length, client); !may) return may;
     const WriteLock catalog(catalog_.lock());
@@ -198,7 +201,9 @@ Result<void> StoreImpl::replace(ObjectId id, ObjectId by, ClientId client) {
       (*entry)->remove({from.number});
       entry->commit(next_txn(), time);
     }
+    from.table.hold_here();
     to.table.swap(from.table);
+    to.note_reshaped();
     to.content.swap(from.content);
     std::swap(to.content_crc, from.content_crc);
     to.size = from.size;
@@ -273,6 +278,7 @@ Result<void> StoreImpl::cut(Object& object, uint64_t size) {
   drop_content(object);  // of which nothing is left
   fresh.keep();
   note_dirty(scratch.pieces);
+  object.note_reshaped();
   object.size = size;
   object.modified_ns = time;
   mark_dirty(object);
@@ -290,6 +296,9 @@ std::optional<ObjectInfo> StoreImpl::info_of(const Object& object) const {
   info.chunks = object.table.chunks();
   info.segments = object.table.runs();
   info.content = object.content.size();
+  info.behind = object.table.parts_behind();
+  info.only_here = object.table.chunks() - object.table.chunks_in_both();
+  info.flushed = object.is_flushed();
   info.created_ns = object.created_ns;
   info.modified_ns = object.modified_ns;
   return info;

@@ -29,6 +29,7 @@ Result<ObjectRef> StoreImpl::load(const Tables::Found& found) const {
   object->stored = true;
   object->content = record.content;
   object->content_crc = record.crc;
+  object->behind = record.behind;
   if (const auto sound = check_content(*object); !sound) return fail(sound.error());
   std::vector<Run> runs;
   bool good = true;
@@ -38,11 +39,13 @@ Result<ObjectRef> StoreImpl::load(const Tables::Found& found) const {
   const Table& table = tables_.all()[found.source];
   const auto done = table.runs(record.number, record.runs, [&](const MapRecord& map) {
     for (const Run& run : map.runs) {
-      good = good && run.index >= end && run.chunk % per_block + run.count <= per_block &&
-             run.chunk / per_block < Space::kMaxBlocks && runs.size() < record.runs;
+      good = good && run.index >= end && runs.size() < record.runs &&
+             (run.held == Held::kHere || record.behind.version != 0) &&
+             (!run.has_chunks() || (run.chunk % per_block + run.count <= per_block &&
+                                    run.chunk / per_block < Space::kMaxBlocks));
       if (!good) return;
       end = run.index + run.count;
-      chunks += run.count;
+      if (run.has_chunks()) chunks += run.count;
       runs.push_back(run);
     }
   });

@@ -33,7 +33,11 @@ Result<size_t> StoreImpl::read(ObjectId id, uint64_t offset, std::span<uint8_t> 
     at = end;
   };
   Result<void> result;
-  (*object)->table.for_each(range.first(), range.end(), [&](const Run& run) {
+  (*object)->table.for_all(range.first(), range.end(), [&](const Run& run) {
+    if (!run.has_chunks()) {
+      result = fail(is_behind(**object, run));
+      return false;
+    }
     zeros_until(std::max(offset, run.index * kDataBytes));
     for (uint32_t i = 0; i < run.count; ++i) {
       const uint32_t from = range.from(run.index + i);
@@ -130,7 +134,11 @@ Result<PreparedRead> StoreImpl::prepare_read(ObjectId id, uint64_t offset, uint6
     };
     Result<void> result;
     std::array<uint8_t, kDataBytes> discard;
-    (*object)->table.for_each(range.first(), range.end(), [&](const Run& run) {
+    (*object)->table.for_all(range.first(), range.end(), [&](const Run& run) {
+      if (!run.has_chunks()) {
+        result = fail(is_behind(**object, run));
+        return false;
+      }
       zeros_until(std::max(offset, run.index * kDataBytes));
       state.pins.reserve(state.pins.size() + 1);
       space_.add(run.chunk, run.count);

@@ -117,7 +117,7 @@ void StoreImpl::append_runs(const Object& object, uint64_t first, std::span<cons
                             uint64_t txn, std::vector<Run>& runs) {
   runs.reserve(runs.size() + pieces.size());
   for (const Piece& piece : pieces) {
-    runs.push_back({first, piece.chunk, piece.count, {object.number, first, txn}});
+    runs.push_back({first, piece.chunk, piece.count, Held::kHere, {object.number, first, txn}});
     first += piece.count;
   }
 }

@@ -97,7 +97,7 @@ const char* name_of(SuperblockFault fault) {
 }
 
 void encode(const Superblock& superblock, uint64_t id, std::span<uint8_t, kChunkBytes> chunk) {
-  VERBENA_CHECK(superblock.version == kFormatVersion && sound(superblock));
+  VERBENA_CHECK(knows_version(superblock.version) && sound(superblock));
   VERBENA_CHECK(id == 0 || id == superblock.chunks_per_block);
   uint8_t* p = chunk.data();
   std::memset(p, 0, kDataBytes);
@@ -133,13 +133,13 @@ verbena::Result<Superblock, SuperblockFault> decode_superblock(
     return fail(SuperblockFault::kChunk);
   }
   if (std::memcmp(p, kMagic.data(), kMagic.size()) != 0) return fail(SuperblockFault::kMagic);
-  if (load_be32(p + kVersion) != kFormatVersion) return fail(SuperblockFault::kVersion);
+  if (!knows_version(load_be32(p + kVersion))) return fail(SuperblockFault::kVersion);
   const ChunkHead head = head_of(p);
   if (verdict != ChunkVerdict::kGood || head.flags != kFlagSuperblock) {
     return fail(SuperblockFault::kChunk);
   }
 
-  Superblock superblock{.version = kFormatVersion,
+  Superblock superblock{.version = load_be32(p + kVersion),
                         .store = load_be32(p + kTag),
                         .chunks_per_block = load_be32(p + kChunksPerBlock),
                         .media = load_be32(p + kMedia),
@@ -168,6 +168,7 @@ verbena::Result<Superblock, SuperblockFault> decode_superblock(
 
 // A write may be interrupted anywhere: of each byte that changes, the old or the new one is there.
 bool may_be_torn(std::span<const uint8_t, kChunkBytes> copy, uint64_t id, const Superblock& other) {
+  if (!knows_version(load_be32(copy.data() + kVersion))) return false;
   // Of a closed store only its closing and the next opening, which adds one extent, can be
   // interrupted; a checkpoint may list any number of others.
   const size_t extents = other.checkpoint.size() + other.log.size();
@@ -176,7 +177,8 @@ bool may_be_torn(std::span<const uint8_t, kChunkBytes> copy, uint64_t id, const 
     size_t begin;
     size_t end;
   };
-  const std::array changing{Part{kGeneration, kCreated},
+  const std::array changing{Part{kVersion, kTag},  // a cache from then on
+                            Part{kGeneration, kCreated},
                             Part{kReplayFrom, kExtents + listed * kExtentBytes},
                             Part{4072, 4080},  // txn
                             Part{4084, 4090},  // data_crc, length

@@ -13,6 +13,11 @@
 namespace verbena::store {
 
 inline constexpr uint32_t kFormatVersion = 3;
+// Of a store that is a cache, or was one: what is behind it is in its log. Otherwise the same.
+inline constexpr uint32_t kCacheVersion = 4;
+[[nodiscard]] constexpr bool knows_version(uint32_t version) {
+  return version == kFormatVersion || version == kCacheVersion;
+}
 inline constexpr uint32_t kMinChunksPerBlock = 16;
 inline constexpr uint32_t kMaxChunksPerBlock = 2048;
 inline constexpr uint32_t kMaxMedia = 1024;

@@ -34,7 +34,7 @@ void make_head_right(ChunkBytes& chunk) {
 
 void check_refused(const ChunkBytes& chunk, SuperblockFault fault) {
   const bool magic = std::memcmp(chunk.data(), "VERBENA STORE\n", 14) == 0;
-  const bool known = load_be32(chunk.data() + 14) == kFormatVersion;
+  const bool known = knows_version(load_be32(chunk.data() + 14));
   VERBENA_CHECK(name_of(fault) != std::string_view("unknown"));
   VERBENA_CHECK((fault == SuperblockFault::kMagic) == (right_crcs(chunk) && !magic));
   VERBENA_CHECK((fault == SuperblockFault::kVersion) == (right_crcs(chunk) && magic && !known));

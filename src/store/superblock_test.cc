@@ -196,7 +196,7 @@ TEST(Superblock, Magic) {
 // Of whatever later versions change, all that must hold is the CRCs, the magic and where the
 // version stands.
 TEST(Superblock, Version) {
-  for (const uint32_t version : {0u, 2u, 4u, 0x01000000u}) {
+  for (const uint32_t version : {0u, 2u, 5u, 0x01000000u}) {
     Chunk chunk = with(kVersionAt, version);
     EXPECT_EQ(fault(chunk), SuperblockFault::kVersion);
     std::memset(chunk.data() + kStoreAt, 0xff, 1000);
@@ -287,6 +287,7 @@ TEST(Superblock, MayBeTorn) {
   ++next.generation;
   next.previous = next.mark;
   next.mark = mark_of(6);
+  next.version = kCacheVersion;
   next.log.push_back(
       {.block_a = 0, .block_b = 1, .first = 65, .count = 32, .sequence = 105, .txn = next.mark});
   const Chunk before = encoded(sample());

@@ -22,7 +22,8 @@ void write_state(const Object& object, TableWriter& to) {
                .chunks = object.table.chunks(),
                .name = object.name,
                .crc = object.content_crc,
-               .content = object.content});
+               .content = object.content,
+               .behind = object.behind});
   } else if (object.stored) {
     to.remove({object.number});
   }
@@ -37,7 +38,7 @@ void write_runs(const Object& object, TableWriter& to) {
     to.map(object.number, size, runs);
     runs.clear();
   };
-  object.table.for_each(0, kMaxIndex, [&](const Run& run) {
+  object.table.for_all(0, kMaxIndex, [&](const Run& run) {
     runs.push_back(run);
     if (runs.size() == 256) write();
     return true;

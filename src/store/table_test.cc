@@ -52,7 +52,7 @@ void write_table(const States& states, TableWriter& to) {
     if (!known) continue;
     std::vector<Run> runs;
     for (uint64_t i = 0; i < known->runs; ++i) {
-      runs.push_back({i * 3, number * 1000 + i, 2, {number, i * 3, known->size}});
+      runs.push_back({i * 3, number * 1000 + i, 2, Held::kHere, {number, i * 3, known->size}});
     }
     to.map(number, known->size, runs);
   }

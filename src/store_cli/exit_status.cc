@@ -20,7 +20,8 @@ ExitStatus exit_status_of(store::Code code) {
     case Code::kConflict:
     case Code::kReadOnly:
     case Code::kIo:
-    case Code::kLogFull:     break;
+    case Code::kLogFull:
+    case Code::kBehind:      break;
   }
   return ExitStatus::kNotDone;
 }

@@ -86,6 +86,8 @@ class Log:
         """Every chunk that the MAPs of the transaction name."""
         for record in self.pending:
             for run in record.fields["runs"] if record.type == records.MAP else ():
+                if run.held == records.BEHIND:
+                    continue
                 if not objects.within_block(run, self.superblock.chunks_per_block):
                     return False
                 for i in range(run.count):

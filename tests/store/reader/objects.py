@@ -14,11 +14,13 @@ class Inapplicable(Exception):
 
 
 class Object:
-    """`map` has the birth and place of each chunk, by its index in the object; `content` is instead of chunks."""
+    """`map` has the birth and place of each chunk, by its index in the object; `content` is instead of chunks.
+    `only_behind` has the ranges of indices that are not here, but in what is behind the store."""
 
     def __init__(self, number, identity, name, created):
         self.number, self.id, self.name, self.created = number, identity, name, created
         self.modified, self.size, self.content, self.map = created, 0, None, {}
+        self.behind, self.only_behind = records.NOTHING, []
         self.lost = set()  # what tables have lost of it: state, runs, name, id
 
     def is_draft(self):
@@ -26,13 +28,29 @@ class Object:
 
     def add_runs(self, runs):
         for run in runs:
+            self.replace(run.index, run.index + run.count)
+            if run.held != records.HERE and not self.behind.version:
+                raise Inapplicable(f"MAP of what is behind object {self.number}, but nothing is")
+            if run.held == records.BEHIND:
+                self.only_behind.append((run.index, run.index + run.count))
+                continue
             for i in range(run.count):
                 self.map[run.index + i] = Birth(run.chunk + i, run.owner, run.birth_index + i, run.txn)
+
+    def replace(self, first, end):
+        """Nothing is known of these indices any more."""
+        if end - first > len(self.map):
+            self.map = {index: birth for index, birth in self.map.items() if not first <= index < end}
+        else:
+            for index in range(first, end):
+                self.map.pop(index, None)
+        pieces = [piece for low, high in self.only_behind for piece in ((low, min(high, first)), (max(low, end), high))]
+        self.only_behind = [(low, high) for low, high in pieces if low < high]
 
     def set_content(self, content):
         if chunks.crc(content[1]) != content[0]:
             raise Inapplicable(f"content of object {self.number} does not match its CRC")
-        self.content, self.map, self.size = content[1], {}, len(content[1])
+        self.content, self.map, self.size, self.only_behind = content[1], {}, len(content[1]), []
 
     def grow(self, end, size):
         """To this size; its chunks before `end` are set."""
@@ -44,7 +62,7 @@ class Object:
         if self.content and size:
             raise Inapplicable(f"TRUNCATE of object {self.number}, which has content")
         self.content, self.size = None, size
-        self.map = {index: birth for index, birth in self.map.items() if index * chunks.DATA < size}
+        self.replace(-(-size // chunks.DATA), records.MAX_CHUNKS)
 
 
 class Objects:
@@ -92,7 +110,7 @@ class Objects:
         fields = record.fields
         if record.type == records.MAP:
             for run in fields["runs"]:
-                if not within_block(run, self._chunks_per_block):
+                if run.held != records.BEHIND and not within_block(run, self._chunks_per_block):
                     raise Inapplicable("MAP of chunks of two blocks")
                 target.grow(run.index + run.count, fields["size"])
             target.content = None
@@ -103,6 +121,10 @@ class Objects:
             target.set_content(fields["content"])
         elif record.type == records.CLONE:
             self._clone(target, fields)
+        elif record.type == records.FLUSHED:
+            if target.only_behind and not fields["behind"].version:
+                raise Inapplicable(f"parts of object {target.number} are only behind, and nothing is")
+            target.behind = fields["behind"]
 
     def _clone(self, target, fields):
         source = self._get(fields["source"])
@@ -114,9 +136,10 @@ class Objects:
         target.grow(fields["to"] + fields["count"] if fields["count"] else 0, fields["size"])
         shift, end = fields["to"] - fields["from"], fields["from"] + fields["count"]
         shared = {index + shift: birth for index, birth in source.map.items() if fields["from"] <= index < end}
-        kept = {index: birth for index, birth in target.map.items()
-                if not fields["to"] <= index < fields["to"] + fields["count"]}
-        target.map = kept | shared
+        if any(low < end and fields["from"] < high for low, high in source.only_behind):
+            raise Inapplicable(f"CLONE of parts of object {source.number} that are only behind")
+        target.replace(fields["to"], fields["to"] + fields["count"])
+        target.map |= shared
 
     def shown(self):
         """As lists have them: without drafts, by name and then by id."""
@@ -139,7 +162,8 @@ def within_block(run, chunks_per_block):
 
 
 def read(medium, superblock, one):
-    """The bytes of an object, with zeros for damaged chunks, and the damage: offset, chunk, what does not match."""
+    """The bytes of an object, with zeros for damaged chunks and for what is only behind; and the damage: offset, chunk, what
+    does not match."""
     if one.content:
         return one.content, []
     data, damage = bytearray(one.size), []

@@ -62,7 +62,8 @@ def identity(one):
 
 def describe(one):
     return {"id": identity(one), "name": one.name or None, "size": one.size, "created": one.created,
-            "modified": one.modified, "chunks": len(one.map), "lost": sorted(one.lost)}
+            "modified": one.modified, "chunks": len(one.map), "lost": sorted(one.lost),
+            "behind": sum(high - low for low, high in one.only_behind)}
 
 
 def list_objects(store):

@@ -4,19 +4,22 @@ import re
 import struct
 from collections import namedtuple
 
-CREATE, MAP, TRUNCATE, CLONE, DELETE, RENAME, _FLUSHED, COMMIT, CONTENT, TABLE, OBJECT, NAME, ID = range(1, 14)
-IN_LOG = {CREATE, MAP, TRUNCATE, CLONE, DELETE, RENAME, COMMIT, CONTENT}
+CREATE, MAP, TRUNCATE, CLONE, DELETE, RENAME, FLUSHED, COMMIT, CONTENT, TABLE, OBJECT, NAME, ID = range(1, 14)
+IN_LOG = {CREATE, MAP, TRUNCATE, CLONE, DELETE, RENAME, FLUSHED, COMMIT, CONTENT}
 MAX_CHUNKS = 1 << 48
 MAX_SIZE = MAX_CHUNKS * 4048
 MAX_CONTENT = 512
 
 _FORBIDDEN = re.compile(r"[\0-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 Record = namedtuple("Record", "type, number, fields")
-Run = namedtuple("Run", "index, chunk, count, txn, owner, birth_index")
+Run = namedtuple("Run", "index, chunk, count, txn, owner, birth_index, held")
+Behind = namedtuple("Behind", "version, next, tries, whole")
+NOTHING = Behind(0, 0, 0, 0)
+HERE, BOTH, BEHIND = range(3)  # where the bytes of a run are
 
 
 class Refused(Exception):
-    """A record that is not valid. `reason` is short, type, number, name, run, content or range."""
+    """A record that is not valid. `reason` is short, type, number, name, run, content, behind or range."""
 
     def __init__(self, reason):
         super().__init__(reason)
@@ -76,17 +79,26 @@ class _Cursor:
         return crc, data
 
     def run(self, number):
-        form = self.u(8)
-        _need(form <= 1, "run")
-        index, chunk = self.words(2)
-        count, txn = self.u(16), self.u(64)
+        form, index = self.u(8), self.u(64)
+        if form == 4:
+            count = self.u(32)
+            _need(count > 0 and index + count <= MAX_CHUNKS, "run")
+            return Run(index, 0, count, 0, 0, 0, BEHIND)
+        _need(form <= 3, "run")
+        chunk, count, txn = self.u(64), self.u(16), self.u(64)
         owner, birth_index = number, index
-        if form == 1:
+        if form & 1:
             owner = self.number()
             birth_index = self.u(64)
             _need((owner, birth_index) != (number, index), "run")
         _need(1 <= count <= 2048 and max(index, chunk, birth_index) + count <= MAX_CHUNKS, "run")
-        return Run(index, chunk, count, txn, owner, birth_index)
+        return Run(index, chunk, count, txn, owner, birth_index, BOTH if form & 2 else HERE)
+
+    def behind(self):
+        behind = Behind(self.u(64), self.u(64), self.u(32), self.u(8))
+        _need(behind.whole <= 1 and (behind.version or not behind.whole), "behind")
+        _need((behind.next == 0) == (behind.tries == 0), "behind")
+        return behind
 
     def runs(self, number):
         count = self.u(16)
@@ -106,12 +118,15 @@ def _object(take):
     number = take.number()
     fields = {"id": take.id(), "created": take.u(64), "modified": take.u(64), "name": take.name()}
     place = take.u(8)
-    _need(place <= 1, "content")
-    if place == 1:
+    _need(place <= 3, "content")
+    fields["behind"] = take.behind() if place & 2 else NOTHING
+    _need(not place & 2 or fields["behind"] != NOTHING, "behind")
+    if place & 1:
         fields["content"] = take.content()
     else:
         fields["size"], fields["runs"], fields["chunks"] = take.size(), take.u(64), take.u(64)
-        _need(fields["runs"] <= fields["chunks"] <= MAX_CHUNKS, "run")
+        _need(fields["chunks"] <= MAX_CHUNKS, "run")
+        _need(fields["runs"] <= (MAX_CHUNKS if fields["behind"].version else fields["chunks"]), "run")
     return number, fields
 
 
@@ -137,6 +152,7 @@ _BODIES = {
     CLONE: _clone,
     DELETE: lambda take: (take.number(), {}),
     RENAME: lambda take: (take.number(), {"name": take.name()}),
+    FLUSHED: lambda take: (take.number(), {"behind": take.behind()}),
     COMMIT: lambda take: (None, {"txn": take.u(64), "watermark": take.u(64), "time": take.u(64)}),
     CONTENT: lambda take: (take.number(), {"content": take.content()}),
     TABLE: lambda take: (None, {"next": take.number(), "sections": [take.u(32) for _ in range(4)]}),

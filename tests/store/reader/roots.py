@@ -70,7 +70,9 @@ def crash_may_leave(copy, place, root):
         return True
     if copy.raw is None or (copy.name == "a" and root.closed):
         return False
-    same = list(range(0, 30)) + list(range(54, 62)) + list(range(superblocks.HEAD + 28 * superblocks.EXTENTS, 4048))
+    if int.from_bytes(copy.raw[14:18], "big") not in superblocks.VERSIONS:
+        return False
+    same = list(range(0, 14)) + list(range(18, 30)) + list(range(54, 62)) + list(range(superblocks.HEAD + 28 * superblocks.EXTENTS, 4048))
     same += list(range(4048, 4072)) + list(range(4080, 4084)) + list(range(4090, 4092))
     expected = root.encoding(place)
     if any(copy.raw[at] != expected[at] for at in same):

@@ -5,7 +5,7 @@ import struct
 import chunks
 
 MAGIC = b"VERBENA STORE\n"
-VERSION = 3
+VERSIONS = (3, 4)
 EXTENTS = 141
 HEAD = 90
 EXTENT = 28
@@ -60,7 +60,7 @@ class Superblock:
          self.previous, self.created, self.replay_from, self.durable, self.end, tables, log) = _FIELDS.unpack_from(raw)
         if magic != MAGIC:
             raise Refused("magic", magic)
-        if self.version != VERSION:
+        if self.version not in VERSIONS:
             raise Refused("version", self.version)
         if chunk.state != "good" or chunk.flags != chunks.SUPERBLOCK:
             raise Refused("chunk", "length or flags")

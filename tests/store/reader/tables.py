@@ -93,7 +93,7 @@ class Table:
             return None
         fields = record.fields
         one = objects.Object(record.number, fields["id"], fields["name"], fields["created"])
-        one.modified = fields["modified"]
+        one.modified, one.behind = fields["modified"], fields["behind"]
         try:
             if "content" in fields:
                 one.set_content(fields["content"])
@@ -107,7 +107,7 @@ class Table:
     def _add_runs(self, one, fields, runs):
         end = 0
         for run in runs:
-            if run.index < end or not objects.within_block(run, self._chunks_per_block):
+            if run.index < end or (run.held != records.BEHIND and not objects.within_block(run, self._chunks_per_block)):
                 raise objects.Inapplicable("runs")
             end = run.index + run.count
         one.add_runs(runs)

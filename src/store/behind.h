@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a store has to do with another one behind it, for which it is the cache. The store itself
+// does not know what that is: it says what is to be written there, and is told what was.
+//
+//   flush   prepare_flush -> begin_flush -> flush() -> [written behind] -> end_flush     kHere ->
+//   kBoth evict                                                                    kBoth -> kBehind
+//   miss    kBehind error -> prepare_fill -> [read from behind] -> commit    kBehind -> kBoth
+//
+// An object is recorded to be flushed only after it was; the intent is recorded before. So whatever
+// is newer than what is behind is known to be, after a crash as well.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "store/error.h"
+#include "store/record.h"
+
+namespace verbena::store {
+
+class StoreImpl;
+
+// All of an object that is not behind, as it was at one moment: its chunks stay until this is gone.
+class PreparedFlush {
+ public:
+  PreparedFlush();
+  PreparedFlush(PreparedFlush&&) noexcept;
+  PreparedFlush& operator=(PreparedFlush&&) noexcept;
+  ~PreparedFlush();
+
+  [[nodiscard]] bool nothing() const;  // to do
+  [[nodiscard]] ObjectId id() const;
+  [[nodiscard]] const std::string& name() const;
+  [[nodiscard]] uint64_t size() const;
+  [[nodiscard]] uint64_t modified_ns() const;
+  [[nodiscard]] const Behind& base() const;
+  // What differs from the base, in order: chunks, or zeros.
+  struct Span {
+    uint64_t first = 0;
+    uint64_t count = 0;
+    bool hole = false;
+  };
+  [[nodiscard]] std::span<const Span> spans() const;
+  // The bytes of part i of a span with chunks (kDataBytes, zeros after the end), proven right.
+  struct Part {
+    const uint8_t* bytes = nullptr;
+    uint32_t crc = 0;
+  };
+  [[nodiscard]] Result<Part> part(size_t span, uint64_t i) const;
+
+ private:
+  friend class StoreImpl;
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+// Chunks for parts that are behind, to be filled from there.
+class PreparedFill {
+ public:
+  PreparedFill();
+  PreparedFill(PreparedFill&&) noexcept;
+  PreparedFill& operator=(PreparedFill&&) noexcept;
+  ~PreparedFill();
+
+  [[nodiscard]] const std::string& name() const;
+  [[nodiscard]] const Behind& base() const;
+  [[nodiscard]] uint64_t first() const;
+  struct Part {
+    uint8_t* bytes = nullptr;  // kDataBytes, all to be written
+    uint32_t crc = 0;          // of these, to be set
+  };
+  [[nodiscard]] std::span<Part> parts();
+  // They are the object's as far as these parts are still only behind.
+  [[nodiscard]] Result<void> commit();
+
+ private:
+  friend class StoreImpl;
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+// An object as it is behind.
+struct AdoptedState {
+  uint64_t version = 0;
+  uint64_t size = 0;
+  uint64_t modified_ns = 0;
+};
+
+}  // namespace verbena::store

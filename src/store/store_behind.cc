@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is only here is written behind: it is pinned as it is at one moment, and recorded to be
+// there after it is. Who changes it meanwhile changes the rest.
+#include <algorithm>
+
+#include "store/chunk_check.h"
+#include "store/crc_parts.h"
+#include "store/store_impl.h"
+
+namespace verbena::store {
+namespace {
+
+constexpr size_t kMaxRunsNoted = 128;  // in one transaction
+
+}  // namespace
+
+struct PreparedFlush::State {
+  const StoreImpl* store = nullptr;
+  ObjectRef object;
+  std::string name;
+  bool nothing = true;
+  uint64_t size = 0;
+  uint64_t modified_ns = 0;
+  uint64_t reshaped = 0;
+  Behind base;
+  std::vector<Span> spans;
+  std::vector<Run> runs;  // of each span; pinned if it has chunks
+  std::vector<uint8_t> content;
+  uint32_t content_crc = 0;
+
+  State() = default;
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
+  ~State() {
+    for (const Run& run : runs) {
+      if (run.chunk != 0) store->space().drop(run.chunk, run.count);
+    }
+  }
+
+  // Chunks of the object, in order; what lies between them are holes.
+  void collect(const Object& source) VERBENA_REQUIRES_SHARED(source.lock) {
+    uint64_t at = 0;
+    const auto hole_until = [&](uint64_t end) {
+      // Where nothing but runs has changed, holes are behind as they are here.
+      if (end > at && !base.whole) add({at, end - at, true}, {});
+      at = end;
+    };
+    source.table.for_all(0, kMaxIndex, [&](const Run& run) {
+      hole_until(run.index);
+      at = run.index + run.count;
+      if (run.held == Held::kHere) add({run.index, run.count, false}, run);
+      return true;
+    });
+    hole_until((size + kDataBytes - 1) / kDataBytes);
+  }
+  void add(const Span& span, const Run& run) {
+    spans.push_back(span);
+    runs.reserve(spans.size());
+    if (!span.hole) store->space().add(run.chunk, run.count);
+    runs.push_back(run);
+  }
+};
+
+PreparedFlush::PreparedFlush() = default;
+PreparedFlush::PreparedFlush(PreparedFlush&&) noexcept = default;
+PreparedFlush& PreparedFlush::operator=(PreparedFlush&&) noexcept = default;
+PreparedFlush::~PreparedFlush() = default;
+bool PreparedFlush::nothing() const { return state_->nothing; }
+ObjectId PreparedFlush::id() const { return state_->object->id; }
+const std::string& PreparedFlush::name() const { return state_->name; }
+uint64_t PreparedFlush::size() const { return state_->size; }
+uint64_t PreparedFlush::modified_ns() const { return state_->modified_ns; }
+const Behind& PreparedFlush::base() const { return state_->base; }
+std::span<const PreparedFlush::Span> PreparedFlush::spans() const { return state_->spans; }
+Result<PreparedFlush::Part> PreparedFlush::part(size_t span, uint64_t i) const {
+  if (!state_->content.empty()) return Part{state_->content.data(), state_->content_crc};
+  return state_->store->proven_part(*state_->object, state_->runs.at(span),
+                                    static_cast<uint32_t>(i));
+}
+
+Result<PreparedFlush::Part> StoreImpl::proven_part(const Object& object, const Run& run,
+                                                   uint32_t i) const {
+  if (const auto loaded = space_.load(run.chunk + i, 1); !loaded) return fail(loaded.error());
+  const uint8_t* const chunk = space_.memory(run.chunk + i);
+  const uint32_t crc = crc_of({chunk, kDataBytes});
+  if (crc != data_crc_of(chunk) || expected_chunk_crc(chunk, crc) != chunk_crc_of(chunk) ||
+      !head_matches(chunk, run, i, tag_)) {
+    return fail(damage(object, run, i, chunk, crc));
+  }
+  return PreparedFlush::Part{chunk, crc};
+}
+
+Result<PreparedFlush> StoreImpl::prepare_flush(ObjectId id) const {
+  auto object = find(id);
+  if (!object) return fail(object.error());
+  PreparedFlush prepared;
+  prepared.state_ = std::make_unique<PreparedFlush::State>();
+  auto& state = *prepared.state_;
+  state.store = this;
+  state.name = catalog_.name_of(**object);
+  const Object& source = **object;
+  const ReadLock lock(source.lock);
+  if (source.removed) return fail(no_such(id));
+  state.nothing = source.is_flushed();
+  state.size = source.size;
+  state.modified_ns = source.modified_ns;
+  state.reshaped = source.reshaped;
+  state.base = source.behind;
+  if (!state.nothing && !source.content.empty()) {
+    state.content.resize(kDataBytes);
+    const auto crc = copy_content(source, {0, source.size}, state.content.data());
+    if (!crc) return fail(crc.error());
+    state.content_crc = crc_zeros_after(*crc, kDataBytes - source.size);
+    state.spans.push_back({0, 1, false});
+  } else if (!state.nothing) {
+    state.collect(source);
+  }
+  state.object = std::move(*object);
+  return prepared;
+}
+
+// The record, and what it says.
+Result<void> StoreImpl::note_behind(Object& object, const Behind& behind,
+                                    std::span<const Run> runs) {
+  if (log_) {
+    auto entry = log_->begin((runs.size() + 1) * kRunBytes + 3 * kMaxSmallBytes,
+                             {growth_of(object, runs.size())});
+    if (!entry) return fail(entry.error());
+    (*entry)->flushed({object.number, behind});
+    (*entry)->map(object.number, object.size, runs);
+    entry->commit(next_txn(), object.modified_ns);
+  }
+  object.behind = behind;
+  for (const Run& run : runs) object.table.hold_in_both(run);
+  mark_dirty(object);
+  return {};
+}
+
+Result<uint64_t> StoreImpl::begin_flush(ObjectId id, uint64_t fresh) {
+  return attempt(0, [&]() -> Result<uint64_t> {
+    const auto object = find(id);
+    if (!object) return fail(object.error());
+    const WriteLock lock((*object)->lock);
+    if ((*object)->removed) return fail(no_such(id));
+    Behind behind = (*object)->behind;
+    if (behind.tries == 0) behind.next = fresh;
+    const uint64_t version = behind.next + behind.tries;
+    if (version == 0 || ++behind.tries == 0) {
+      return fail(Error{Code::kInvalid, "not a version of an object", {}});
+    }
+    if (const auto noted = note_behind(**object, behind, {}); !noted) return fail(noted.error());
+    return version;
+  });
+}
+
+Result<void> StoreImpl::end_flush(const PreparedFlush& flushed, uint64_t version) {
+  const auto& state = *flushed.state_;
+  // First what is there, then which parts of the object that is; a crash in between leaves parts
+  // that are flushed once more.
+  for (size_t at = 0;;) {
+    std::vector<Run> runs;
+    for (; at < state.runs.size() && runs.size() < kMaxRunsNoted; ++at) {
+      if (!state.spans[at].hole) runs.push_back(state.runs[at]);
+    }
+    const bool last = at == state.runs.size();
+    const auto done = attempt(0, [&]() -> Result<void> {
+      Object& object = *state.object;
+      const WriteLock lock(object.lock);
+      if (object.removed) return fail(no_such(object.id));
+      std::vector<Run> left;
+      for (const Run& run : runs) {
+        object.table.for_each(run.index, run.index + run.count, [&](const Run& there) {
+          if (there.held == Held::kHere && SegmentTable::is_part(there, run)) left.push_back(there);
+          return true;
+        });
+      }
+      for (Run& run : left) run.held = Held::kBoth;
+      const Behind behind{.version = version, .whole = last && object.reshaped == state.reshaped};
+      return note_behind(object, behind, left);
+    });
+    if (!done || last) return done;
+  }
+}
+
+Result<void> StoreImpl::found_behind(ObjectId id, uint64_t version) {
+  return attempt(0, [&]() -> Result<void> {
+    const auto object = find(id);
+    if (!object) return fail(object.error());
+    const WriteLock lock((*object)->lock);
+    if ((*object)->removed) return fail(no_such(id));
+    Behind behind = (*object)->behind;
+    if (!behind.may_be(version)) {
+      return fail(Error{Code::kConflict, "what is behind is of another history", {}});
+    }
+    const bool same = behind.version == version;
+    behind = {.version = version, .whole = same && behind.whole};
+    return note_behind(**object, behind, {});
+  });
+}
+
+Result<void> StoreImpl::detach(ObjectId id) {
+  return attempt(0, [&]() -> Result<void> {
+    const auto object = find(id);
+    if (!object) return fail(object.error());
+    const WriteLock lock((*object)->lock);
+    if ((*object)->removed) return fail(no_such(id));
+    if ((*object)->table.parts_behind() > 0) {
+      return fail(is_behind(**object, (*object)->table.first_behind_store()));
+    }
+    if (const auto noted = note_behind(**object, {}, {}); !noted) return noted;
+    (*object)->table.hold_here();
+    ++(*object)->adopted;
+    return {};
+  });
+}
+
+Result<Behind> StoreImpl::behind(ObjectId id) const {
+  const auto object = find(id);
+  if (!object) return fail(object.error());
+  const ReadLock lock((*object)->lock);
+  if ((*object)->removed) return fail(no_such(id));
+  return (*object)->behind;
+}
+
+}  // namespace verbena::store
