@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is behind a store that is used as a cache: whole objects, durable, with the CRC of each part.
+// What is behind a store that is used as a cache: whole objects, durable, with the CRC of each
+// part.
 //
-//   flush:  update(base, next) -> put, hole ... -> commit      all of the new version, or the old one
-//   miss:   load(version, parts)                               verified, or an error; never other bytes
+//   flush:  update(base, next) -> put, hole ... -> commit      all of the new version, or the old
+//   one miss:   load(version, parts)                               verified, or an error; never
+//   other bytes
 //
 // An object is behind under its name, or if it has none under its id. Each state of it that was
 // committed has a version: a number that its writer has drawn, so that no two states have the same.
 // A version that is not the expected one is another history: refused (kConflict), never mixed.
 //
-// Calls block, in bounded time, and may come from several threads at once; of one object at most
-// one update at a time. Memory is only used during the call.
+// Calls block, in bounded time, and may come from several threads at once, put() and hole() of one
+// update too; of one object at most one update at a time. Memory is only used during the call.
 #pragma once
 
 #include <cstdint>
@@ -74,7 +76,8 @@ class Update {
   Update(const Update&) = delete;
   Update& operator=(const Update&) = delete;
   virtual ~Update() = default;
-  // In any order; each part at most once.
+  // In any order; each part at most once (kInvalid). After an error only the end of the update is
+  // left: commit() fails too.
   [[nodiscard]] virtual Result<void> put(uint64_t first, std::span<const PartToPut> parts) = 0;
   // Parts [first, first + count) are zeros, and take no space if the tier can do so.
   [[nodiscard]] virtual Result<void> hole(uint64_t first, uint64_t count) = 0;
@@ -99,7 +102,8 @@ class Tier {
   [[nodiscard]] virtual std::string describe() const = 0;
   // kNotFound: there is none.
   [[nodiscard]] virtual Result<State> state(const Key& key) = 0;
-  // All objects, in no order; `each` answers false to stop.
+  // All objects, in no order; `each` answers false to stop. One whose state cannot be told because
+  // it is damaged has version 0 here; state() says what is wrong with it.
   using Each = std::function<bool(Entry entry)>;
   [[nodiscard]] virtual Result<void> list(const Each& each) = 0;
   // Parts from `first` on, of this very version (otherwise kConflict, or kNotFound). kDamaged if
