@@ -43,7 +43,7 @@ class Listing : public std::enable_shared_from_this<Listing> {
         more = false;  // names are in order
         break;
       }
-      if (!store::is_draft(object.id)) page_.objects.push_back(std::move(object));
+      if (!store::is_hidden(object.id)) page_.objects.push_back(std::move(object));
     }
     if (more && page_.objects.size() < options_.limit) return next();
     page_.more = more;

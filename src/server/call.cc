@@ -35,6 +35,10 @@ void Call::fail(protocol::Status status, std::string_view why) {
   response = protocol::failure_of(request, status, detail);
 }
 
-void Call::fail(const store::Error& error) { fail(status_of(error), error.what); }
+void Call::fail(const store::Error& error) {
+  const bool may_help = error.code == store::Code::kBehind || error.code == store::Code::kFull;
+  if (cache != nullptr && may_help) needs = error;
+  fail(status_of(error), error.what);
+}
 
 }  // namespace verbena::server

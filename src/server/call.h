@@ -5,10 +5,12 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "cache/cache.h"
 #include "fabric/fabric.h"
 #include "protocol/messages.h"
 #include "session/server.h"
@@ -21,6 +23,7 @@ class Hook;
 struct Call {
   uint32_t number = 0;  // in the table of calls; names its RDMA operation
   Hook* hook = nullptr;
+  cache::Cache* cache = nullptr;  // none: nothing is behind the store
   session::SessionId session = 0;
   fabric::ConnectionId connection = 0;
   ObjectId default_object{};  // of the session; 0:0: none
@@ -38,6 +41,9 @@ struct Call {
   ObjectId object{};
   store::PreparedRead read;
   store::PreparedWrite write;
+  // What it failed for, if a cache can do something about that.
+  std::optional<store::Error> needs;
+  int tries = 0;
   uint64_t held = 0;  // bytes of these, of the room for transfers
 
   template <typename R>

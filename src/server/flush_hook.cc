@@ -16,7 +16,10 @@ class FlushHook final : public HookFor<protocol::FlushRequest> {
     return info ? store::Result<void>{} : fail(info.error());
   }
   [[nodiscard]] store::Result<void> execute(const Request& /*request*/, Response& /*response*/,
-                                            Call& /*call*/, store::Store& store) const override {
+                                            Call& call, store::Store& store) const override {
+    // A store that ends with the server has nothing durable but what is behind it.
+    const bool keeps = store.medium_properties().persistent;
+    if (call.cache != nullptr && !keeps) return call.cache->flush_all();
     return store.flush();
   }
 };

@@ -34,6 +34,8 @@ class Hook {
   Hook& operator=(const Hook&) = delete;
   virtual ~Hook() = default;
   [[nodiscard]] virtual Where where() const = 0;
+  // Of a cache: it may wait for what is behind, and runs on a worker then.
+  [[nodiscard]] virtual bool goes_behind() const { return false; }
   // On the loop, of what is about to go to a worker: whether it is refused here and now, because
   // what is wrong with it can be told without waiting. A request that is refused then costs no more
   // than one that is answered, and nobody keeps the workers busy with such requests.

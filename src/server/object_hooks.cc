@@ -100,15 +100,19 @@ class DeleteHook final : public ObjectHook<protocol::DeleteRequest> {
   [[nodiscard]] store::Result<void> execute(const Request& request, Response& /*response*/,
                                             Call& call, store::Store& store) const override {
     const auto object = find(request.object, call, store);
-    return object ? store.remove(*object) : fail(object.error());
+    if (!object) return fail(object.error());
+    return call.cache != nullptr ? call.cache->remove(*object) : store.remove(*object);
   }
 };
 
 class RenameHook final : public NameHook<protocol::RenameRequest> {
+  [[nodiscard]] bool goes_behind() const override { return true; }
   [[nodiscard]] store::Result<void> execute(const Request& request, Response& /*response*/,
                                             Call& call, store::Store& store) const override {
     const auto object = find(request.object, call, store);
-    return object ? store.rename(*object, request.name) : fail(object.error());
+    if (!object) return fail(object.error());
+    return call.cache != nullptr ? call.cache->rename(*object, request.name)
+                                 : store.rename(*object, request.name);
   }
 };
 
@@ -140,7 +144,9 @@ class ReplaceHook final : public ObjectHook<protocol::ReplaceRequest> {
     const auto object = find(request.object, call, store);
     if (!object) return fail(object.error());
     const auto by = find(request.by, call, store);
-    return by ? store.replace(*object, *by, call.session) : fail(by.error());
+    if (!by) return fail(by.error());
+    return call.cache != nullptr ? call.cache->replace(*object, *by, call.session)
+                                 : store.replace(*object, *by, call.session);
   }
 };
 

@@ -23,6 +23,9 @@ void Server::on_message(fabric::ConnectionId id, std::span<const uint8_t> messag
   call.default_object = connection->second.default_object;
   call.request = admitted->request;
   call.room = {};
+  call.cache = options_.cache;
+  call.needs.reset();
+  call.tries = 0;
   call.hook = hooks_[call.request.index()].get();
   if (stopping_ != Stopping::kNo) {
     call.fail(protocol::Status::kBusy, "the server is shutting down");
@@ -46,11 +49,13 @@ void Server::start(Call& call, std::span<const uint8_t> message) {
   call.room = room_for(call);
   const Next next = call.hook->run(call, store_);
   // It is needed for longer than the message is there.
-  if (next != Next::kAnswer && message.data() != call.message.data()) call.keep(message);
-  go_on(call, next);
+  const bool later = next != Next::kAnswer || call.needs;
+  if (later && message.data() != call.message.data()) call.keep(message);
+  go_on(call, next, false);
 }
 
 bool Server::may_run_here(const Hook& hook) const {
+  if (options_.cache != nullptr && hook.goes_behind()) return false;
   switch (hook.where()) {
     case Where::kLoop:   return true;
     case Where::kEither: return !store_.would_wait();
@@ -73,10 +78,35 @@ void Server::run_elsewhere(Call& call, bool moved) {
       [this, &call, moved, next] {
         *next = moved ? call.hook->run_moved(call, store_) : call.hook->run(call, store_);
       },
-      [this, &call, next] { go_on(call, *next); });
+      [this, &call, next, moved] { go_on(call, *next, moved); });
 }
 
-void Server::go_on(Call& call, Next next) {
+// What is behind comes here, or something else leaves, and the request is tried again.
+void Server::fetch(Call& call, bool moved) {
+  constexpr int kMaxTries = 1000;
+  const store::Error needs = *std::exchange(call.needs, std::nullopt);
+  if (call.tries++ == kMaxTries || stopping_ == Stopping::kEnding) return answer(call);
+  counters_.add(Counter::kFetched);
+  auto done = std::make_shared<store::Result<void>>();
+  fetchers_.run(
+      [&cache = *options_.cache, needs, done] {
+        *done = needs.code == store::Code::kBehind ? cache.load(needs.behind)
+                                                   : cache.make_room(cache::kSegmentParts);
+      },
+      [this, &call, done, moved] {
+        if (!*done) {
+          call.fail(done->error());
+          call.needs.reset();
+          return answer(call);
+        }
+        if (moved || !may_run_here(*call.hook)) return run_elsewhere(call, moved);
+        call.room = room_for(call);
+        go_on(call, call.hook->run(call, store_), false);
+      });
+}
+
+void Server::go_on(Call& call, Next next, bool moved) {
+  if (call.needs) return fetch(call, moved);
   switch (next) {
     case Next::kAnswer:  return answer(call);
     case Next::kReceive: return transfer(call, true);
@@ -116,6 +146,9 @@ void Server::count(const Call& call) {
   const bool read = io->kind == protocol::IoKind::kRead;
   counters_.add(read ? Counter::kReads : Counter::kWrites);
   counters_.add(read ? Counter::kReadBytes : Counter::kWrittenBytes, io->length);
+  if (call.cache != nullptr && status == protocol::Status::kOk) {
+    call.cache->used(call.object, std::get<protocol::IoRequest>(call.request).offset, io->length);
+  }
 }
 
 // --- messages

@@ -35,6 +35,7 @@ Server::Server(Options options, store::Store& store, ChunkMemory& memory,
       hooks_(all_hooks()) {}
 
 Server::~Server() {
+  fetchers_.stop();
   workers_.stop();
   side_.reset();
   for (event* const each : events_) event_free(each);
@@ -58,11 +59,13 @@ Result<fabric::Endpoint, std::string> Server::start() {
   if (const int error = workers_.start(options_.workers); error != 0) {
     return failed("no threads", error);
   }
+  const size_t fetchers = options_.cache == nullptr ? 0 : options_.fetchers;
+  if (const int error = fetchers_.start(fetchers); error != 0) return failed("no threads", error);
   base_ = event_base_new();
   stop_fd_.reset(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (base_ == nullptr || !stop_fd_.valid()) return failed("no events", errno);
   const auto only_wake = [](int /*fd*/, short /*what*/, void* /*self*/) {};
-  for (const int fd : {fabric_->fd(), workers_.fd(), stop_fd_.get()}) {
+  for (const int fd : {fabric_->fd(), workers_.fd(), fetchers_.fd(), stop_fd_.get()}) {
     events_.push_back(event_new(base_, fd, EV_READ | EV_PERSIST, only_wake, nullptr));
     event_add(events_.back(), nullptr);
   }
@@ -103,7 +106,7 @@ void Server::run() {
 bool Server::work() {
   now_ = read_clock();
   size_t done = fabric_->poll(*this);
-  done += workers_.collect();
+  done += workers_.collect() + fetchers_.collect();
   serve_waiting();
   carry_out_actions();
   if (now_ >= side_at_) {
@@ -120,7 +123,7 @@ bool Server::work() {
 
 void Server::sleep() {
   fabric_->arm();
-  if (fabric_->poll(*this) + workers_.collect() > 0 || stop_.load()) {
+  if (fabric_->poll(*this) + workers_.collect() + fetchers_.collect() > 0 || stop_.load()) {
     worked_ = now_;
     return;
   }

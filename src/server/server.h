@@ -47,6 +47,9 @@ struct Options {
   Duration transfer_stall = 30 * kSecond;
   // Of messages that wait for such clients, all together.
   size_t max_unsent_bytes = size_t{64} << 20;
+  // What is behind the store, if anything is; and how many requests may wait for it at once.
+  cache::Cache* cache = nullptr;
+  size_t fetchers = 16;
   // How long requests have to finish once the server is stopped, and then sessions to end.
   Duration drain = 5 * kSecond;
 };
@@ -61,6 +64,7 @@ enum class Counter : uint8_t {
   kToWorkers,
   kUnsent,   // messages that had to wait for room
   kWaited,   // reads and writes that had to wait, since others hold so many chunks
+  kFetched,  // times that a request waited for what is behind the store
   kStalled,  // connections ended because their clients take no messages, or nothing by RDMA
   kCount,
 };
@@ -117,7 +121,9 @@ class Server final : private SideChannel::Owner, private fabric::Handler {
   void start(Call& call, std::span<const uint8_t> message);
   [[nodiscard]] bool may_run_here(const Hook& hook) const;
   void run_elsewhere(Call& call, bool moved);
-  void go_on(Call& call, Next next);
+  // `moved`: of run_moved().
+  void go_on(Call& call, Next next, bool moved);
+  void fetch(Call& call, bool moved);
   void answer(Call& call);
   void count(const Call& call);
 
@@ -180,6 +186,7 @@ class Server final : private SideChannel::Owner, private fabric::Handler {
   enum class Stopping : uint8_t { kNo, kDraining, kEnding } stopping_ = Stopping::kNo;
   Time stop_at_ = kNever;  // the present stage of it is over
   CounterSet<Counter> counters_;
+  Workers fetchers_;
   Workers workers_;  // stopped before the rest goes
 };
 

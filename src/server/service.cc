@@ -34,6 +34,7 @@ store::Result<void> Service::open_store(const ServiceOptions& options) {
   store::DirectoryOptions directory = options.directory;
   directory.registrar = &memory_;
   directory.store.on_due = upkeep_.on_due();
+  directory.store.cache = options.tier.has_value();
   if (options.folders.empty()) {
     medium::MallocOptions memory{.block_bytes = kBlockBytes};
     memory.capacity = std::max<uint32_t>(
@@ -63,6 +64,17 @@ store::Result<void> Service::open_store(const ServiceOptions& options) {
   return {};
 }
 
+store::Result<void> Service::open_cache(const ServiceOptions& options,
+                                        const std::function<void(const std::string&)>& tell) {
+  if (!options.tier) return {};
+  cache::Options cache = options.cache;
+  cache.tell = tell;
+  cache_ = std::make_unique<cache::Cache>(*store_, *tier_, std::move(cache));
+  if (const auto opened = cache_->open(); !opened) return opened;
+  cache_->start();
+  return {};
+}
+
 store::Result<std::unique_ptr<Service>> Service::start(
     ServiceOptions options, const std::function<void(const std::string&)>& tell) {
   std::unique_ptr<Service> service(new Service);
@@ -73,6 +85,12 @@ store::Result<std::unique_ptr<Service>> Service::start(
   auto fabric = fabric::open_fabrics(options.fabrics, options.fabric);
   if (!fabric) return fail(store::Error{store::Code::kIo, fabric.error(), {}});
   service->fabric_name_ = (*fabric)->name();
+  service->tell_ = tell;
+  if (options.tier) {
+    auto tier = backend::open_tier(*options.tier);
+    if (!tier) return fail(tier.error());
+    service->tier_ = std::move(*tier);
+  }
   if (const auto opened = service->open_store(options); !opened) return fail(opened.error());
   service->upkeep_.start(
       *service->store_, options.compaction,
@@ -87,6 +105,8 @@ store::Result<std::unique_ptr<Service>> Service::start(
              tell("the store takes no more changes: " + error.what);
            },
        .told = tell});
+  if (const auto opened = service->open_cache(options, tell); !opened) return fail(opened.error());
+  options.server.cache = service->cache_.get();
   service->server_ = std::make_unique<Server>(std::move(options.server), *service->store_,
                                               service->memory_, std::move(*fabric));
   auto at = service->server_->start();
@@ -102,8 +122,24 @@ store::Result<std::unique_ptr<Service>> Service::start(
 store::Result<void> Service::close() {
   closed_ = true;
   server_.reset();
+  auto flushed = flush_behind();
   upkeep_.stop();
-  return store_->close();
+  const auto done = store_->close();
+  return done ? flushed : done;
+}
+
+// What a store in memory has is lost unless it is behind; that of files is only not there yet.
+store::Result<void> Service::flush_behind() {
+  if (!cache_) return {};
+  cache_->stop();
+  auto flushed = cache_->flush_all();
+  const bool keeps = store_->medium_properties().persistent;
+  if (!flushed && keeps) {
+    tell_("not flushed: " + flushed.error().what + "; what is only in the store is kept there");
+    flushed = {};
+  }
+  cache_.reset();
+  return flushed;
 }
 
 Service::~Service() {

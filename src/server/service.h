@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "backend/tier_choice.h"
+#include "cache/cache.h"
 #include "fabric/fabric_choice.h"
 #include "server/chunk_memory.h"
 #include "server/server.h"
@@ -25,6 +27,8 @@ struct ServiceOptions {
   fabric::VerbsOptions fabric{};
   Options server{};
   CompactionPolicy compaction{};
+  std::optional<backend::TierChoice> tier{};  // what it is a cache for
+  cache::Options cache{};
 };
 
 class Service {
@@ -40,6 +44,8 @@ class Service {
   [[nodiscard]] store::Store& store() { return *store_; }
   [[nodiscard]] Server& server() { return *server_; }
   [[nodiscard]] const Upkeep& upkeep() const { return upkeep_; }
+  // None: nothing is behind the store.
+  [[nodiscard]] const cache::Cache* cache() const { return cache_.get(); }
   [[nodiscard]] bool created() const { return created_; }
 
   // Until stop().
@@ -52,12 +58,18 @@ class Service {
  private:
   Service() = default;
   [[nodiscard]] store::Result<void> open_store(const ServiceOptions& options);
+  [[nodiscard]] store::Result<void> flush_behind();
+  [[nodiscard]] store::Result<void> open_cache(const ServiceOptions& options,
+                                               const std::function<void(const std::string&)>& tell);
 
   ChunkMemory memory_;
   Upkeep upkeep_;
   std::unique_ptr<store::Store> in_memory_;
   std::optional<store::DirectoryStore> in_folders_;
   store::Store* store_ = nullptr;
+  std::unique_ptr<backend::Tier> tier_;
+  std::unique_ptr<cache::Cache> cache_;
+  std::function<void(const std::string&)> tell_;
   bool created_ = false;
   bool closed_ = false;
   std::string fabric_name_;

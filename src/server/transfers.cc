@@ -115,7 +115,7 @@ void Server::on_done(fabric::ConnectionId id, fabric::OperationId operation, boo
   }
   if (!may_run_here(*call.hook)) return run_elsewhere(call, true);
   call.room = room_for(call);
-  go_on(call, call.hook->run_moved(call, store_));
+  go_on(call, call.hook->run_moved(call, store_), true);
 }
 
 }  // namespace verbena::server

@@ -26,7 +26,7 @@ Error StoreImpl::is_behind(const Object& object, const Run& run) {
           fmt::format("object {}:{} is not here from offset {} on, but behind the cache",
                       object.id.high, object.id.low, run.index * kDataBytes),
           {},
-          {run.index, run.count}};
+          {object.id, run.index, run.count}};
 }
 
 Result<uint32_t> StoreImpl::copy_out(const Object& object, const Run& run, uint32_t i,

@@ -18,6 +18,11 @@ namespace verbena::store {
 inline constexpr uint64_t kDraftHigh = UINT64_MAX;
 [[nodiscard]] constexpr bool is_draft(ObjectId id) { return id.high == kDraftHigh; }
 
+// And those under which a cache notes what it has to remove behind (cache/graves.h).
+inline constexpr uint64_t kGraveHigh = UINT64_MAX - 1;
+// Neither is for those who use the store.
+[[nodiscard]] constexpr bool is_hidden(ObjectId id) { return id.high >= kGraveHigh; }
+
 // Of a draft that a server removes while clients are putting.
 inline constexpr uint64_t kAbandonedNs = uint64_t{24} * 3600 * 1'000'000'000;
 

@@ -49,6 +49,7 @@ struct Damage {
 
 // Parts of an object, of kDataBytes each.
 struct Parts {
+  ObjectId object;
   uint64_t first = 0;
   uint64_t count = 0;
 };

@@ -27,6 +27,7 @@ struct Object {
   std::string content VERBENA_GUARDED_BY(lock);
   uint32_t content_crc VERBENA_GUARDED_BY(lock) = 0;  // of the content
   bool removed VERBENA_GUARDED_BY(lock) = false;
+  bool listed VERBENA_GUARDED_BY(lock) = false;  // among those that are to be flushed behind
   Behind behind VERBENA_GUARDED_BY(lock);
   // How often something was changed that is no run: see Behind::whole.
   uint64_t reshaped VERBENA_GUARDED_BY(lock) = 0;

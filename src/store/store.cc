@@ -368,6 +368,7 @@ Result<void> Store::detach(ObjectId id) {
 Result<Behind> Store::behind(ObjectId id) const {
   return guarded([&] { return impl_->behind(id); });
 }
+std::vector<ObjectId> Store::take_unflushed() { return impl_->take_unflushed(); }
 Result<uint64_t> Store::evict(ObjectId id, uint64_t first, uint64_t count) {
   return guarded([&] { return impl_->evict(id, first, count); });
 }

@@ -262,6 +262,9 @@ class Store final : public Objects {
   // Nothing of it is behind any more, and all of it here: kBehind if it is not.
   [[nodiscard]] Result<void> detach(ObjectId id);
   [[nodiscard]] Result<Behind> behind(ObjectId id) const;
+  // Objects that were changed since they were taken last, or since the store was opened: what to
+  // flush. Some may be flushed, or gone.
+  [[nodiscard]] std::vector<ObjectId> take_unflushed();
   // Gives back the chunks of these parts that are behind as well; how many.
   [[nodiscard]] Result<uint64_t> evict(ObjectId id, uint64_t first, uint64_t count);
   // The first of these parts that are only behind, and those that follow them; none: all are here.

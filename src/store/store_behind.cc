@@ -214,6 +214,31 @@ Result<void> StoreImpl::detach(ObjectId id) {
   });
 }
 
+void StoreImpl::note_unflushed(Object& object) {
+  if (object.listed || object.removed || object.is_flushed()) return;
+  const ShortLock lock(unflushed_mutex_);
+  try {
+    unflushed_.push_back(object.id);
+    object.listed = true;
+  } catch (const std::bad_alloc&) {  // it is listed when it is changed again
+  }
+}
+
+std::vector<ObjectId> StoreImpl::take_unflushed() {
+  std::vector<ObjectId> taken;
+  {
+    const ShortLock lock(unflushed_mutex_);
+    taken.swap(unflushed_);
+  }
+  for (const ObjectId id : taken) {
+    const ObjectRef object = catalog_.find(id);
+    if (!object) continue;
+    const WriteLock lock(object->lock);
+    object->listed = false;
+  }
+  return taken;
+}
+
 Result<Behind> StoreImpl::behind(ObjectId id) const {
   const auto object = find(id);
   if (!object) return fail(object.error());

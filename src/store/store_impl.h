@@ -140,6 +140,7 @@ class StoreImpl {
   Result<PreparedFill> prepare_fill(ObjectId id, uint64_t first, uint64_t count);
   Result<void> commit(PreparedFill::State& state);
   Result<void> adopt(ObjectId id, std::string_view name, const AdoptedState& there);
+  std::vector<ObjectId> take_unflushed();
   Result<void> adopt_again(ObjectId id, const AdoptedState& there);
   Result<void> flush();
   Result<void> tend();
@@ -316,6 +317,8 @@ class StoreImpl {
                                         std::span<const Run> all) VERBENA_REQUIRES(object.lock);
 
   // --- the index on the medium (store_index.cc)
+  // It is not as it is behind.
+  void note_unflushed(Object& object) VERBENA_REQUIRES(object.lock);
   // It is in the next table, or its DELETE. After its record is in the log; cannot fail.
   void mark_dirty(Object& object) VERBENA_REQUIRES(object.lock);
   // What the next table takes more if this object is in it, with so many more runs and bytes.
@@ -386,6 +389,8 @@ class StoreImpl {
   bool folds_log_ = false;                 // and there is no list of what changed
   std::atomic<uint64_t> dirty_{0};         // bytes since the last flush
   Tables tables_{[this](uint64_t chunk) { return space_.memory(chunk); }};
+  ShortMutex unflushed_mutex_;
+  std::vector<ObjectId> unflushed_ VERBENA_GUARDED_BY(unflushed_mutex_);  // each once
   std::atomic<Object*> dirty_objects_{nullptr};  // a list; each has a reference
   Superblock root_;                              // as it was opened; the log has the current one
   std::array<RootCopy, 2> root_copies_{};        // likewise

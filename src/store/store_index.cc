@@ -18,6 +18,7 @@ uint64_t StoreImpl::index_bytes() const {
 }
 
 void StoreImpl::mark_dirty(Object& object) {
+  if (options_.cache) note_unflushed(object);
   if (!persistent_ || folds_log_ || object.dirty) return;
   object.dirty = true;
   object.references.fetch_add(1, std::memory_order_relaxed);

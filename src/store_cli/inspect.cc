@@ -108,7 +108,7 @@ void show_objects(const store::Objects& store, bool segments, Report& report) {
     more = page.size() == kAtOnce;
     if (!page.empty()) after = store::Cursor{page.back().name, page.back().id};
     for (const store::ObjectInfo& object : page) {
-      const bool draft = store::is_draft(object.id);
+      const bool draft = store::is_hidden(object.id);
       if (report.json()) {
         ordered_json entry = json_of(object);
         entry["unfinished"] = draft;

@@ -89,7 +89,7 @@ store::Result<void> each_object(const store::Objects& store, const std::string& 
     losses.add(lost);
     for (const store::ObjectInfo& object : page) {
       if (!object.name.starts_with(prefix)) return losses.outcome();
-      if (!store::is_draft(object.id) && !take(object)) return losses.outcome(object.name);
+      if (!store::is_hidden(object.id) && !take(object)) return losses.outcome(object.name);
     }
     if (!page.empty()) after = store::Cursor{page.back().name, page.back().id};
   }

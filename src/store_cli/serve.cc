@@ -139,12 +139,14 @@ void show_start(server::Service& service, const ServeSettings& settings,
     line["port"] = service.at().port;
     line["fabric"] = service.fabric_name();
     line["medium"] = medium.name;
+    if (service.cache() != nullptr) line["behind"] = service.cache()->tier().describe();
     line["created"] = service.created();
     line["secret"] = !settings.service.server.sessions.secret.empty();
     print("{}\n", dump(line, -1));
   } else {
     if (!options.speech.quiet) {
       print("store   {} ({})\n", where, medium.name);
+      if (service.cache() != nullptr) print("behind  {}\n", service.cache()->tier().describe());
       print("fabric  {}\n", service.fabric_name());
       print("listens {}{}\n", text_of(service.at()),
             settings.service.server.sessions.secret.empty() ? "" : ", with a secret");

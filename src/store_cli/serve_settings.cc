@@ -70,6 +70,29 @@ constexpr auto kSettings = std::to_array<Setting>({
        s.service.memory_bytes = *bytes;
        return {};
      }},
+    {"backend", "TIER",
+     "what the store is a cache for: dir:PATH, a directory of ordinary\nfiles; objects are written "
+     "there, and fetched from there",
+     [](ServeSettings& s, const std::string& v) -> Done {
+       auto choice = backend::parse_tier(v);
+       if (!choice) return fail(choice.error());
+       s.service.tier = std::move(*choice);
+       return {};
+     }},
+    {"cache_size", "SIZE",
+     "with --backend: data that may be in the store; what is behind\nas well leaves when there is "
+     "more (default: as much as fits)",
+     [](ServeSettings& s, const std::string& v) -> Done {
+       const auto bytes = parse_size(v);
+       if (!bytes) return fail(bytes.error());
+       s.service.cache.max_chunks = std::max<uint64_t>(*bytes / store::kDataBytes, 1);
+       return {};
+     }},
+    {"flush_after", "SECONDS",
+     "with --backend: how long a change may be only in the store\n(default 5)",
+     [](ServeSettings& s, const std::string& v) {
+       return set_seconds(s.service.cache.flush_after, v);
+     }},
     {"listen", "HOST[:PORT]",
      "where clients reach it; '*' is any address\n(default 127.0.0.1:7471)",
      [](ServeSettings& s, const std::string& v) -> Done {

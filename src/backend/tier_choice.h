@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// A tier as people name it.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "backend/tier.h"
+
+namespace verbena::backend {
+
+struct TierChoice {
+  std::string path;  // of a directory
+};
+
+// "dir:PATH". The error says what can be written.
+[[nodiscard]] verbena::Result<TierChoice, std::string> parse_tier(const std::string& text);
+
+[[nodiscard]] Result<std::unique_ptr<Tier>> open_tier(const TierChoice& choice);
+
+}  // namespace verbena::backend

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+// A store in front of a tier: what is new here is written behind, what is there is fetched when it
+// is wanted, and what is in both leaves when there is no room.
+//
+//   changes -> Store --- flush (timer, much unflushed, asked for) ---> Tier
+//   reads   <- Store <-- load on a miss, with read-ahead ------------- Tier
+//                 `----- evict: parts that are in both, S3-FIFO
+//
+// Every object behind is known to the store, without its bytes: names, sizes and lists need nothing
+// from there. Removals and renames are noted (graves.h) and done behind later. A flush that fails
+// leaves the object unflushed, and is tried again.
+//
+// Thread-safe; all calls may wait for the tier, but for used().
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <unordered_set>
+#include <vector>
+
+#include "backend/tier.h"
+#include "base/mutex.h"
+#include "base/time.h"
+#include "cache/busy.h"
+#include "cache/eviction_queue.h"
+#include "cache/graves.h"
+#include "store/store.h"
+
+namespace verbena::cache {
+
+using store::Error;
+using store::Result;
+
+// Parts that are fetched and evicted together.
+inline constexpr uint64_t kSegmentParts = 64;
+
+struct Options {
+  // Chunks of data that may be here; 0: as many as the store has room for.
+  uint64_t max_chunks = 0;
+  // How long a change is only here, at most, if all is well; 0: until it is asked for, or must be.
+  Duration flush_after = 5 * kSecond;
+  // Segments that are fetched ahead of one who reads in order.
+  uint64_t read_ahead = 16;
+  store::RandomNumbers random{};
+  // For people: what they should know of.
+  std::function<void(const std::string&)> tell{};
+};
+
+enum class Counter : uint8_t {
+  kLoads,
+  kLoadedParts,
+  kFlushes,
+  kFlushedParts,
+  kFailedFlushes,
+  kEvictedChunks,
+  kAdopted,  // objects that others have put or changed behind
+  kLost,     // that others have removed there
+  kCount,
+};
+
+class Cache {
+ public:
+  // The store was opened with Options::cache. Both outlive this.
+  Cache(store::Store& store, backend::Tier& tier, Options options);
+  Cache(const Cache&) = delete;
+  Cache& operator=(const Cache&) = delete;
+  ~Cache();  // stops; what is unflushed stays so
+
+  // Makes the objects behind known. Before all else.
+  [[nodiscard]] Result<void> open();
+  // From here on flushes and evicts by itself.
+  void start();
+  void stop();
+
+  // --- for what fails with kBehind and kFull; then it is tried again.
+  [[nodiscard]] Result<void> load(const store::Parts& parts);
+  // Evicts about so many chunks, having flushed if it must.
+  [[nodiscard]] Result<void> make_room(uint64_t chunks);
+  // Runs an operation until it needs nothing from behind, nor more room.
+  template <typename Op>
+  auto run(Op op) -> decltype(op());
+
+  // --- what must be done here rather than in the store, because it concerns what is behind.
+  [[nodiscard]] Result<void> remove(ObjectId id);
+  [[nodiscard]] Result<void> rename(ObjectId id, std::string_view name);
+  [[nodiscard]] Result<void> replace(ObjectId id, ObjectId by, store::ClientId client);
+
+  // All that was changed before it is behind, durable.
+  [[nodiscard]] Result<void> flush(ObjectId id);
+  [[nodiscard]] Result<void> flush_all();
+  // Gives back the memory of what is in both; chunks.
+  [[nodiscard]] Result<uint64_t> evict(ObjectId id);
+  uint64_t evict_all();
+
+  // Bytes of it were read or written. Cheap.
+  void used(ObjectId id, uint64_t offset, uint64_t length);
+
+  [[nodiscard]] uint64_t counter(Counter counter) const {
+    return counters_.at(static_cast<size_t>(counter)).load(std::memory_order_relaxed);
+  }
+  [[nodiscard]] const backend::Tier& tier() const { return tier_; }
+
+ private:
+  // --- flush.cc
+  [[nodiscard]] Result<void> flush_once(ObjectId id, bool* again);
+  [[nodiscard]] Result<void> write_behind(const store::PreparedFlush& plan,
+                                          backend::Update& update);
+  [[nodiscard]] Result<std::optional<uint64_t>> find_base(const store::PreparedFlush& plan,
+                                                          const backend::Key& key, bool* again);
+  [[nodiscard]] Result<uint64_t> draw_version();
+  void note_flushed(const store::PreparedFlush& plan);
+  // --- load.cc
+  [[nodiscard]] Result<void> load_segments(ObjectId id, uint64_t first, uint64_t count);
+  [[nodiscard]] Result<void> fetch(store::PreparedFill& fill, ObjectId id);
+  [[nodiscard]] Result<void> changed_behind(ObjectId id, const backend::State& there);
+  [[nodiscard]] uint64_t wanted_parts(const store::Parts& parts);
+  void count_loaded(ObjectId id, uint64_t first, uint64_t parts);
+  // --- cache.cc
+  [[nodiscard]] backend::Key key_of(ObjectId id, const std::string& name) const;
+  [[nodiscard]] Result<void> meet(const backend::Entry& entry,
+                                  std::unordered_set<uint64_t>& numbers);
+  [[nodiscard]] Result<void> look_at_known(const std::unordered_set<uint64_t>& there);
+  void count(Counter counter, uint64_t n = 1) {
+    counters_.at(static_cast<size_t>(counter)).fetch_add(n, std::memory_order_relaxed);
+  }
+  [[nodiscard]] Result<void> bury(const Grave& grave);
+  [[nodiscard]] Result<void> bury_all();
+  void tell(const std::string& what) const;
+  void work();
+  void flush_due();
+  void evict_due();
+  [[nodiscard]] uint64_t max_chunks() const;
+  [[nodiscard]] uint64_t evict_some(uint64_t chunks);
+
+  store::Store& store_;
+  backend::Tier& tier_;
+  Options options_;
+  Graves graves_;
+  BusyObjects busy_;
+  std::array<std::atomic<uint64_t>, static_cast<size_t>(Counter::kCount)> counters_{};
+
+  Mutex mutex_;
+  Condition changed_;
+  EvictionQueue queue_ VERBENA_GUARDED_BY(mutex_);
+  std::set<std::pair<ObjectId, uint64_t>> loading_ VERBENA_GUARDED_BY(mutex_);
+  // Of who read last, where the next read in order would begin.
+  struct Stream {
+    ObjectId object;
+    uint64_t next = 0;
+  };
+  std::vector<Stream> streams_ VERBENA_GUARDED_BY(mutex_);
+  size_t oldest_stream_ VERBENA_GUARDED_BY(mutex_) = 0;
+  bool stopping_ VERBENA_GUARDED_BY(mutex_) = false;
+  std::set<ObjectId> unflushed_ VERBENA_GUARDED_BY(mutex_);
+  bool failing_ = false;  // flushes by itself; of the thread alone
+  std::thread thread_;
+};
+
+template <typename Op>
+auto Cache::run(Op op) -> decltype(op()) {
+  constexpr int kRounds = 1000;  // others may drive out what was fetched, but not for ever
+  for (int round = 0;; ++round) {
+    auto done = op();
+    if (done || round == kRounds) return done;
+    if (done.error().code == store::Code::kBehind) {
+      if (auto loaded = load(done.error().behind); !loaded) return fail(loaded.error());
+    } else if (done.error().code == store::Code::kFull) {
+      if (!make_room(kSegmentParts)) return done;
+    } else {
+      return done;
+    }
+  }
+}
+
+}  // namespace verbena::cache

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+// From behind to here, and out again.
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "cache/cache.h"
+
+namespace verbena::cache {
+namespace {
+
+constexpr size_t kMaxStreams = 64;
+constexpr int kMaxTries = 4;
+
+}  // namespace
+
+// Whole segments, and more for one who reads in order.
+uint64_t Cache::wanted_parts(const store::Parts& parts) {
+  const uint64_t first = parts.first / kSegmentParts;
+  const uint64_t end = (parts.first + std::max<uint64_t>(parts.count, 1) - 1) / kSegmentParts + 1;
+  const MutexLock lock(mutex_);
+  bool in_order = false;
+  for (Stream& stream : streams_) {
+    if (stream.object != parts.object || stream.next != first) continue;
+    in_order = true;
+    stream.next = end + options_.read_ahead;
+    break;
+  }
+  if (!in_order) {
+    if (streams_.size() < kMaxStreams) {
+      streams_.push_back({parts.object, end});
+    } else {
+      streams_[oldest_stream_++ % kMaxStreams] = {parts.object, end};
+    }
+  }
+  return (end - first + (in_order ? options_.read_ahead : 0)) * kSegmentParts;
+}
+
+Result<void> Cache::load(const store::Parts& parts) {
+  // What an operation needs may be much: it is fetched in pieces that fit.
+  const uint64_t most = std::max<uint64_t>(max_chunks() / 4, kSegmentParts);
+  const uint64_t first = parts.first / kSegmentParts * kSegmentParts;
+  return load_segments(parts.object, first, std::min(wanted_parts(parts), most));
+}
+
+Result<void> Cache::load_segments(ObjectId id, uint64_t first, uint64_t count) {
+  const std::pair<ObjectId, uint64_t> mine{id, first / kSegmentParts};
+  {
+    const MutexLock lock(mutex_);
+    if (!loading_.insert(mine).second) {
+      // Another thread does.
+      while (loading_.contains(mine)) changed_.wait(mutex_);
+      return {};
+    }
+  }
+  struct Leave {
+    Cache& cache;
+    const std::pair<ObjectId, uint64_t>& mine;
+    ~Leave() {
+      const MutexLock lock(cache.mutex_);
+      cache.loading_.erase(mine);
+      cache.changed_.notify_all();
+    }
+  };
+  const Leave leave{*this, mine};
+  auto fill = store_.prepare_fill(id, first, count);
+  for (int round = 0; !fill && fill.error().code == store::Code::kFull && round < kMaxTries;
+       ++round) {
+    if (const auto room = make_room(count); !room) return room;
+    fill = store_.prepare_fill(id, first, count);
+  }
+  if (!fill) return fail(fill.error());
+  if (fill->parts().empty()) return {};
+  if (const auto done = fetch(*fill, id); !done) return done;
+  if (const auto done = fill->commit(); !done) return done;
+  count_loaded(id, fill->first(), fill->parts().size());
+  return {};
+}
+
+void Cache::count_loaded(ObjectId id, uint64_t first, uint64_t parts) {
+  count(Counter::kLoads);
+  count(Counter::kLoadedParts, parts);
+  const MutexLock lock(mutex_);
+  const uint64_t end = (first + parts - 1) / kSegmentParts + 1;
+  for (uint64_t i = first / kSegmentParts; i < end; ++i) queue_.add({id, i});
+}
+
+Result<void> Cache::fetch(store::PreparedFill& fill, ObjectId id) {
+  const backend::Key key = key_of(id, fill.name());
+  std::vector<backend::PartToLoad> parts;
+  parts.reserve(fill.parts().size());
+  for (const auto& part : fill.parts()) parts.push_back({part.bytes, 0});
+  uint64_t version = fill.base().version;
+  for (int round = 0;; ++round) {
+    const auto done = tier_.load(key, version, fill.first(), parts);
+    if (done) break;
+    const store::Code why = done.error().code;
+    if (why != store::Code::kConflict || round == kMaxTries) return done;
+    // A flush may have come to its end meanwhile, or others have changed it.
+    const auto there = tier_.state(key);
+    if (!there) return fail(there.error());
+    const auto known = store_.behind(id);
+    if (!known) return fail(known.error());
+    if (!known->may_be(there->version)) return changed_behind(id, *there);
+    version = there->version;
+  }
+  for (size_t i = 0; i < parts.size(); ++i) fill.parts()[i].crc = parts[i].crc;
+  return {};
+}
+
+// What was prepared for the old state is then dropped, and whoever asked sees the new one.
+Result<void> Cache::changed_behind(ObjectId id, const backend::State& there) {
+  const auto adopted = store_.adopt_again(
+      id, {.version = there.version, .size = there.size, .modified_ns = there.modified_ns});
+  if (adopted) {
+    count(Counter::kAdopted);
+    return adopted;
+  }
+  return fail(Error{store::Code::kConflict,
+                    fmt::format("object {}:{} was changed here and by another program in the {}; "
+                                "remove one of the two",
+                                id.high, id.low, tier_.describe()),
+                    {}});
+}
+
+// --- room
+
+uint64_t Cache::max_chunks() const {
+  const uint64_t capacity = store_.space().capacity;
+  return options_.max_chunks == 0 ? capacity : std::min(options_.max_chunks, capacity);
+}
+
+uint64_t Cache::evict_some(uint64_t chunks) {
+  uint64_t gone = 0;
+  size_t looked_at = 0;
+  for (;;) {
+    std::optional<Segment> segment;
+    {
+      const MutexLock lock(mutex_);
+      if (gone >= chunks || looked_at++ > queue_.size()) break;
+      segment = queue_.next();
+    }
+    if (!segment) break;
+    const auto evicted =
+        store_.evict(segment->object, segment->number * kSegmentParts, kSegmentParts);
+    // What is not flushed comes again when it is.
+    if (evicted) gone += *evicted;
+  }
+  count(Counter::kEvictedChunks, gone);
+  return gone;
+}
+
+Result<void> Cache::make_room(uint64_t chunks) {
+  chunks = std::max(chunks, kSegmentParts);
+  uint64_t gone = evict_some(chunks);
+  if (gone < chunks) {
+    // Only what is behind may leave.
+    const auto flushed = flush_all();
+    gone += evict_some(chunks - gone);
+    if (gone == 0 && !flushed) return flushed;
+  }
+  // Chunks are free when that is durable.
+  for (int round = 0; round < 2; ++round) {
+    if (const auto durable = store_.flush(); !durable) return durable;
+  }
+  if (gone > 0 || store_.space().pending > 0) return {};
+  return fail(Error{store::Code::kFull, "the cache is full, and nothing in it can leave", {}});
+}
+
+Result<uint64_t> Cache::evict(ObjectId id) {
+  auto gone = store_.evict(id, 0, store::kMaxIndex);
+  if (gone) count(Counter::kEvictedChunks, *gone);
+  return gone;
+}
+
+uint64_t Cache::evict_all() { return evict_some(UINT64_MAX); }
+
+void Cache::used(ObjectId id, uint64_t offset, uint64_t length) {
+  constexpr uint64_t kSegmentBytes = kSegmentParts * store::kDataBytes;
+  const uint64_t end = (offset + std::max<uint64_t>(length, 1) - 1) / kSegmentBytes + 1;
+  const MutexLock lock(mutex_);
+  for (uint64_t i = offset / kSegmentBytes; i < end; ++i) queue_.use({id, i});
+}
+
+}  // namespace verbena::cache
