@@ -13,7 +13,7 @@ struct StoreCommand {
   std::string_view summary;
 };
 
-inline constexpr std::array<StoreCommand, 24> kStoreCommands{{
+inline constexpr std::array<StoreCommand, 25> kStoreCommands{{
     {"put", "Stores a file, or the data from a pipe, as an object."},
     {"get", "Writes an object, or a part of it, to a file or a pipe."},
     {"ls", "Lists objects, sorted by name."},
@@ -27,6 +27,7 @@ inline constexpr std::array<StoreCommand, 24> kStoreCommands{{
     {"df", "Shows how much space a store has, uses and has left."},
     {"sync", "Stores the files of a directory that are new or have changed."},
     {"flush", "Makes the changes of all clients durable."},
+    {"evict", "Frees the memory of objects that are behind a cache as well."},
     {"range", "Registers a range of an object while a command runs."},
     {"verify", "Verifies the data of single objects."},
     {"inspect", "Shows a summary of a store: objects, space, log, and damage found on open."},

@@ -151,6 +151,16 @@ void Client::flush_async(const ObjectRef& object, uint64_t offset, uint64_t leng
   ask<void>(*driver_, protocol::FlushRequest{.object = object, .offset = offset, .length = length},
             kNothing, std::move(done));
 }
+void Client::go_behind_async(const ObjectRef& object, protocol::BehindAction action,
+                             Then<BehindState> done) {
+  ask<BehindState>(
+      *driver_, protocol::BehindRequest{.object = object, .action = action},
+      [](const protocol::BehindResponse& response) {
+        return BehindState{response.only_here, response.in_both, response.behind, response.evicted,
+                           response.flushed};
+      },
+      std::move(done));
+}
 void Client::register_range_async(const ObjectRef& object, uint64_t offset, uint64_t length,
                                   protocol::RangeAccess access, Then<uint64_t> done) {
   ask<uint64_t>(
@@ -200,6 +210,9 @@ Result<ObjectId> Client::clone(const ObjectRef& from, const ObjectRef& to,
 }
 Result<void> Client::flush(const ObjectRef& object, uint64_t offset, uint64_t length) {
   return await<void>([&](auto done) { flush_async(object, offset, length, std::move(done)); });
+}
+Result<BehindState> Client::go_behind(const ObjectRef& object, protocol::BehindAction action) {
+  return await<BehindState>([&](auto done) { go_behind_async(object, action, std::move(done)); });
 }
 Result<uint64_t> Client::register_range(const ObjectRef& object, uint64_t offset, uint64_t length,
                                         protocol::RangeAccess access) {

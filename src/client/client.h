@@ -76,6 +76,15 @@ struct StoredCrc {
   uint64_t bytes = 0;
   uint32_t crc = 0;
 };
+// Of an object of a server that is a cache: parts of 4048 bytes that are only there, behind it as
+// well, and only behind; and those that have left.
+struct BehindState {
+  uint64_t only_here = 0;
+  uint64_t in_both = 0;
+  uint64_t behind = 0;
+  uint64_t evicted = 0;
+  bool flushed = false;
+};
 struct CloneOptions {
   uint64_t from_offset = 0;
   uint64_t length = 0;  // 0: to the end
@@ -140,6 +149,9 @@ class Client {
   // flush more.
   [[nodiscard]] Result<void> flush(const ObjectRef& object = {}, uint64_t offset = 0,
                                    uint64_t length = 0);
+  // Of an object, or without one of all. kUnsupported: the server is no cache.
+  [[nodiscard]] Result<BehindState> go_behind(const ObjectRef& object,
+                                              protocol::BehindAction action);
   [[nodiscard]] Result<uint64_t> register_range(const ObjectRef& object, uint64_t offset,
                                                 uint64_t length, protocol::RangeAccess access);
   [[nodiscard]] Result<void> unregister_range(uint64_t range);
@@ -169,6 +181,8 @@ class Client {
   void clone_async(const ObjectRef& from, const ObjectRef& to, const CloneOptions& options,
                    Then<ObjectId> done);
   void flush_async(const ObjectRef& object, uint64_t offset, uint64_t length, Then<void> done);
+  void go_behind_async(const ObjectRef& object, protocol::BehindAction action,
+                       Then<BehindState> done);
   void register_range_async(const ObjectRef& object, uint64_t offset, uint64_t length,
                             protocol::RangeAccess access, Then<uint64_t> done);
   void unregister_range_async(uint64_t range, Then<void> done);

@@ -154,6 +154,14 @@ store::Result<void> RemoteObjects::clone(const store::CloneRequest& request) {
   if (!cloned) return failed(cloned.error());
   return {};
 }
+store::Result<store::BehindReport> RemoteObjects::go_behind(const std::optional<ObjectId>& id,
+                                                            store::BehindAction action) {
+  const auto done = client_->go_behind(id ? ObjectRef::by(*id) : ObjectRef{},
+                                       static_cast<protocol::BehindAction>(action));
+  if (!done) return failed(done.error());
+  return store::BehindReport{done->only_here, done->in_both, done->behind, done->evicted,
+                             done->flushed};
+}
 store::Result<void> RemoteObjects::flush() { return done(client_->flush()); }
 
 store::Result<store::RangeId> RemoteObjects::register_range(ObjectId id, uint64_t offset,

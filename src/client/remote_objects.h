@@ -34,6 +34,8 @@ class RemoteObjects final : public store::Objects {
                                                    uint64_t length) const override;
   [[nodiscard]] store::Result<void> clone(const store::CloneRequest& request) override;
   [[nodiscard]] store::Result<void> flush() override;
+  [[nodiscard]] store::Result<store::BehindReport> go_behind(const std::optional<ObjectId>& id,
+                                                             store::BehindAction action) override;
   [[nodiscard]] store::Result<store::RangeId> register_range(ObjectId id, uint64_t offset,
                                                              uint64_t length,
                                                              store::Access access) override;

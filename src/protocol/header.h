@@ -22,7 +22,7 @@ namespace verbena::protocol {
 // The number of a message type. Each message's struct has its own (kType) and its name; messages.h
 // lists all of them.
 enum class MessageType : uint64_t {};
-inline constexpr size_t kTypeLimit = 128;  // all defined types are below this
+inline constexpr size_t kTypeLimit = 160;  // all defined types are below this
 
 inline constexpr size_t kHeaderBytes = 32;
 inline constexpr size_t kWordOffset = 24;

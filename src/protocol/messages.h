@@ -10,6 +10,7 @@
 #include <string_view>
 #include <variant>
 
+#include "protocol/behind_messages.h"
 #include "protocol/control_messages.h"
 #include "protocol/crc_messages.h"
 #include "protocol/io.h"
@@ -30,6 +31,7 @@ using Request = std::variant<Ping,                  //
                              StatRequest,           //
                              ListRequest,           //
                              CrcRequest,            //
+                             BehindRequest,         //
                              RangeRegisterRequest,  //
                              RangeUnregisterRequest>;
 

@@ -121,6 +121,7 @@ inline std::vector<Request> all_requests() {
                   .after_id = {3, 9},
                   .limit = 100},
       CrcRequest{.id = 22, .oldest = 5, .object = by_id, .offset = 4048, .length = 100'000},
+      BehindRequest{.id = 23, .oldest = 5, .object = by_id, .action = BehindAction::kEvict},
       RangeRegisterRequest{.id = 19,
                            .oldest = 5,
                            .object = by_id,
@@ -200,6 +201,8 @@ inline std::vector<Response> all_responses() {
       StatResponse{.id = 17, .entry = entry_of("greeting")},
       ListResponse{.id = 18, .more = true, .entries = {entry_of("a"), entry_of("b")}},
       CrcResponse{.id = 22, .length = 100'000, .crc = 0xdeadbeef},
+      BehindResponse{
+          .id = 23, .only_here = 1, .in_both = 2, .behind = 3, .evicted = 4, .flushed = true},
       RangeRegisterResponse{.id = 19, .range = 77},
       RangeUnregisterResponse{{.id = 20}},
       Refused{.id = 21, .detail = "unknown message type 99", .type = 99},

@@ -6,6 +6,7 @@ namespace {
 
 class FlushHook final : public HookFor<protocol::FlushRequest> {
   [[nodiscard]] Where where() const override { return Where::kWorker; }
+  [[nodiscard]] bool goes_behind() const override { return true; }
   // Everything is flushed, but an object that is not there is an error.
   [[nodiscard]] store::Result<void> check(const Request& request, const Call& call,
                                           store::Store& store) const override {

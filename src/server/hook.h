@@ -102,6 +102,7 @@ std::unique_ptr<Hook> make_replace_hook();
 std::unique_ptr<Hook> make_stat_hook();
 std::unique_ptr<Hook> make_list_hook();
 std::unique_ptr<Hook> make_crc_hook();
+std::unique_ptr<Hook> make_behind_hook();
 std::unique_ptr<Hook> make_range_register_hook();
 std::unique_ptr<Hook> make_range_unregister_hook();
 

@@ -33,6 +33,7 @@ Hooks all_hooks() {
   hooks[kIndexOf<StatRequest>] = make_stat_hook();
   hooks[kIndexOf<ListRequest>] = make_list_hook();
   hooks[kIndexOf<CrcRequest>] = make_crc_hook();
+  hooks[kIndexOf<BehindRequest>] = make_behind_hook();
   hooks[kIndexOf<RangeRegisterRequest>] = make_range_register_hook();
   hooks[kIndexOf<RangeUnregisterRequest>] = make_range_unregister_hook();
   for (const auto& hook : hooks) VERBENA_CHECK(hook != nullptr);

@@ -92,6 +92,7 @@ class CowHook final : public ObjectHook<protocol::CowRequest> {
 };
 
 class DeleteHook final : public ObjectHook<protocol::DeleteRequest> {
+  [[nodiscard]] bool goes_behind() const override { return true; }
   [[nodiscard]] store::Result<void> check(const Request& request, const Call& call,
                                           store::Store& store) const override {
     const auto info = find_info(request.object, call, store);
@@ -130,6 +131,7 @@ class TruncateHook final : public ObjectHook<protocol::TruncateRequest> {
 };
 
 class ReplaceHook final : public ObjectHook<protocol::ReplaceRequest> {
+  [[nodiscard]] bool goes_behind() const override { return true; }
   [[nodiscard]] store::Result<void> check(const Request& request, const Call& call,
                                           store::Store& store) const override {
     const auto info = find_info(request.object, call, store);

@@ -74,11 +74,14 @@ void Server::run_elsewhere(Call& call, bool moved) {
     call.room = call.reply;
   }
   auto next = std::make_shared<Next>();
-  workers_.run(
-      [this, &call, moved, next] {
-        *next = moved ? call.hook->run_moved(call, store_) : call.hook->run(call, store_);
-      },
-      [this, &call, next, moved] { go_on(call, *next, moved); });
+  // Who waits for what is behind keeps nobody waiting who does not.
+  const bool behind = options_.cache != nullptr && call.hook->goes_behind();
+  (behind ? fetchers_ : workers_)
+      .run(
+          [this, &call, moved, next] {
+            *next = moved ? call.hook->run_moved(call, store_) : call.hook->run(call, store_);
+          },
+          [this, &call, next, moved] { go_on(call, *next, moved); });
 }
 
 // What is behind comes here, or something else leaves, and the request is tried again.

@@ -14,6 +14,10 @@ Result<std::vector<SegmentInfo>> Objects::segments(ObjectId, uint64_t, size_t) c
   return fail(not_offered("segments of objects"));
 }
 
+Result<BehindReport> Objects::go_behind(const std::optional<ObjectId>& /*id*/,
+                                        BehindAction /*action*/) {
+  return fail(not_offered("what is behind a cache"));
+}
 Result<uint32_t> Objects::stored_crc(ObjectId, uint64_t, uint64_t) const {
   return fail(not_offered("stored CRCs of objects"));
 }

@@ -46,6 +46,16 @@ struct SegmentInfo {
   bool shared = false;  // at least one of its chunks is also elsewhere
 };
 
+// What to do about that which is behind a cache, and how it is then. Parts are of kDataBytes.
+enum class BehindAction : uint8_t { kLook, kFlush, kEvict };
+struct BehindReport {
+  uint64_t only_here = 0;
+  uint64_t in_both = 0;
+  uint64_t behind = 0;
+  uint64_t evicted = 0;
+  bool flushed = false;
+};
+
 // Where to go on listing: behind this name and id.
 struct Cursor {
   std::string name;
@@ -120,6 +130,9 @@ class Objects {
   // bytes are not read.
   [[nodiscard]] virtual Result<uint32_t> stored_crc(ObjectId id, uint64_t offset,
                                                     uint64_t length) const;
+  // Of a cache, an object or all of it: the parts of all are not counted.
+  [[nodiscard]] virtual Result<BehindReport> go_behind(const std::optional<ObjectId>& id,
+                                                       BehindAction action);
   // As RangeRegistry::add(): until unregistered, or the connection to the store ends.
   [[nodiscard]] virtual Result<RangeId> register_range(ObjectId id, uint64_t offset,
                                                        uint64_t length, Access access);

@@ -21,6 +21,7 @@ namespace verbena::store_cli {
 [[nodiscard]] cli::Command df_command();
 [[nodiscard]] cli::Command sync_command();
 [[nodiscard]] cli::Command flush_command();
+[[nodiscard]] cli::Command evict_command();
 [[nodiscard]] cli::Command range_command();
 [[nodiscard]] cli::Command verify_command();
 [[nodiscard]] cli::Command inspect_command();

@@ -144,6 +144,19 @@ int ls(const ListOptions& options) {
   return std::nullopt;
 }
 
+// None: it is not of a cache.
+[[nodiscard]] std::optional<store::BehindReport> behind_of(store::Objects& store,
+                                                           const store::ObjectInfo& object) {
+  if (object.flushed || object.behind > 0) {
+    return store::BehindReport{.only_here = object.only_here,
+                               .in_both = object.chunks - object.only_here,
+                               .behind = object.behind,
+                               .flushed = object.flushed};
+  }
+  const auto report = store.go_behind(object.id, store::BehindAction::kLook);
+  return report ? std::optional(*report) : std::nullopt;
+}
+
 int stat(const ListOptions& options) {
   catch_interrupts();
   Report report("stat", options.speech);
@@ -162,11 +175,14 @@ int stat(const ListOptions& options) {
     if (!object) continue;
     const std::optional<uint32_t> crc =
         options.crc ? crc_of(store, *object, text, report) : std::nullopt;
+    const auto behind = behind_of(opened->objects(), *object);
     if (report.json()) {
       shown.push_back(json_of(*object));
+      if (behind) shown.back()["behind"] = json_of(*behind);
       if (crc) shown.back()["crc32"] = fmt::format("{:08x}", *crc);
     } else {
       print_text(paragraph(*object, report));
+      if (behind) print("  behind    {}\n", text_of(*behind, report));
       if (crc) print("  crc32     {:08x}\n", *crc);
     }
     if (!options.segments) continue;

@@ -47,6 +47,20 @@ ordered_json json_of(const store::ObjectInfo& object) {
           {"modified", utc_time(object.modified_ns)}};
 }
 
+ordered_json json_of(const store::BehindReport& behind) {
+  return {{"flushed", behind.flushed},
+          {"unflushed_bytes", behind.only_here * store::kDataBytes},
+          {"cached_bytes", (behind.only_here + behind.in_both) * store::kDataBytes},
+          {"only_behind_bytes", behind.behind * store::kDataBytes}};
+}
+
+std::string text_of(const store::BehindReport& behind, const Report& report) {
+  const auto bytes = [&](uint64_t parts) { return report.size(parts * store::kDataBytes); };
+  return fmt::format("{}; {} only here, {} in both, {} only behind",
+                     behind.flushed ? "flushed" : "not flushed", bytes(behind.only_here),
+                     bytes(behind.in_both), bytes(behind.behind));
+}
+
 ordered_json json_of(const store::SegmentInfo& segment) {
   if (segment.count == 0) return {{"offset", 0}, {"size", segment.size}, {"count", 0}};
   return {{"offset", segment.offset}, {"size", segment.size},     {"chunk", segment.chunk},

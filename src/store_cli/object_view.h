@@ -13,6 +13,8 @@ namespace verbena::store_cli {
 // id, name (null: none), size, chunks, segments, created, modified
 [[nodiscard]] nlohmann::ordered_json json_of(const store::ObjectInfo& object);
 // offset, size, chunk, count, transaction, shared
+[[nodiscard]] nlohmann::ordered_json json_of(const store::BehindReport& behind);
+[[nodiscard]] std::string text_of(const store::BehindReport& behind, const Report& report);
 [[nodiscard]] nlohmann::ordered_json json_of(const store::SegmentInfo& segment);
 // Under "segments", for those who asked.
 [[nodiscard]] store::Result<nlohmann::ordered_json> json_of_segments(const store::Objects& store,

@@ -18,11 +18,11 @@ int verbena_store_main(int count, char** arguments) {
   const bool completes = given.front() == verbena::cli::kCompleteCommand;
   const auto words = std::span(given).subspan(completes ? 1 : 0);
   for (const auto make :
-       {put_command,     get_command,   ls_command,       stat_command,    rm_command,
-        cp_command,      mv_command,    truncate_command, cat_command,     du_command,
-        df_command,      sync_command,  flush_command,    range_command,   verify_command,
-        inspect_command, scrub_command, compact_command,  salvage_command, serve_command,
-        ping_command,    bench_command, send_command,     receive_command}) {
+       {put_command,    get_command,     ls_command,       stat_command,    rm_command,
+        cp_command,     mv_command,      truncate_command, cat_command,     du_command,
+        df_command,     sync_command,    flush_command,    evict_command,   range_command,
+        verify_command, inspect_command, scrub_command,    compact_command, salvage_command,
+        serve_command,  ping_command,    bench_command,    send_command,    receive_command}) {
     verbena::cli::Command command = make();
     if (command.name() != words.front()) continue;
     // The caller is C: nothing may be thrown through it.

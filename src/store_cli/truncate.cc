@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `verbena truncate` and `verbena flush`: the size of an object, and when changes are durable.
+// `verbena truncate`: the size of an object.
 #include <memory>
 #include <optional>
 
@@ -21,15 +21,6 @@ larger one adds a hole, which reads as zeros and uses no space.
   verbena truncate --data /srv/store log 0
   verbena truncate --data /srv/store image 10G
   verbena truncate --data /srv/store --create disk 64G        an object of zeros
-)text";
-
-constexpr const char* kAboutFlush =
-    R"text(On a server, all changes that were acknowledged before are durable afterwards, also those of other
-clients. The commands flush their own changes when they end; programs that do not can rely on this.
-In a directory, the store is opened and closed: what a crash has left is completed.
-
-  verbena flush --server node1
-  verbena flush --data /srv/store
 )text";
 
 struct TruncateOptions {
@@ -88,20 +79,6 @@ int truncate(const TruncateOptions& options) {
   return report.finish();
 }
 
-struct FlushOptions {
-  StoreChoice store;
-  Speech speech;
-};
-
-int flush(const FlushOptions& options) {
-  catch_interrupts();
-  Report report("flush", options.speech);
-  auto opened = open_objects(options.store, Need::kWrite, report);
-  if (!opened) return report.finish();
-  close_objects(*opened, report);
-  return report.finish();
-}
-
 }  // namespace
 
 cli::Command truncate_command() {
@@ -113,14 +90,6 @@ cli::Command truncate_command() {
   command.flag("--create", options->create, "create the object if it does not exist");
   add_speech_options(command, options->speech, Shows::kNothing);
   return command.action([options] { return truncate(*options); });
-}
-
-cli::Command flush_command() {
-  const auto options = std::make_shared<FlushOptions>();
-  cli::Command command = describe("flush", kAboutFlush);
-  add_store_options(command, options->store);
-  add_speech_options(command, options->speech, Shows::kNothing);
-  return command.action([options] { return flush(*options); });
 }
 
 }  // namespace verbena::store_cli

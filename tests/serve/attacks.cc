@@ -237,6 +237,8 @@ void add_refused(std::vector<Attack>& to) {
   refused("clone to what is there", protocol::CowRequest{.from = target, .to = target});
   refused("flush of what is not there", protocol::FlushRequest{.object = nobody});
   refused("stat of what is not there", protocol::StatRequest{.object = nobody});
+  refused("what is behind a server that is no cache", protocol::BehindRequest{});
+  refused("what is behind an object that is not there", protocol::BehindRequest{.object = nobody});
   refused("CRC of what is not there", protocol::CrcRequest{.object = nobody});
   refused("range of what is not there", protocol::RangeRegisterRequest{.object = nobody});
   to.push_back({"somebody's range", std::nullopt, false, [](RawClient& c, auto&, auto& r) {

@@ -1,0 +1,208 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""`verbena serve --backend dir:PATH`: a server that is a cache for a directory of ordinary files.
+
+store_behind.py VERBENA
+"""
+import os
+import shutil
+import signal
+import subprocess
+import time
+
+import support
+from store import CHUNK, DAMAGED, IN_USE, NO_OBJECT, StoreTest, content
+from store_served import Served
+
+
+class Behind(Served):
+    """Nothing is flushed unless it is asked for, or must be."""
+    OPTIONS = ("--flush-after", "1000")
+
+    def setUp(self):
+        StoreTest.setUp(self)
+        self.server, self.address = None, "127.0.0.1:0"
+        self.tier = self.path("tier")
+        os.mkdir(self.tier)
+
+    def serve(self, *options):
+        self.start("--backend", "dir:" + self.tier, *options)
+
+    def file_of(self, name):
+        with open(os.path.join(self.tier, name), "rb") as file:
+            return file.read()
+
+    def behind(self, name):
+        return self.json("stat", name)["objects"][0]["behind"]
+
+
+class InFrontOfADirectory(Behind):
+    def test_objects_are_files(self):
+        self.serve()
+        sizes = (0, 1, 512, CHUNK - 1, CHUNK, CHUNK + 1, 300_000, (5 << 20) + 7)
+        for size in sizes:
+            self.put(content(size), f"sizes/{size}")
+        self.assertFalse(self.behind("sizes/300000")["flushed"])
+        self.assertFalse(os.path.exists(os.path.join(self.tier, "sizes/300000")))
+        self.expect(0, "flush", "sizes/300000")
+        self.assertEqual(self.file_of("sizes/300000"), content(300_000))
+        self.assertFalse(os.path.exists(os.path.join(self.tier, "sizes/512")), "only that one")
+        self.expect(0, "flush")
+        for size in sizes:
+            self.assertEqual(self.file_of(f"sizes/{size}"), content(size))
+            self.assertTrue(self.behind(f"sizes/{size}")["flushed"])
+        self.expect(0, "evict")
+        self.assertEqual(self.behind("sizes/300000")["cached_bytes"], 0)
+        self.assertGreaterEqual(self.behind("sizes/300000")["only_behind_bytes"], 300_000)
+        for size in sizes:
+            self.assertEqual(self.get(f"sizes/{size}"), content(size))
+        self.expect(0, "rm", "sizes/512")
+        self.expect(0, "mv", "sizes/300000", "moved")
+        self.expect(0, "cp", "moved", "copied")
+        self.assertEqual(self.stop(), 0)
+        self.assertFalse(os.path.exists(os.path.join(self.tier, "sizes/512")))
+        self.assertFalse(os.path.exists(os.path.join(self.tier, "sizes/300000")))
+        self.assertEqual(self.file_of("moved"), content(300_000))
+        self.assertEqual(self.file_of("copied"), content(300_000))
+
+    def test_the_directory_alone_is_enough(self):
+        self.serve()
+        self.put(content(1_000_000), "x")
+        self.put(content(100), "y")
+        self.assertEqual(self.stop(), 0)
+        shutil.rmtree(self.data)
+        with open(os.path.join(self.tier, "by another program"), "wb") as file:
+            file.write(content(200_000))
+        self.serve()
+        self.assertEqual(self.get("x"), content(1_000_000))
+        self.assertEqual(self.get("y"), content(100))
+        self.assertEqual(self.get("by another program"), content(200_000))
+
+    def test_a_kill_loses_nothing(self):
+        self.serve()
+        self.put(content(1_000_000), "x")
+        self.expect(0, "flush")
+        self.put(content(2_000_000), "x")
+        self.put(content(50_000), "new")
+        self.stop(signal.SIGKILL)
+        self.assertEqual(self.file_of("x"), content(1_000_000))
+        self.serve()
+        self.assertEqual(self.get("x"), content(2_000_000))
+        self.assertFalse(self.behind("x")["flushed"], "it is known to be newer")
+        self.assertEqual(self.stop(), 0)
+        self.assertEqual(self.file_of("x"), content(2_000_000))
+        self.assertEqual(self.file_of("new"), content(50_000))
+
+    def test_more_than_the_memory(self):
+        self.data = None
+        objects = {f"object {i}": content((3 << 20) + i) for i in range(12)}
+        self.start("--backend", "dir:" + self.tier, "--memory", "24M")
+        for name, data in objects.items():
+            self.put(data, name)
+        for name, data in objects.items():
+            self.assertEqual(self.get(name), data, name)
+        self.expect(0, "flush")
+        self.stop(signal.SIGKILL)
+        self.start("--backend", "dir:" + self.tier, "--memory", "24M")
+        for name, data in objects.items():
+            self.assertEqual(self.get(name), data, name)
+
+    def start(self, *options):
+        if self.data is not None:
+            return super().start(*options)
+        self.server = subprocess.Popen(
+            [support.VERBENA, "serve", "--listen", "127.0.0.1:0", "--quiet", *self.OPTIONS, *options],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(self.stop)
+        self.address = self.server.stdout.readline().split()[1]
+        return None
+
+    def test_one_server_at_a_time(self):
+        self.serve()
+        other = support.verbena("serve", "--memory", "16M", "--listen", "127.0.0.1:0", "--backend", "dir:" + self.tier)
+        self.assertEqual(other.returncode, IN_USE, other.stderr)
+        self.assertIn(str(self.server.pid), other.stderr)
+        self.stop(signal.SIGKILL)
+        self.serve()
+
+    def test_damage_behind_is_an_error_and_not_data(self):
+        self.serve()
+        self.put(content(1_000_000), "x")
+        self.put(content(1_000_000), "y")
+        self.expect(0, "flush")
+        self.expect(0, "evict")
+        path = os.path.join(self.tier, "x")
+        times = os.stat(path)
+        with open(path, "r+b") as file:
+            file.seek(500_000)
+            byte = file.read(1)[0]
+            file.seek(500_000)
+            file.write(bytes([byte ^ 1]))
+        os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+        self.assertEqual(self.run_raw("get", "x", "-").returncode, DAMAGED)
+        self.assertEqual(self.get("y"), content(1_000_000))
+
+    def test_changed_by_another_program(self):
+        self.serve()
+        self.put(content(1_000_000), "x")
+        self.put(content(1_000_000), "y")
+        self.expect(0, "flush")
+        self.expect(0, "evict")
+        for name in ("x", "y"):
+            with open(os.path.join(self.tier, name), "wb") as file:
+                file.write(content(700_000)[::-1])
+        self.run_raw("get", "x", "-")  # is told that it is shorter than it was
+        self.assertEqual(self.get("x"), content(700_000)[::-1])
+        self.stop()
+        os.remove(os.path.join(self.tier, "y"))
+        self.serve()
+        self.expect(NO_OBJECT, "stat", "y")
+
+    def test_a_flush_that_fails(self):
+        if os.geteuid() == 0:
+            words = support.as_nobody()
+            os.chmod(self.tier, 0o777)
+            os.chmod(os.path.dirname(self.tier), 0o777)
+        else:
+            words = []
+        self.server = subprocess.Popen(
+            [*words, support.VERBENA, "serve", "--data", self.data, "--backend", "dir:" + self.tier, "--listen",
+             "127.0.0.1:0", "--quiet", *self.OPTIONS], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(self.stop)
+        line = self.server.stdout.readline().split()
+        self.assertEqual(line[:1], ["ready"], self.server.stderr.read() if not line else line)
+        self.address = line[1]
+        run = lambda *command, **more: subprocess.run(  # noqa: E731
+            [*words, support.VERBENA, command[0], "--server", self.address, *command[1:]], capture_output=True,
+            timeout=support.SECONDS, check=False, **more)
+        self.assertEqual(run("put", "-", "x", input=content(100_000)).returncode, 0)
+        hidden = os.path.join(self.tier, ".verbena", "tmp")
+        os.chmod(hidden, 0)
+        failed = run("flush")
+        self.assertNotEqual(failed.returncode, 0)
+        self.assertIn("ermission denied", failed.stderr.decode())
+        self.assertEqual(run("get", "x", "-").stdout, content(100_000))
+        os.chmod(hidden, 0o777)
+        self.assertEqual(run("flush").returncode, 0)
+        self.assertEqual(self.file_of("x"), content(100_000))
+
+    def test_by_itself_after_a_while(self):
+        self.OPTIONS = ("--flush-after", "0.1")
+        self.serve()
+        self.put(content(100_000), "x")
+        until = time.monotonic() + support.SECONDS
+        while not os.path.exists(os.path.join(self.tier, "x")):
+            self.assertLess(time.monotonic(), until)
+            time.sleep(0.02)
+
+    def test_a_server_that_is_no_cache(self):
+        self.start()
+        self.put(content(100), "x")
+        self.expect(0, "flush")
+        refused = self.run_text("evict")
+        self.assertNotEqual(refused.returncode, 0)
+        self.assertIn("--backend", refused.stderr)
+
+
+if __name__ == "__main__":
+    support.main()
