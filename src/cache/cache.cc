@@ -112,11 +112,7 @@ Result<void> Cache::look_at_known(const std::unordered_set<uint64_t>& there) {
         }
         if (const auto done = store_.detach(info.id); !done) return done;
       }
-      const MutexLock lock(mutex_);
-      if (!info.flushed) unflushed_.insert(info.id);
-      const uint64_t end =
-          info.chunks == 0 ? 0 : (info.size - 1) / store::kDataBytes / kSegmentParts + 1;
-      for (uint64_t i = 0; i < end; ++i) queue_.add({info.id, i});
+      if (const auto noted = note_here(info); !noted) return noted;
     }
     if (page->size() < kPage) break;
     after = store::Cursor{page->back().name, page->back().id};
@@ -135,50 +131,86 @@ Result<void> Cache::look_at_known(const std::unordered_set<uint64_t>& there) {
   return {};
 }
 
+// By what it has, and not by its size: it may have holes.
+Result<void> Cache::note_here(const store::ObjectInfo& info) {
+  for (uint64_t at = 0;;) {
+    const auto page = store_.segments(info.id, at, kPage);
+    if (!page) return fail(page.error());
+    const MutexLock lock(mutex_);
+    if (!info.flushed) unflushed_.insert(info.id);
+    for (const store::SegmentInfo& segment : *page) {
+      const uint64_t first = segment.offset / store::kDataBytes;
+      const uint64_t end = first + segment.count;
+      for (uint64_t i = first / kSegmentParts; i * kSegmentParts < end; ++i) {
+        queue_.add({info.id, i});
+      }
+      at = end * store::kDataBytes;
+    }
+    if (page->size() < kPage) return {};
+  }
+}
+
 // --- changes that concern what is behind
 
 Result<void> Cache::remove(ObjectId id) {
+  return run([&] { return remove_once(id); });
+}
+
+Result<void> Cache::remove_once(ObjectId id) {
   const Busy busy(busy_, id);
   const auto info = store_.stat(id);
   if (!info) return fail(info.error());
   const auto behind = store_.behind(id);
   if (!behind) return fail(behind.error());
   if (*behind != store::Behind{}) {
-    const auto noted = run([&] { return graves_.add({info->name, id}, *behind); });
-    if (!noted) return noted;
+    if (const auto noted = graves_.add({info->name, id}, *behind); !noted) return noted;
   }
   return store_.remove(id);
 }
 
 Result<void> Cache::rename(ObjectId id, std::string_view name) {
+  return run([&] { return rename_once(id, name); });
+}
+
+Result<void> Cache::rename_once(ObjectId id, std::string_view name) {
   const Busy busy(busy_, id);
   const auto info = store_.stat(id);
   if (!info) return fail(info.error());
   if (info->name == name) return {};
   // Before anything is done for it: whether it can be.
-  if (!name.empty() && store_.find(name)) return store_.rename(id, name);
+  if (!store::good_name(name)) return store_.rename(id, name);  // which tells why not
+  if (!name.empty() && store_.find(name)) {
+    return fail(
+        Error{store::Code::kExists, fmt::format("another object has the name '{}'", name), {}});
+  }
   const auto behind = store_.behind(id);
   if (!behind) return fail(behind.error());
   if (*behind != store::Behind{}) {
     // All of it comes here, and is behind under its new name when it is flushed.
-    const auto noted = run([&] { return graves_.add({info->name, id}, *behind); });
-    if (!noted) return noted;
-    if (const auto detached = run([&] { return store_.detach(id); }); !detached) return detached;
+    if (const auto fits = check_fits(*info); !fits) return fits;
+    if (const auto here = store_.check_here(id); !here) return here;
+    if (const auto noted = graves_.add({info->name, id}, *behind); !noted) return noted;
+    if (const auto detached = store_.detach(id); !detached) return detached;
   }
   return store_.rename(id, name);
 }
 
 Result<void> Cache::replace(ObjectId id, ObjectId by, store::ClientId client) {
+  return run([&] { return replace_once(id, by, client); });
+}
+
+Result<void> Cache::replace_once(ObjectId id, ObjectId by, store::ClientId client) {
   const Busy busy(busy_, id, by);
   const auto info = store_.stat(by);
   if (!info) return fail(info.error());
   const auto behind = store_.behind(by);
   if (!behind) return fail(behind.error());
   if (*behind != store::Behind{}) {
-    const auto noted = run([&] { return graves_.add({info->name, by}, *behind); });
-    if (!noted) return noted;
+    if (const auto fits = check_fits(*info); !fits) return fits;
+    if (const auto here = store_.check_here(by); !here) return here;
+    if (const auto noted = graves_.add({info->name, by}, *behind); !noted) return noted;
   }
-  return run([&] { return store_.replace(id, by, client); });
+  return store_.replace(id, by, client);
 }
 
 // --- by itself

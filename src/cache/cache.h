@@ -101,6 +101,9 @@ class Cache {
   [[nodiscard]] Result<uint64_t> evict(ObjectId id);
   uint64_t evict_all();
 
+  // For what needs all of an object here at once: whether there can ever be room for that.
+  [[nodiscard]] Result<void> check_fits(const store::ObjectInfo& object) const;
+
   // Bytes of it were read or written. Cheap.
   void used(ObjectId id, uint64_t offset, uint64_t length);
 
@@ -112,6 +115,8 @@ class Cache {
  private:
   // --- flush.cc
   [[nodiscard]] Result<void> flush_once(ObjectId id, bool* again);
+  [[nodiscard]] Result<void> bury_namesakes(ObjectId id);
+  [[nodiscard]] std::set<ObjectId> all_unflushed();
   [[nodiscard]] Result<void> write_behind(const store::PreparedFlush& plan,
                                           backend::Update& update);
   [[nodiscard]] Result<std::optional<uint64_t>> find_base(const store::PreparedFlush& plan,
@@ -120,7 +125,7 @@ class Cache {
   void note_flushed(const store::PreparedFlush& plan);
   // --- load.cc
   [[nodiscard]] Result<void> load_segments(ObjectId id, uint64_t first, uint64_t count);
-  [[nodiscard]] Result<void> fetch(store::PreparedFill& fill, ObjectId id);
+  [[nodiscard]] Result<uint64_t> fetch(store::PreparedFill& fill, ObjectId id);
   [[nodiscard]] Result<void> changed_behind(ObjectId id, const backend::State& there);
   [[nodiscard]] uint64_t wanted_parts(const store::Parts& parts);
   void count_loaded(ObjectId id, uint64_t first, uint64_t parts);
@@ -128,10 +133,17 @@ class Cache {
   [[nodiscard]] backend::Key key_of(ObjectId id, const std::string& name) const;
   [[nodiscard]] Result<void> meet(const backend::Entry& entry,
                                   std::unordered_set<uint64_t>& numbers);
+  [[nodiscard]] Result<void> note_here(const store::ObjectInfo& info);
   [[nodiscard]] Result<void> look_at_known(const std::unordered_set<uint64_t>& there);
   void count(Counter counter, uint64_t n = 1) {
     counters_.at(static_cast<size_t>(counter)).fetch_add(n, std::memory_order_relaxed);
   }
+  // Each of them once, with the objects kept busy only during that: who waits for the tier or for
+  // room meanwhile may have to flush these very objects.
+  [[nodiscard]] Result<void> remove_once(ObjectId id);
+  [[nodiscard]] Result<void> rename_once(ObjectId id, std::string_view name);
+  [[nodiscard]] Result<void> replace_once(ObjectId id, ObjectId by, store::ClientId client);
+  [[nodiscard]] bool did_not_go(const Grave& grave) const;
   [[nodiscard]] Result<void> bury(const Grave& grave);
   [[nodiscard]] Result<void> bury_all();
   void tell(const std::string& what) const;
@@ -161,6 +173,8 @@ class Cache {
   size_t oldest_stream_ VERBENA_GUARDED_BY(mutex_) = 0;
   bool stopping_ VERBENA_GUARDED_BY(mutex_) = false;
   std::set<ObjectId> unflushed_ VERBENA_GUARDED_BY(mutex_);
+  // Taken from these, by flush_all() that are under way.
+  std::multiset<ObjectId> flushing_ VERBENA_GUARDED_BY(mutex_);
   bool failing_ = false;  // flushes by itself; of the thread alone
   std::thread thread_;
 };

@@ -5,113 +5,11 @@
 
 #include <gtest/gtest.h>
 
-#include "backend/faulty_tier.h"
-#include "backend/memory_tier.h"
+#include "cache/cache_testing.h"
 #include "store/drafts.h"
-#include "store/memory_medium.h"
 
 namespace verbena::cache {
 namespace {
-
-using Bytes = std::vector<uint8_t>;
-using store::Code;
-
-Bytes pattern(size_t size, uint64_t seed) {
-  SeededRandom random(seed);
-  Bytes bytes(size);
-  for (uint8_t& byte : bytes) byte = static_cast<uint8_t>(random.next());
-  return bytes;
-}
-
-// A store of a few hundred chunks, of which much is for the log, in front of a tier in memory.
-class CacheTest : public ::testing::Test {
- protected:
-  static constexpr uint32_t kPerBlock = 16;
-  static constexpr uint32_t kBlocks = 48;
-
-  void SetUp() override { begin(); }
-  void TearDown() override { end(); }
-
-  void begin() {
-    end();
-    medium_ = std::make_unique<store::MemoryMedium>(kPerBlock, kBlocks);
-    open(true);
-  }
-  void open(bool fresh) {
-    store::Options options;
-    options.cache = true;
-    options.flush_bytes = 1 << 20;
-    auto made = fresh ? store::Store::create(medium_->open(), options, random_)
-                      : store::Store::open(medium_->open(), options);
-    ASSERT_TRUE(made.has_value()) << made.error().what;
-    store_ = std::move(*made);
-    start();
-  }
-  void start() {
-    Options options;
-    options.tell = [this](const std::string& what) { told_.push_back(what); };
-    cache_ = std::make_unique<Cache>(*store_, tier_, options);
-    const auto opened = cache_->open();
-    ASSERT_TRUE(opened.has_value()) << opened.error().what;
-  }
-  void end() {
-    cache_.reset();
-    store_.reset();
-  }
-  // As if the process were killed; what was flushed here is kept.
-  void crash() {
-    cache_.reset();
-    ASSERT_TRUE(store_->flush());
-    const auto all = medium_->bytes();
-    const Bytes image(all.begin(), all.end());
-    const uint32_t existing = medium_->existing;
-    store_.reset();
-    std::ranges::copy(image, all.begin());
-    medium_->existing = existing;
-    open(false);
-  }
-
-  ObjectId id_of(const std::string& name) {
-    const auto found = store_->find(name);
-    EXPECT_TRUE(found.has_value()) << name;
-    return found.value_or(ObjectId{});
-  }
-  void put(const std::string& name, const Bytes& bytes) {
-    const ObjectId id{1, ++last_id_};
-    const auto made = cache_->run([&] { return store_->create_object(id, name); });
-    ASSERT_TRUE(made.has_value()) << made.error().what;
-    for (size_t at = 0; at < bytes.size(); at += kPiece) {
-      const auto part = std::span(bytes).subspan(at, std::min(kPiece, bytes.size() - at));
-      const auto done = cache_->run([&] { return store_->write(id, at, part); });
-      ASSERT_TRUE(done.has_value()) << done.error().what;
-    }
-  }
-  Bytes get(const std::string& name) {
-    const ObjectId id = id_of(name);
-    const auto info = store_->stat(id);
-    EXPECT_TRUE(info.has_value());
-    Bytes bytes(info ? info->size : 0);
-    for (size_t at = 0; at < bytes.size(); at += kPiece) {
-      const auto part = std::span(bytes).subspan(at, std::min(kPiece, bytes.size() - at));
-      const auto done = cache_->run([&] { return store_->read(id, at, part); });
-      EXPECT_TRUE(done.has_value()) << done.error().what;
-      if (!done) return {};
-      cache_->used(id, at, part.size());
-      if (*done < part.size()) bytes.resize(at + *done);
-    }
-    return bytes;
-  }
-
-  static constexpr size_t kPiece = 100'000;
-  SeededRandom random_{11};
-  backend::MemoryTier behind_;
-  backend::FaultyTier tier_{behind_, 5, {}};
-  std::unique_ptr<store::MemoryMedium> medium_;
-  std::unique_ptr<store::Store> store_;
-  std::unique_ptr<Cache> cache_;
-  std::vector<std::string> told_;
-  uint64_t last_id_ = 0;
-};
 
 TEST_F(CacheTest, MoreThanThereIsRoomFor) {
   std::map<std::string, Bytes> model;

@@ -30,10 +30,13 @@ Result<uint64_t> Cache::draw_version() {
 
 Result<void> Cache::flush(ObjectId id) {
   if (store::is_hidden(id)) return {};
-  const Busy busy(busy_, id);
   for (int round = 0;; ++round) {
     bool again = false;
-    auto done = flush_once(id, &again);
+    auto done = bury_namesakes(id);
+    if (done) {
+      const Busy busy(busy_, id);
+      done = flush_once(id, &again);
+    }
     if (done || !again || round == kMaxRounds) {
       if (!done) count(Counter::kFailedFlushes);
       return done;
@@ -41,13 +44,24 @@ Result<void> Cache::flush(ObjectId id) {
   }
 }
 
+// Those that had its name before: they go first.
+Result<void> Cache::bury_namesakes(ObjectId id) {
+  const auto info = store_.stat(id);
+  if (!info) return fail(info.error());
+  while (const auto grave = graves_.find(key_of(id, info->name))) {
+    if (const auto buried = bury(*grave); !buried) return buried;
+  }
+  return {};
+}
+
 Result<void> Cache::flush_once(ObjectId id, bool* again) {
   auto plan = store_.prepare_flush(id);
   if (!plan) return fail(plan.error());
   if (plan->nothing()) return {};
   const backend::Key key = key_of(id, plan->name());
-  if (const auto grave = graves_.find(key)) {
-    if (const auto buried = bury(*grave); !buried) return buried;
+  if (graves_.find(key)) {
+    *again = true;
+    return fail(Error{store::Code::kConflict, "another object of this name has just gone", {}});
   }
   const auto base = find_base(*plan, key, again);
   if (!base) return fail(base.error());
@@ -142,21 +156,31 @@ void Cache::note_flushed(const store::PreparedFlush& plan) {
   }
 }
 
+std::set<ObjectId> Cache::all_unflushed() {
+  std::vector<ObjectId> fresh = store_.take_unflushed();
+  const MutexLock lock(mutex_);
+  unflushed_.insert(fresh.begin(), fresh.end());
+  std::set<ObjectId> ids = unflushed_;
+  ids.insert(flushing_.begin(), flushing_.end());
+  return ids;
+}
+
 Result<void> Cache::flush_all() {
-  // Those that are there now: others that come meanwhile are for the next time.
+  // Those that are there now: others that come meanwhile are for the next time. Those of which
+  // another thread is about to do the same are waited for.
   Result<void> outcome;
-  std::set<ObjectId> ids;
-  {
-    const MutexLock lock(mutex_);
-    ids.swap(unflushed_);
-  }
-  for (const ObjectId id : store_.take_unflushed()) ids.insert(id);
-  for (const ObjectId id : ids) {
+  for (const ObjectId id : all_unflushed()) {
+    {
+      const MutexLock lock(mutex_);
+      unflushed_.erase(id);
+      flushing_.insert(id);
+    }
     const auto done = flush(id);
-    if (done || done.error().code == store::Code::kNotFound) continue;
-    if (outcome) outcome = done;
+    const bool left = !done && done.error().code != store::Code::kNotFound;
+    if (left && outcome) outcome = done;
     const MutexLock lock(mutex_);
-    unflushed_.insert(id);
+    flushing_.erase(flushing_.find(id));
+    if (left) unflushed_.insert(id);
   }
   const auto buried = bury_all();
   return outcome ? buried : outcome;
@@ -164,14 +188,18 @@ Result<void> Cache::flush_all() {
 
 // --- what is gone here
 
+// It is as it was when the grave was made, but for flushes whose end was not known then.
+bool Cache::did_not_go(const Grave& grave) const {
+  const auto info = store_.stat(grave.key.id);
+  const auto now = store_.behind(grave.key.id);
+  if (!info || !now || info->name != grave.key.name) return false;
+  if (now->version != 0) return grave.behind.may_be(now->version);
+  return now->tries > 0 && now->next == grave.behind.next;
+}
+
 Result<void> Cache::bury(const Grave& grave) {
-  // Unless it did not go: then it is as it was.
-  const auto id =
-      grave.key.name.empty() ? Result<ObjectId>(grave.key.id) : store_.find(grave.key.name);
-  const auto now = id ? store_.behind(*id) : fail(id.error());
-  if (now && now->version != 0 && now->version == grave.behind.version) {
-    return graves_.remove(grave);
-  }
+  const Busy busy(busy_, grave.key.id);
+  if (did_not_go(grave)) return graves_.remove(grave);
   // That it is gone is durable before it is.
   if (const auto durable = store_.flush(); !durable) return durable;
   const auto there = tier_.state(grave.key);

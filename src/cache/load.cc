@@ -71,8 +71,10 @@ Result<void> Cache::load_segments(ObjectId id, uint64_t first, uint64_t count) {
   }
   if (!fill) return fail(fill.error());
   if (fill->parts().empty()) return {};
-  if (const auto done = fetch(*fill, id); !done) return done;
-  if (const auto done = fill->commit(); !done) return done;
+  const auto version = fetch(*fill, id);
+  if (!version) return fail(version.error());
+  if (*version == 0) return {};  // it is another object now
+  if (const auto done = fill->commit(*version); !done) return done;
   count_loaded(id, fill->first(), fill->parts().size());
   return {};
 }
@@ -85,7 +87,8 @@ void Cache::count_loaded(ObjectId id, uint64_t first, uint64_t parts) {
   for (uint64_t i = first / kSegmentParts; i < end; ++i) queue_.add({id, i});
 }
 
-Result<void> Cache::fetch(store::PreparedFill& fill, ObjectId id) {
+// The version that they were read from; 0: others have changed it, and it was adopted anew.
+Result<uint64_t> Cache::fetch(store::PreparedFill& fill, ObjectId id) {
   const backend::Key key = key_of(id, fill.name());
   std::vector<backend::PartToLoad> parts;
   parts.reserve(fill.parts().size());
@@ -95,17 +98,25 @@ Result<void> Cache::fetch(store::PreparedFill& fill, ObjectId id) {
     const auto done = tier_.load(key, version, fill.first(), parts);
     if (done) break;
     const store::Code why = done.error().code;
-    if (why != store::Code::kConflict || round == kMaxTries) return done;
+    if (why != store::Code::kConflict || round == kMaxTries) return fail(done.error());
     // A flush may have come to its end meanwhile, or others have changed it.
+    const auto before = store_.behind(id);
+    if (!before) return fail(before.error());
     const auto there = tier_.state(key);
     if (!there) return fail(there.error());
     const auto known = store_.behind(id);
     if (!known) return fail(known.error());
-    if (!known->may_be(there->version)) return changed_behind(id, *there);
-    version = there->version;
+    if (known->may_be(there->version)) {
+      version = there->version;
+      continue;
+    }
+    // Of two that are read one after the other, the second may be the newer one.
+    if (*before != *known) continue;
+    if (const auto adopted = changed_behind(id, *there); !adopted) return fail(adopted.error());
+    return 0;
   }
   for (size_t i = 0; i < parts.size(); ++i) fill.parts()[i].crc = parts[i].crc;
-  return {};
+  return version;
 }
 
 // What was prepared for the old state is then dropped, and whoever asked sees the new one.
@@ -130,21 +141,45 @@ uint64_t Cache::max_chunks() const {
   return options_.max_chunks == 0 ? capacity : std::min(options_.max_chunks, capacity);
 }
 
+// There must be room for others too, and the thread keeps some free.
+Result<void> Cache::check_fits(const store::ObjectInfo& object) const {
+  const uint64_t most = max_chunks();
+  if (object.behind == 0 || object.chunks + object.behind <= most - most / 4) return {};
+  return fail(Error{store::Code::kUnsupported,
+                    fmt::format("object '{}' is too large for the cache: it must be here as a "
+                                "whole, but parts of it are only in the {}",
+                                object.name, tier_.describe()),
+                    {}});
+}
+
 uint64_t Cache::evict_some(uint64_t chunks) {
   uint64_t gone = 0;
-  size_t looked_at = 0;
-  for (;;) {
+  std::vector<Segment> kept;
+  // Each of those that are there now at most once.
+  size_t left = 0;
+  {
+    const MutexLock lock(mutex_);
+    left = queue_.size();
+  }
+  for (; gone < chunks && left > 0; --left) {
     std::optional<Segment> segment;
     {
       const MutexLock lock(mutex_);
-      if (gone >= chunks || looked_at++ > queue_.size()) break;
       segment = queue_.next();
     }
     if (!segment) break;
     const auto evicted =
         store_.evict(segment->object, segment->number * kSegmentParts, kSegmentParts);
     // What is not flushed comes again when it is.
-    if (evicted) gone += *evicted;
+    if (evicted) {
+      gone += *evicted;
+    } else if (evicted.error().code != store::Code::kNotFound) {
+      kept.push_back(*segment);
+    }
+  }
+  {
+    const MutexLock lock(mutex_);
+    for (const Segment& segment : kept) queue_.add(segment);
   }
   count(Counter::kEvictedChunks, gone);
   return gone;
@@ -163,7 +198,9 @@ Result<void> Cache::make_room(uint64_t chunks) {
   for (int round = 0; round < 2; ++round) {
     if (const auto durable = store_.flush(); !durable) return durable;
   }
-  if (gone > 0 || store_.space().pending > 0) return {};
+  const store::SpaceInfo space = store_.space();
+  // Others may have made room meanwhile.
+  if (gone > 0 || space.pending > 0 || space.free >= chunks) return {};
   return fail(Error{store::Code::kFull, "the cache is full, and nothing in it can leave", {}});
 }
 

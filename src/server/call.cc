@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "server/hook.h"
+
 namespace verbena::server {
 
 const protocol::Seal Call::kUnchecked = protocol::Seal::with_key(0).without_checks();
@@ -37,7 +39,9 @@ void Call::fail(protocol::Status status, std::string_view why) {
 }
 
 void Call::fail(const store::Error& error) {
-  const bool may_help = error.code == store::Code::kBehind || error.code == store::Code::kFull;
+  // Those that go behind have done so: the tier itself may be full.
+  const bool may_help = (error.code == store::Code::kBehind || error.code == store::Code::kFull) &&
+                        (hook == nullptr || !hook->goes_behind());
   if (cache != nullptr && may_help) needs = error;
   fail(status_of(error), error.what);
 }

@@ -52,6 +52,9 @@ class CowHook final : public ObjectHook<protocol::CowRequest> {
                               request.length, request.from_offset, from->size)));
     }
     const uint64_t length = request.length == 0 ? from->size - request.from_offset : request.length;
+    if (call.cache != nullptr && length == from->size) {
+      if (const auto fits = call.cache->check_fits(*from); !fits) return fits;
+    }
     if (length > UINT64_MAX - request.to_offset) {
       return fail(invalid("the range of the destination ends beyond 2^64 bytes"));
     }

@@ -72,8 +72,10 @@ class PreparedFill {
     uint32_t crc = 0;          // of these, to be set
   };
   [[nodiscard]] std::span<Part> parts();
-  // They are the object's as far as these parts are still only behind.
-  [[nodiscard]] Result<void> commit();
+  // Of this version behind, from which they were read. They are the object's as far as these parts
+  // are still only behind, and nothing newer is there: others may have been written, flushed and
+  // evicted meanwhile.
+  [[nodiscard]] Result<void> commit(uint64_t version);
 
  private:
   friend class StoreImpl;

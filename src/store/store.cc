@@ -365,6 +365,9 @@ Result<void> Store::found_behind(ObjectId id, uint64_t version) {
 Result<void> Store::detach(ObjectId id) {
   return guarded([&] { return impl_->detach(id); });
 }
+Result<void> Store::check_here(ObjectId id) const {
+  return guarded([&] { return impl_->check_here(id); });
+}
 Result<Behind> Store::behind(ObjectId id) const {
   return guarded([&] { return impl_->behind(id); });
 }

@@ -261,6 +261,8 @@ class Store final : public Objects {
   [[nodiscard]] Result<void> found_behind(ObjectId id, uint64_t version);
   // Nothing of it is behind any more, and all of it here: kBehind if it is not.
   [[nodiscard]] Result<void> detach(ObjectId id);
+  // kBehind if parts of it are only there.
+  [[nodiscard]] Result<void> check_here(ObjectId id) const;
   [[nodiscard]] Result<Behind> behind(ObjectId id) const;
   // Objects that were changed since they were taken last, or since the store was opened: what to
   // flush. Some may be flushed, or gone.

@@ -214,6 +214,15 @@ Result<void> StoreImpl::detach(ObjectId id) {
   });
 }
 
+Result<void> StoreImpl::check_here(ObjectId id) const {
+  const auto object = find(id);
+  if (!object) return fail(object.error());
+  const ReadLock lock((*object)->lock);
+  if ((*object)->removed) return fail(no_such(id));
+  if ((*object)->table.parts_behind() == 0) return {};
+  return fail(is_behind(**object, (*object)->table.first_behind_store()));
+}
+
 void StoreImpl::note_unflushed(Object& object) {
   if (object.listed || object.removed || object.is_flushed()) return;
   const ShortLock lock(unflushed_mutex_);

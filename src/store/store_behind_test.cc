@@ -67,7 +67,7 @@ class StoreBehindTest : public StoreTest {
     auto fill = store_->prepare_fill(id, first, count);
     ASSERT_TRUE(fill.has_value()) << fill.error().what;
     load(*fill, id);
-    const auto done = fill->commit();
+    const auto done = fill->commit(fill->base().version);
     ASSERT_TRUE(done.has_value()) << done.error().what;
   }
   void load(PreparedFill& fill, ObjectId id) const {
@@ -288,7 +288,7 @@ TEST_F(StoreBehindTest, ObjectsThatAreOnlyThere) {
   load(*late, kOne);
   shelf_.objects[kOne] = {78, pattern(60'000, 4)};
   ASSERT_TRUE(store_->adopt_again(kOne, {.version = 78, .size = 60'000, .modified_ns = 222'222}));
-  ASSERT_TRUE(late->commit());
+  ASSERT_TRUE(late->commit(late->base().version));
   EXPECT_EQ(store_->stat(kOne)->behind, 15u) << "what was on its way is not what is there";
   EXPECT_EQ(read_all(kOne), shelf_.objects.at(kOne).bytes);
   write(kOne, 0, pattern(10, 5));
@@ -303,7 +303,7 @@ TEST_F(StoreBehindTest, ObjectsThatAreOnlyThere) {
   const Bytes news = pattern(3 * kDataBytes, 7);
   write(kTwo, 2 * kDataBytes, news);
   std::ranges::copy(news, expected.begin() + 2 * kDataBytes);
-  ASSERT_TRUE(fill->commit());
+  ASSERT_TRUE(fill->commit(fill->base().version));
   EXPECT_EQ(store_->stat(kTwo)->only_here, 3u);
   EXPECT_EQ(read(kTwo, 0, 50'000), expected);
 }

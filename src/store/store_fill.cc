@@ -110,7 +110,9 @@ const std::string& PreparedFill::name() const { return state_->name; }
 const Behind& PreparedFill::base() const { return state_->base; }
 uint64_t PreparedFill::first() const { return state_->first; }
 std::span<PreparedFill::Part> PreparedFill::parts() { return state_->parts; }
-Result<void> PreparedFill::commit() { return state_->store->commit(*state_); }
+Result<void> PreparedFill::commit(uint64_t version) {
+  return state_->store->commit(*state_, version);
+}
 
 Result<PreparedFill> StoreImpl::prepare_fill(ObjectId id, uint64_t first, uint64_t count) {
   return attempt(0, [&]() -> Result<PreparedFill> {
@@ -155,7 +157,7 @@ Result<PreparedFill> StoreImpl::prepare_fill(ObjectId id, uint64_t first, uint64
   });
 }
 
-Result<void> StoreImpl::commit(PreparedFill::State& state) {
+Result<void> StoreImpl::commit(PreparedFill::State& state, uint64_t version) {
   if (state.parts.empty()) return {};
   std::vector<Run> all;
   append_runs(*state.object, state.first, state.pieces, state.txn, all);
@@ -175,6 +177,7 @@ Result<void> StoreImpl::commit(PreparedFill::State& state) {
     Object& object = *state.object;
     const WriteLock lock(object.lock);
     if (object.removed || object.adopted != state.adopted) return {};
+    if (!object.behind.may_be(version)) return {};
     std::vector<Range> ranges;
     object.table.for_all(state.first, end, [&](const Run& run) {
       if (!run.has_chunks()) ranges.push_back({run.index, run.index + run.count});

@@ -135,10 +135,11 @@ class StoreImpl {
   Result<void> end_flush(const PreparedFlush& flushed, uint64_t version);
   Result<void> found_behind(ObjectId id, uint64_t version);
   Result<void> detach(ObjectId id);
+  Result<void> check_here(ObjectId id) const;
   Result<Behind> behind(ObjectId id) const;
   Result<uint64_t> evict(ObjectId id, uint64_t first, uint64_t count);
   Result<PreparedFill> prepare_fill(ObjectId id, uint64_t first, uint64_t count);
-  Result<void> commit(PreparedFill::State& state);
+  Result<void> commit(PreparedFill::State& state, uint64_t version);
   Result<void> adopt(ObjectId id, std::string_view name, const AdoptedState& there);
   std::vector<ObjectId> take_unflushed();
   Result<void> adopt_again(ObjectId id, const AdoptedState& there);

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+// Several threads at once, and what one of them may do in the middle of another's work.
+#include <atomic>
+#include <latch>
+#include <map>
+#include <thread>
+
+#include "cache/cache_testing.h"
+
+namespace verbena::cache {
+namespace {
+
+using store::Code;
+
+class CacheThreadsTest : public CacheTest {
+ protected:
+  // Writes new objects until there is no room.
+  void fill_up() {
+    for (int i = 0; i < 1000; ++i) {
+      const ObjectId id{2, ++last_id_};
+      if (!store_->create_object(id)) return;
+      if (!store_->write(id, 0, pattern(40'000, i))) return;
+    }
+    FAIL() << "it does not get full";
+  }
+};
+
+TEST_F(CacheThreadsTest, ARenameMakesRoomForWhatItFetches) {
+  put("a", pattern(400'000, 1));
+  ASSERT_TRUE(cache_->flush_all());
+  ASSERT_TRUE(cache_->evict(id_of("a")));
+  // It is itself among those that are to be flushed.
+  ASSERT_TRUE(cache_->run([&] { return store_->write(id_of("a"), 0, pattern(5000, 2)); }));
+  fill_up();
+  const auto renamed = cache_->rename(id_of("a"), "b");
+  ASSERT_TRUE(renamed.has_value()) << renamed.error().what;
+  Bytes expected = pattern(400'000, 1);
+  std::ranges::copy(pattern(5000, 2), expected.begin());
+  EXPECT_EQ(get("b"), expected);
+}
+
+TEST_F(CacheThreadsTest, WhatLeavesWhileItIsFetchedIsNotTheOldBytes) {
+  put("a", pattern(200'000, 1));
+  ASSERT_TRUE(cache_->flush_all());
+  ASSERT_TRUE(cache_->evict(id_of("a")));
+  // The old bytes were read; now others come, go behind, and leave.
+  const Bytes news = pattern(200'000, 2);
+  watched_.after_load = [&] {
+    watched_.after_load = {};
+    ASSERT_TRUE(store_->write(id_of("a"), 0, std::span(news).first(100 * store::kDataBytes / 4)));
+    ASSERT_TRUE(cache_->flush(id_of("a")));
+    ASSERT_GT(cache_->evict(id_of("a")).value(), 0u);
+  };
+  Bytes expected = pattern(200'000, 1);
+  std::copy_n(news.begin(), 100 * store::kDataBytes / 4, expected.begin());
+  EXPECT_EQ(get("a"), expected);
+}
+
+TEST_F(CacheThreadsTest, WhoNeedsRoomWaitsForTheFlushOfAnother) {
+  fill_up();
+  std::latch flushing(1);
+  std::latch go_on(1);
+  std::atomic<bool> first = true;
+  watched_.before_state = [&] {
+    if (!first.exchange(false)) return;
+    flushing.count_down();
+    go_on.wait();
+  };
+  std::thread flusher([&] { EXPECT_TRUE(cache_->flush_all()); });
+  flushing.wait();
+  std::atomic<bool> done = false;
+  std::thread writer([&] {
+    const ObjectId id{3, 1};
+    EXPECT_TRUE(cache_->run([&] { return store_->create_object(id); }));
+    const auto written = cache_->run([&] { return store_->write(id, 0, pattern(400'000, 3)); });
+    EXPECT_TRUE(written.has_value()) << written.error().what;
+    done = true;
+  });
+  // It waits; if it did not, it would have failed by then.
+  for (int i = 0; i < 20 && !done; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  go_on.count_down();
+  flusher.join();
+  writer.join();
+  EXPECT_TRUE(done);
+}
+
+TEST_F(CacheThreadsTest, WhatIsRemovedDuringAFlushStaysRemoved) {
+  constexpr int kObjects = 300;
+  const auto name = [](int i) { return "a" + std::to_string(i); };
+  for (int i = 0; i < kObjects; ++i) put(name(i), pattern(10, 1));
+  ASSERT_TRUE(cache_->flush_all());
+  std::atomic<bool> stop = false;
+  std::thread flusher([&] {
+    while (!stop) EXPECT_TRUE(cache_->flush_all());
+  });
+  for (int i = 0; i < kObjects; ++i) EXPECT_TRUE(cache_->remove(id_of(name(i))));
+  stop = true;
+  flusher.join();
+  ASSERT_TRUE(cache_->flush_all());
+  for (int i = 0; i < kObjects; ++i) EXPECT_FALSE(behind_.state({name(i), {}})) << i;
+}
+
+TEST_F(CacheThreadsTest, AllThatIsBehindLeaves) {
+  uint64_t chunks = 0;
+  for (uint64_t i = 0; i < 20; ++i) {
+    put("object " + std::to_string(i), pattern(10'000, i));
+    chunks += 3;
+  }
+  ASSERT_TRUE(cache_->flush_all());
+  EXPECT_EQ(cache_->evict_all(), chunks);
+}
+
+// The process ends after a rename was noted and before it was done, while it is not known which
+// version is behind.
+TEST_F(CacheThreadsTest, ARenameThatWasNotDoneRemovesNothingBehind) {
+  put("a", pattern(200'000, 1));
+  ASSERT_TRUE(cache_->flush_all());
+  ASSERT_TRUE(cache_->evict(id_of("a")));
+  ASSERT_TRUE(cache_->run([&] { return store_->write(id_of("a"), 0, pattern(5000, 2)); }));
+  ASSERT_GT(cache_->evict(id_of("a")).value(), 0u);
+  tier_.set({.lost_answer_ppm = 1'000'000});
+  ASSERT_FALSE(cache_->flush(id_of("a")));
+  tier_.set({});
+  {
+    Graves graves(*store_, store::kernel_random);
+    ASSERT_TRUE(graves.add({"a", id_of("a")}, *store_->behind(id_of("a"))));
+  }
+  crash();
+  ASSERT_TRUE(cache_->flush_all());
+  Bytes expected = pattern(200'000, 1);
+  std::ranges::copy(pattern(5000, 2), expected.begin());
+  EXPECT_EQ(get("a"), expected);
+  begin();
+  EXPECT_EQ(get("a"), expected);
+}
+
+// Threads that each have objects of their own, and one that flushes and evicts those of all.
+TEST_F(CacheThreadsTest, AllAtOnce) {
+  tier_.set({.fail_ppm = 20'000, .lost_answer_ppm = 50'000, .delay_ppm = 100'000, .delay_us = 300});
+  std::atomic<bool> stop = false;
+  std::thread other([&] {
+    SeededRandom random(99);
+    while (!stop) {
+      if (random.below(2) == 0) static_cast<void>(cache_->flush_all());
+      if (random.below(3) == 0) static_cast<void>(cache_->evict_all());
+    }
+  });
+  constexpr uint64_t kThreads = 4;
+  std::vector<std::map<std::string, Bytes>> models(kThreads);
+  std::vector<std::thread> threads;
+  for (uint64_t t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&, t] {
+      SeededRandom random(t);
+      auto& model = models[t];
+      const auto draw = [&] {
+        return "o" + std::to_string(t) + "." + std::to_string(random.below(3));
+      };
+      for (uint64_t i = 0; i < 250; ++i) {
+        const std::string name = draw();
+        const auto found = model.find(name);
+        if (found == model.end()) {
+          const ObjectId id{10 + t, i + 1};
+          if (cache_->run([&] { return store_->create_object(id, name); })) model[name] = {};
+          continue;
+        }
+        Bytes& bytes = found->second;
+        const ObjectId id = id_of(name);
+        switch (random.below(8)) {
+          case 0: {
+            const std::string to = draw();
+            if (model.contains(to) || !cache_->rename(id, to)) break;
+            Bytes moved = std::move(bytes);
+            model.erase(name);
+            model[to] = std::move(moved);
+            break;
+          }
+          case 1:
+            if (cache_->remove(id)) model.erase(name);
+            break;
+          case 2: static_cast<void>(cache_->flush(id)); break;
+          case 3: static_cast<void>(cache_->evict(id)); break;
+          case 4:
+          case 5: {
+            Bytes got(bytes.size());
+            if (!cache_->run([&] { return store_->read(id, 0, got); })) break;
+            EXPECT_TRUE(got == bytes) << name;
+            break;
+          }
+          default: {
+            const uint64_t offset = random.below(150'000);
+            const Bytes news = pattern(1 + random.below(60'000), random.next());
+            if (!cache_->run([&] { return store_->write(id, offset, news); })) break;
+            bytes.resize(std::max<size_t>(bytes.size(), offset + news.size()));
+            std::ranges::copy(news, bytes.begin() + static_cast<ptrdiff_t>(offset));
+          }
+        }
+      }
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  stop = true;
+  other.join();
+  tier_.set({});
+  const auto flushed = cache_->flush_all();
+  ASSERT_TRUE(flushed.has_value()) << flushed.error().what;
+  size_t count = 0;
+  for (const auto& model : models) {
+    count += model.size();
+    for (const auto& [name, bytes] : model) EXPECT_EQ(get(name), bytes) << name;
+  }
+  begin();
+  for (const auto& model : models) {
+    for (const auto& [name, bytes] : model) EXPECT_EQ(get(name), bytes) << name;
+  }
+  EXPECT_EQ(store_->list({}, 1000)->size(), count);
+}
+
+}  // namespace
+}  // namespace verbena::cache
