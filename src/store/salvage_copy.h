@@ -83,6 +83,12 @@ class SalvageCopy {
   // One object, segment by segment, so that holes stay holes.
   Result<void> bring(Store& from, const ObjectInfo& object, uint64_t all) {
     if (const auto made = to_.create_object(object.id, object.name); !made) return made;
+    if (object.behind > 0) {
+      guess(
+          fmt::format("{}: {} of its parts were not in the store, but only behind it as a cache, "
+                      "and are now zeros",
+                      label(object), object.behind));
+    }
     for (uint64_t offset = 0;;) {
       const auto segments = from.segments(object.id, offset, 64);
       if (!segments) return fail(segments.error());

@@ -308,6 +308,8 @@ class StoreImpl {
 
   // --- what is behind (store_behind.cc, store_fill.cc)
   [[nodiscard]] static Error is_behind(const Object& object, const Run& run);
+  [[nodiscard]] Result<void> check_alone(const Object& object) const
+      VERBENA_REQUIRES_SHARED(object.lock);
   // These runs are of the object, and behind as well now.
   [[nodiscard]] Result<void> note_behind(Object& object, const Behind& behind,
                                          std::span<const Run> runs) VERBENA_REQUIRES(object.lock);

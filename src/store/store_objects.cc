@@ -111,12 +111,22 @@ Result<void> StoreImpl::add_object(const ObjectRef& object, size_t bytes, uint64
   return {};
 }
 
+// It would still be there under its name, and come back from there.
+Result<void> StoreImpl::check_alone(const Object& object) const {
+  if (options_.cache || object.behind == Behind{}) return {};
+  return fail(Error{Code::kUnsupported,
+                    "the object is also behind this store, which is a cache: it can be removed or "
+                    "renamed only while that is there (verbena serve --backend)",
+                    {}});
+}
+
 Result<void> StoreImpl::remove(ObjectId id) {
   return attempt_to_free([&]() -> Result<void> {
     const auto object = find(id);
     if (!object) return fail(object.error());
     const WriteLock lock((*object)->lock);
     if ((*object)->removed) return fail(no_such(id));
+    if (const auto alone = check_alone(**object); !alone) return alone;
     const WriteLock catalog(catalog_.lock());
     if (log_) {
       auto entry =
@@ -152,6 +162,7 @@ Result<void> StoreImpl::rename(ObjectId id, std::string_view name) {
     // Both locks: who has either may read the name.
     const WriteLock lock((*object)->lock);
     if ((*object)->removed) return fail(no_such(id));
+    if (const auto alone = check_alone(**object); !alone) return alone;
     const WriteLock catalog(catalog_.lock());
     if ((*object)->name == name) return {};
     if (catalog_.by_name(name) != nullptr) return fail(name_taken(name));
@@ -181,6 +192,7 @@ Result<void> StoreImpl::replace(ObjectId id, ObjectId by, ClientId client) {
     const TwoObjectsLock locks(to, from);
     if (to.removed) return fail(no_such(id));
     if (from.removed) return fail(no_such(by));
+    if (const auto alone = check_alone(from); !alone) return alone;
     if (from.table.parts_behind() > 0) {
       return fail(is_behind(from, from.table.first_behind_store()));
     }

@@ -102,6 +102,8 @@ store::Result<DataRange> next_data(const store::Objects& store, const store::Obj
   const uint64_t chunks = object.size / store::kDataBytes + (object.size % store::kDataBytes != 0);
   if (at >= end) return DataRange{end, end};
   if (object.chunks == chunks || object.content > 0) return DataRange{at, end};  // without holes
+  // What is only behind a cache is no hole: who reads it is told that it is not here.
+  if (object.behind > 0) return DataRange{at, end};
   DataRange range{end, end};
   for (uint64_t next = at; next < end;) {
     const auto segments = store.segments(object.id, next, kAtOnce);

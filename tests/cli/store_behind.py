@@ -195,6 +195,46 @@ class InFrontOfADirectory(Behind):
             self.assertLess(time.monotonic(), until)
             time.sleep(0.02)
 
+    def test_without_what_is_behind(self):
+        self.serve()
+        for name in ("x", "y", "z"):
+            self.put(content(1_000_000), name)
+        self.put(content(1_000_000), "here")
+        self.expect(0, "flush", "x")
+        self.expect(0, "flush", "y")
+        self.expect(0, "evict")
+        self.stop(signal.SIGKILL)
+        local = lambda *words: subprocess.run(  # noqa: E731
+            [support.VERBENA, words[0], "--data", self.data, *words[1:]], capture_output=True,
+            timeout=support.SECONDS, check=False)
+        got = local("get", "x", "-")
+        self.assertNotEqual(got.returncode, 0, "and not zeros")
+        self.assertIn("behind the cache", got.stderr.decode())
+        self.assertNotEqual(local("verify", "x").returncode, 0)
+        self.assertEqual(local("get", "here", "-").stdout, content(1_000_000))
+        self.assertEqual(local("scrub").returncode, 0)
+        for words in (("rm", "x"), ("mv", "x", "w")):
+            refused = local(*words)
+            self.assertNotEqual(refused.returncode, 0, words)
+            self.assertIn("--backend", refused.stderr.decode())
+        self.assertEqual(local("rm", "z").returncode, 0, "it was never behind")
+        salvaged = local("salvage", self.path("salvaged"))
+        self.assertIn("only behind it as a cache", (salvaged.stdout + salvaged.stderr).decode())
+        self.serve()
+        self.assertEqual(self.get("x"), content(1_000_000))
+        self.expect(NO_OBJECT, "stat", "z")
+
+    def test_larger_than_the_cache(self):
+        with open(os.path.join(self.tier, "big"), "wb") as file:
+            file.write(content(60_000_000))
+        self.data = None
+        self.start("--backend", "dir:" + self.tier, "--memory", "24M")
+        for command in ("mv", "cp"):
+            refused = self.run_text(command, "big", "other")
+            self.assertNotEqual(refused.returncode, 0)
+            self.assertIn("too large for the cache", refused.stderr)
+        self.assertEqual(self.get("big"), content(60_000_000))
+
     def test_a_server_that_is_no_cache(self):
         self.start()
         self.put(content(100), "x")
