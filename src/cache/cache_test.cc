@@ -353,6 +353,7 @@ class CacheModelTest : public CacheTest, public ::testing::WithParamInterface<ui
         }
         break;
       }
+      default: break;
     }
   }
 };
