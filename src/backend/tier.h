@@ -103,7 +103,8 @@ class Tier {
   // kNotFound: there is none.
   [[nodiscard]] virtual Result<State> state(const Key& key) = 0;
   // All objects, in no order; `each` answers false to stop. One whose state cannot be told because
-  // it is damaged has version 0 here; state() says what is wrong with it.
+  // it is damaged has version 0 here; state() says what is wrong with it. If not even its key can
+  // be told, kDamaged is returned after all others.
   using Each = std::function<bool(Entry entry)>;
   [[nodiscard]] virtual Result<void> list(const Each& each) = 0;
   // Parts from `first` on, of this very version (otherwise kConflict, or kNotFound). kDamaged if
