@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The inside of RadosTier: rados_tier.cc answers and removes, rados_stripes.cc reads stripes,
-// rados_update.cc writes them.
+// The inside of RadosTier: rados_tier.cc answers and removes, rados_update.cc writes.
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -70,9 +70,13 @@ class RadosImpl final : public RadosTier {
   // Those of `stripes` that are not in `kept`. What fails is garbage for the next opening.
   void remove_stripes(const std::string& digest, const std::vector<uint64_t>& stripes,
                       const std::vector<uint64_t>& kept);
-  void begin_read(RadosFlight& flight, StripeRead& read);
+  // `done` is called when it is read.
+  void begin_read(RadosFlight& flight, StripeRead& read, std::function<void()> done);
   // The CRCs of all parts of the stripe, when it was read. kNotFound: it is gone.
   [[nodiscard]] Result<StripeTable> check_read(const Key& key, const StripeRead& read) const;
+  // What was read goes to where it is wanted, verified.
+  [[nodiscard]] Result<void> take_parts(const Key& key, const StripeRead& read,
+                                        std::span<PartToLoad> parts) const;
 
   const RadosOptions options_;
   const std::unique_ptr<RadosPool> pool_;

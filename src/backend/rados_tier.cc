@@ -15,6 +15,16 @@
 #include "store/record.h"
 
 namespace verbena::backend {
+namespace {
+
+void fill_with_zeros(std::span<PartToLoad> parts) {
+  for (PartToLoad& part : parts) {
+    std::memset(part.bytes, 0, kPartBytes);
+    part.crc = store::crc_of_zeros(kPartBytes);
+  }
+}
+
+}  // namespace
 
 Result<std::unique_ptr<RadosTier>> RadosTier::open(const RadosOptions& options) {
   auto pool = RadosPool::connect(options);
@@ -104,56 +114,64 @@ Result<void> RadosImpl::load(const Key& key, uint64_t version, uint64_t first,
     return fail(Error{Code::kInvalid, "parts after the end of the object", {}});
   }
 
+  // Taken as they come; memory is for as many as are under way.
   std::vector<std::unique_ptr<StripeRead>> reads;
+  std::vector<StripeRead*> idle;
+  Result<void> result;
   {
     RadosFlight flight(*pool_, options_.in_flight);
-    for (uint64_t at = first; at < first + parts.size();) {
-      auto read = std::make_unique<StripeRead>();
+    for (uint64_t at = first; at < first + parts.size() && result;) {
       const uint64_t number = at / kStripeParts;
-      read->name = {found->digest, head.stripes[number], number};
-      read->first = at % kStripeParts;
-      read->count = std::min(first + parts.size() - at, kStripeParts - read->first);
-      at += read->count;
-      if (read->name.version != 0) begin_read(flight, *read);
-      reads.push_back(std::move(read));
-    }
-  }
-  size_t at = 0;
-  for (const auto& read : reads) {
-    StripeTable table;
-    if (read->name.version != 0) {
-      auto checked = check_read(head.key, *read);
-      if (!checked && checked.error().code == Code::kNotFound) {
-        // An update has replaced it, or it is lost.
-        auto now = find(key);
-        if (!now || now->value != found->value) return other();
-        return fail(damaged(head.key, read->name.number * kStripeBytes,
-                            fmt::format("{} is missing", text_of(read->name))));
-      }
-      if (!checked) return fail(checked.error());
-      table = *checked;
-    }
-    for (uint64_t i = 0; i < read->count; ++i, ++at) {
-      const uint64_t slot = read->first + i;
-      if (slot >= table.parts) {
-        std::memset(parts[at].bytes, 0, kPartBytes);
-        parts[at].crc = store::crc_of_zeros(kPartBytes);
+      const uint64_t slot = at % kStripeParts;
+      const uint64_t count = std::min(first + parts.size() - at, kStripeParts - slot);
+      const auto some = parts.subspan(at - first, count);
+      at += count;
+      if (head.stripes[number] == 0) {
+        fill_with_zeros(some);
         continue;
       }
-      const std::span<const uint8_t> bytes(read->bytes.data() + i * kPartBytes, kPartBytes);
-      parts[at].crc = store::crc_copy(parts[at].bytes, bytes);
-      if (parts[at].crc == table.crcs[slot]) continue;
-      Error error = damaged(head.key, (first + at) * kPartBytes,
-                            fmt::format("{} is damaged in part {}", text_of(read->name), slot));
-      error.damage.expected = fmt::format("{:08x}", table.crcs[slot]);
-      error.damage.actual = fmt::format("{:08x}", parts[at].crc);
-      return fail(std::move(error));
+      if (idle.empty()) idle.push_back(reads.emplace_back(std::make_unique<StripeRead>()).get());
+      StripeRead* const read = idle.back();
+      idle.pop_back();
+      read->name = {found->digest, head.stripes[number], number};
+      read->first = slot;
+      read->count = count;
+      begin_read(flight, *read, [&, read, some] {
+        if (result) result = take_parts(head.key, *read, some);
+        idle.push_back(read);
+      });
     }
+  }
+  if (result || result.error().code != Code::kNotFound) return result;
+  // A stripe is gone: an update has replaced it, or it is lost.
+  auto now = find(key);
+  if (!now || now->value != found->value) return other();
+  return fail(damaged(head.key, first * kPartBytes, result.error().what));
+}
+
+Result<void> RadosImpl::take_parts(const Key& key, const StripeRead& read,
+                                   std::span<PartToLoad> parts) const {
+  auto table = check_read(key, read);
+  if (!table) return fail(table.error());
+  const uint64_t stored = std::clamp<uint64_t>(table->parts, read.first, read.first + read.count);
+  const size_t there = stored - read.first;
+  fill_with_zeros(parts.subspan(there));
+  for (size_t i = 0; i < there; ++i) {
+    const size_t slot = read.first + i;
+    const uint64_t offset = read.name.number * kStripeBytes + slot * kPartBytes;
+    const std::span<const uint8_t> bytes(read.bytes.data() + i * kPartBytes, kPartBytes);
+    parts[i].crc = store::crc_copy(parts[i].bytes, bytes);
+    if (parts[i].crc == table->crcs[slot] && (i + 1) * kPartBytes <= read.bytes_read) continue;
+    Error error =
+        damaged(key, offset, fmt::format("{} is damaged in part {}", text_of(read.name), slot));
+    error.damage.expected = fmt::format("{:08x}", table->crcs[slot]);
+    error.damage.actual = fmt::format("{:08x}", parts[i].crc);
+    return fail(std::move(error));
   }
   return {};
 }
 
-void RadosImpl::begin_read(RadosFlight& flight, StripeRead& read) {
+void RadosImpl::begin_read(RadosFlight& flight, StripeRead& read, std::function<void()> done) {
   read.table.resize(kStripeTableBytes);
   read.bytes.resize(read.count * kPartBytes);
   const RadosLibrary& api = pool_->api();
@@ -167,7 +185,10 @@ void RadosImpl::begin_read(RadosFlight& flight, StripeRead& read) {
       [&](rados_completion_t completion) {
         return api.aio_read_op_operate(op, pool_->io(), completion, name.c_str(), 0);
       },
-      [&read](int result) { read.result = result; });
+      [&read, done = std::move(done)](int result) {
+        read.result = result;
+        done();
+      });
   api.release_read_op(op);
 }
 

@@ -83,12 +83,24 @@ Result<void> RadosUpdate::claim(uint64_t first, uint64_t count) {
 Result<void> RadosUpdate::put(uint64_t first, std::span<const PartToPut> parts) {
   const MutexLock lock(mutex_);
   if (auto claimed = claim(first, parts.size()); !claimed) return claimed;
-  for (size_t i = 0; i < parts.size(); ++i) {
+  for (size_t i = 0; i < parts.size();) {
     const uint64_t number = (first + i) / kStripeParts;
-    Draft::Part& part = drafts_[number].parts[(first + i) % kStripeParts];
-    part.bytes.assign(parts[i].bytes, parts[i].bytes + kPartBytes);
-    part.crc = parts[i].crc;
-    if (i + 1 == parts.size() || (first + i + 1) % kStripeParts == 0) write_if_complete(number);
+    const uint64_t slot = (first + i) % kStripeParts;
+    const size_t n = std::min<size_t>(parts.size() - i, parts_in_stripe(number) - slot);
+    const auto some = parts.subspan(i, n);
+    i += n;
+    if (n == parts_in_stripe(number)) {  // a whole one needs no draft
+      drafts_.erase(number);
+      write_stripe(number, some);
+      continue;
+    }
+    Draft& draft = drafts_[number];
+    for (size_t at = 0; at < n; ++at) {
+      Draft::Part& part = draft.parts[slot + at];
+      part.bytes.assign(some[at].bytes, some[at].bytes + kPartBytes);
+      part.crc = some[at].crc;
+    }
+    write_if_complete(number);
   }
   if (error_) return fail(*error_);
   return {};
@@ -118,24 +130,32 @@ Result<void> RadosUpdate::hole(uint64_t first, uint64_t count) {
 void RadosUpdate::write_if_complete(uint64_t number) {
   const auto draft = drafts_.find(number);
   if (draft == drafts_.end() || draft->second.parts.size() != parts_in_stripe(number)) return;
-  write_stripe(number, draft->second);
+  write_draft(number, draft->second);
   drafts_.erase(draft);
 }
 
-void RadosUpdate::write_stripe(uint64_t number, const Draft& draft) {
-  StripeTable table;
+void RadosUpdate::write_draft(uint64_t number, const Draft& draft) {
+  std::vector<PartToPut> parts;
   for (const auto& [slot, part] : draft.parts) {
-    if (!part.bytes.empty()) table.parts = static_cast<uint32_t>(slot + 1);
+    parts.push_back({part.bytes.empty() ? nullptr : part.bytes.data(), part.crc});
+  }
+  write_stripe(number, parts);
+}
+
+void RadosUpdate::write_stripe(uint64_t number, std::span<const PartToPut> parts) {
+  StripeTable table;
+  table.crcs.fill(store::crc_of_zeros(kPartBytes));
+  for (size_t slot = 0; slot < parts.size(); ++slot) {
+    if (parts[slot].bytes == nullptr) continue;
+    table.parts = static_cast<uint32_t>(slot + 1);
+    table.crcs[slot] = parts[slot].crc;
   }
   stripes_[number] = 0;
   if (table.parts == 0) return;  // nothing but holes
   std::vector<uint8_t> bytes(kStripeDataAt + table.parts * size_t{kPartBytes});
-  table.crcs.fill(store::crc_of_zeros(kPartBytes));
-  for (const auto& [slot, part] : draft.parts) {
-    if (part.bytes.empty()) continue;
-    std::ranges::copy(part.bytes, bytes.begin() + static_cast<ptrdiff_t>(kStripeDataAt) +
-                                      static_cast<ptrdiff_t>(slot * kPartBytes));
-    table.crcs[slot] = part.crc;
+  for (size_t slot = 0; slot < table.parts; ++slot) {
+    if (parts[slot].bytes == nullptr) continue;
+    std::memcpy(bytes.data() + kStripeDataAt + slot * kPartBytes, parts[slot].bytes, kPartBytes);
   }
   const StripeName name{digest_, wanted_.state.version, number};
   encode(table, name, std::span(bytes).first<kStripeTableBytes>());
@@ -165,7 +185,7 @@ Result<void> RadosUpdate::complete(uint64_t number, Draft& draft) {
   StripeTable table;
   if (read.name.version != 0) {
     RadosFlight flight(*tier_.pool_, 1);
-    tier_.begin_read(flight, read);
+    tier_.begin_read(flight, read, [] {});
     flight.wait_all();
     auto checked = tier_.check_read(base_.key, read);
     if (!checked && checked.error().code == Code::kNotFound) {
@@ -203,7 +223,7 @@ Result<void> RadosUpdate::commit() {
   if (error_) return fail(*error_);
   for (auto& [number, draft] : drafts_) {
     if (auto completed = complete(number, draft); !completed) return noted(completed.error());
-    write_stripe(number, draft);
+    write_draft(number, draft);
     draft.parts.clear();
   }
   flight_.wait_all();

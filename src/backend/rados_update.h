@@ -44,8 +44,9 @@ class RadosUpdate final : public Update {
   [[nodiscard]] uint64_t parts_in_stripe(uint64_t number) const;
   [[nodiscard]] Result<void> claim(uint64_t first, uint64_t count) VERBENA_REQUIRES(mutex_);
   [[nodiscard]] Result<void> noted(Error error) VERBENA_REQUIRES(mutex_);
-  // All of its parts are known.
-  void write_stripe(uint64_t number, const Draft& draft) VERBENA_REQUIRES(mutex_);
+  // Its parts in order, all of them; those without bytes are holes.
+  void write_stripe(uint64_t number, std::span<const PartToPut> parts) VERBENA_REQUIRES(mutex_);
+  void write_draft(uint64_t number, const Draft& draft) VERBENA_REQUIRES(mutex_);
   void write_if_complete(uint64_t number) VERBENA_REQUIRES(mutex_);
   // Adds what stays of the base to the stripe.
   [[nodiscard]] Result<void> complete(uint64_t number, Draft& draft) VERBENA_REQUIRES(mutex_);
