@@ -2,9 +2,8 @@
 // What is behind a store that is used as a cache: whole objects, durable, with the CRC of each
 // part.
 //
-//   flush:  update(base, next) -> put, hole ... -> commit      all of the new version, or the old
-//   one miss:   load(version, parts)                               verified, or an error; never
-//   other bytes
+//   flush:  update(base, next) -> put, hole ... -> commit    all of the new version, or the old one
+//   miss:   load(version, parts)                             verified, or an error
 //
 // An object is behind under its name, or if it has none under its id. Each state of it that was
 // committed has a version: a number that its writer has drawn, so that no two states have the same.
