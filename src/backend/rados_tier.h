@@ -19,7 +19,7 @@ struct RadosOptions {
   std::string conf{};  // empty: where Ceph looks for it
   std::string user{};  // empty: "admin", as Ceph has it
   // In seconds. After it an operation fails with kUnreachable.
-  uint32_t operation_timeout_s = 30;
+  uint32_t operation_timeout_s = 15;
   uint32_t connect_timeout_s = 30;
   // How long after its end, or after the cluster is out of reach, another process waits until it
   // may take over.
