@@ -224,7 +224,7 @@ void OfiFabric::settle(Connection& connection) {
   if (talks() && !drained && waited <= longest) return;
   if (!may_close(connection, waited - longest)) return;
   connection.closing = true;
-  add_notice({Notice::What::kEnded, connection.id, 0, {}});
+  notices_.add({Notice::What::kEnded, connection.id, 0, {}});
 }
 
 // libfabric 1.17 crashes if an endpoint of ofi_rxm is closed while a read is under way: of the
@@ -354,7 +354,15 @@ void OfiFabric::establish(Connection& connection, Handler& handler) {
 void OfiFabric::fail_connection(Connection& connection, std::string why) {
   if (connection.state >= Connection::State::kFailed) return;
   connection.state = Connection::State::kFailed;
-  add_notice({Notice::What::kFailed, connection.id, 0, std::move(why)});
+  notices_.add({Notice::What::kFailed, connection.id, 0, std::move(why)});
+}
+
+// Of one that the handler does not know of, nothing is told.
+void OfiFabric::tell_failure(ConnectionId id, std::string_view why, Handler& handler) {
+  const Connection* const connection = find(id);
+  if (connection == nullptr || connection->state != Connection::State::kFailed) return;
+  if (connection->reported) return handler.on_failed(id, why);
+  end(id);
 }
 
 void OfiFabric::end(ConnectionId id) {

@@ -10,7 +10,6 @@
 
 #include <fmt/format.h>
 #include <sys/epoll.h>
-#include <sys/eventfd.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 
@@ -57,10 +56,9 @@ Result<void> OfiFabric::open() {
   domain_ = std::move(*domain);
   max_parts_ = std::clamp<size_t>(domain_->info().tx_attr->iov_limit, 1, 16);
   wake_.reset(epoll_create1(EPOLL_CLOEXEC));
-  notice_.reset(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   timer_.reset(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
-  if (!wake_.valid() || !notice_.valid() || !timer_.valid() ||
-      !watch(notice_.get(), kWakeEvent, EPOLLIN, false) ||
+  if (!wake_.valid() || !notices_.open() || !timer_.valid() ||
+      !watch(notices_.fd(), kWakeEvent, EPOLLIN, false) ||
       !watch(timer_.get(), kWakeEvent, EPOLLIN, false)) {
     return fail(fmt::format("cannot wait for events: {}", std::strerror(errno)));
   }
@@ -96,37 +94,6 @@ bool OfiFabric::watch(int fd, uint64_t what, uint32_t events, bool again) const 
   return epoll_ctl(wake_.get(), again ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, fd, &event) == 0;
 }
 
-void OfiFabric::add_notice(Notice notice) {
-  notices_.push_back(std::move(notice));
-  const uint64_t one = 1;
-  // The counter cannot overflow: poll() resets it.
-  if (!polling_) static_cast<void>(!::write(notice_.get(), &one, sizeof one));
-}
-
-void OfiFabric::deliver_notices(Handler& handler) {
-  // A handler that answers each notice by causing another does not keep poll() for ever.
-  constexpr int kAtOnce = 1024;
-  for (int i = 0; i < kAtOnce && !notices_.empty(); ++i) {
-    const Notice notice = std::move(notices_.front());
-    notices_.pop_front();
-    Connection* const connection = find(notice.connection);
-    switch (notice.what) {
-      case Notice::What::kFailed:
-        if (connection == nullptr || connection->state != Connection::State::kFailed) break;
-        if (connection->reported) {
-          handler.on_failed(notice.connection, notice.why);
-        } else {
-          end(notice.connection);
-        }
-        break;
-      case Notice::What::kNotDone:
-        handler.on_done(notice.connection, notice.operation, false);
-        break;
-      case Notice::What::kEnded: destroy(notice.connection, handler); break;
-    }
-  }
-}
-
 // These take a system call. Whoever sleeps looks after arm(), and when it was woken.
 size_t OfiFabric::poll_sockets(Handler& handler) {
   constexpr uint32_t kSeldom = 32;
@@ -156,25 +123,18 @@ size_t OfiFabric::poll_sockets(Handler& handler) {
 size_t OfiFabric::poll(Handler& handler) {
   now_ = monotonic();
   flush();
-  polling_ = true;
-  uint64_t ignored = 0;
-  if (looks_ > 0 || !notices_.empty()) {
-    static_cast<void>(!::read(notice_.get(), &ignored, sizeof ignored));
-  }
+  notices_.begin_poll();
   size_t count = poll_sockets(handler);
   for (size_t i = 0; i < all_.size(); ++i) count += poll_endpoint(*all_[i], handler);
   serve_waiting(handler);
   if (now_ >= stalls_at_) look_for_stalls();
   // Last: what a connection had in its completion queue is told before it is destroyed.
-  count += notices_.size();
-  deliver_notices(handler);
+  count += notices_.deliver(
+      handler, [&](ConnectionId id, const std::string& why) { tell_failure(id, why, handler); },
+      [&](ConnectionId id) { destroy(id, handler); });
   flush();
-  polling_ = false;
+  notices_.end_poll();
   if (count > 0) event_ = now_;
-  if (!notices_.empty()) {
-    const uint64_t one = 1;
-    static_cast<void>(!::write(notice_.get(), &one, sizeof one));
-  }
   return count;
 }
 

@@ -25,6 +25,7 @@
 #include "base/time.h"
 #include "base/unique_fd.h"
 #include "fabric/message_pool.h"
+#include "fabric/notices.h"
 #include "fabric/ofi_connection.h"
 #include "fabric/ofi_fabric.h"
 #include "fabric/ofi_greeting.h"
@@ -73,12 +74,6 @@ class OfiFabric final : public Fabric {
 
  private:
   using Connection = OfiConnection;
-  struct Notice {
-    enum class What : uint8_t { kFailed, kEnded, kNotDone } what;
-    ConnectionId connection = 0;
-    OperationId operation = 0;
-    std::string why{};
-  };
   // A piece of memory. Without a region if the provider needs none.
   struct Memory {
     const uint8_t* begin = nullptr;
@@ -87,8 +82,6 @@ class OfiFabric final : public Fabric {
   };
 
   // --- opening and polling
-  void add_notice(Notice notice);
-  void deliver_notices(Handler& handler);
   [[nodiscard]] size_t poll_sockets(Handler& handler);
   [[nodiscard]] size_t poll_endpoint(Connection& connection, Handler& handler);
   [[nodiscard]] bool watch(int fd, uint64_t what, uint32_t events, bool again) const;
@@ -111,6 +104,7 @@ class OfiFabric final : public Fabric {
   void reject(Connection& connection, std::string_view why);
   void establish(Connection& connection, Handler& handler);
   void fail_connection(Connection& connection, std::string why);
+  void tell_failure(ConnectionId id, std::string_view why, Handler& handler);
   void watch_control(Connection& connection);
   void say(Connection& connection, uint8_t what);
   void on_said(Connection& connection);
@@ -156,9 +150,8 @@ class OfiFabric final : public Fabric {
   std::unique_ptr<OfiDomain> domain_;
   size_t max_parts_ = 1;
   KernelRandom random_;
-  UniqueFd wake_;    // an epoll of all below, and of what connections have
-  UniqueFd notice_;  // an eventfd: there are notices from outside of poll(), or more to look at
-  UniqueFd timer_;   // for endpoints that wake nobody
+  UniqueFd wake_;   // an epoll of all below, and of what connections have
+  UniqueFd timer_;  // for endpoints that wake nobody
   UniqueFd listener_;
   uint16_t port_ = 0;        // where it listens
   std::string node_prefix_;  // of the names of endpoints, where they have names
@@ -181,8 +174,7 @@ class OfiFabric final : public Fabric {
   std::optional<std::pair<ConnectionId, uint32_t>> room_;  // handed out: for whom, which
   ConnectionId next_connection_ = 1;
   uint64_t next_transfer_ = 1;
-  std::deque<Notice> notices_;
-  bool polling_ = false;
+  Notices notices_;
   bool try_again_ = false;  // libfabric took no more since arm()
   uint32_t looks_ = 2;      // so many polls look at sockets, then few do
   uint32_t polls_ = 0;
