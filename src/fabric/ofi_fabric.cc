@@ -19,8 +19,8 @@
 namespace verbena::fabric {
 namespace {
 
-// What epoll tells; others are connections' ids, with kEndpointBit for their completion queues.
-constexpr uint64_t kListenerEvent = 0;
+// What epoll tells, beside kOfiListenerEvent; others are connections' ids, with kEndpointBit for
+// their completion queues.
 constexpr uint64_t kWakeEvent = UINT64_MAX;
 constexpr uint64_t kEndpointBit = uint64_t{1} << 63;
 
@@ -108,9 +108,8 @@ size_t OfiFabric::poll_sockets(Handler& handler) {
   for (int i = 0; i < got; ++i) {
     const uint64_t what = events[static_cast<size_t>(i)].data.u64;
     if (what == kWakeEvent || (what & kEndpointBit) != 0) continue;
-    if (what == kListenerEvent) {
-      accept_all();
-      ++count;
+    if (what == kOfiListenerEvent) {
+      count += accept_all();
     } else if (Connection* const connection = find(what)) {
       on_control(*connection, handler);
       ++count;
@@ -124,6 +123,7 @@ size_t OfiFabric::poll(Handler& handler) {
   now_ = monotonic();
   flush();
   notices_.begin_poll();
+  if (now_ >= accept_at_) resume_accepting();
   size_t count = poll_sockets(handler);
   for (size_t i = 0; i < all_.size(); ++i) count += poll_endpoint(*all_[i], handler);
   serve_waiting(handler);
@@ -195,6 +195,7 @@ void OfiFabric::arm() {
   looks_ = 2;
   Duration wait = 0;  // none
   const auto at_most = [&](Duration most) { wait = wait == 0 ? most : std::min(wait, most); };
+  if (accept_at_ != kNever) at_most(std::max<Duration>(accept_at_ - now_, 1));
   for (Connection* const connection : all_) {
     if (needs_looks(*connection)) at_most(kLookEvery);
     if (connection->endpoint != nullptr && !connection->found) at_most(kMillisecond);

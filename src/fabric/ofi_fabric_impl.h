@@ -32,6 +32,9 @@
 
 namespace verbena::fabric {
 
+// What epoll tells of the listener; no connection has this id.
+inline constexpr uint64_t kOfiListenerEvent = 0;
+
 class OfiFabric final : public Fabric {
  public:
   explicit OfiFabric(const OfiOptions& options)
@@ -93,7 +96,10 @@ class OfiFabric final : public Fabric {
   // --- connections
   [[nodiscard]] Connection& add_connection();
   [[nodiscard]] Connection* find(ConnectionId id);
-  void accept_all();
+  // How many have come.
+  size_t accept_all();
+  void pause_accepting();
+  void resume_accepting();
   void on_control(Connection& connection, Handler& handler);
   void on_greeting(Connection& connection, Greeting greeting, Handler& handler);
   void on_connect(Connection& connection, const Greeting& greeting, Handler& handler);
@@ -165,8 +171,8 @@ class OfiFabric final : public Fabric {
   KernelRandom key_random_ VERBENA_GUARDED_BY(memory_mutex_);
 
   std::unordered_map<ConnectionId, std::unique_ptr<Connection>> connections_;
-  std::vector<Connection*> all_;  // the same; those that come are added at the end
-  size_t half_open_ = 0;          // accepted, and not yet greeted
+  std::vector<Connection*> all_;        // the same; those that come are added at the end
+  std::deque<ConnectionId> beginners_;  // accepted, and not yet connected; the oldest first
   MessagePool sent_;
   UniqueFid<fid_mr> sent_key_;
   std::deque<ConnectionId> waiting_;                       // for buffers that others have
@@ -179,8 +185,9 @@ class OfiFabric final : public Fabric {
   uint32_t looks_ = 2;      // so many polls look at sockets, then few do
   uint32_t polls_ = 0;
   Time now_ = 0;
-  Time event_ = 0;      // when there last was one
-  Time stalls_at_ = 0;  // when to look for peers that take nothing
+  Time event_ = 0;           // when there last was one
+  Time stalls_at_ = 0;       // when to look for peers that take nothing
+  Time accept_at_ = kNever;  // when to look at the listener again, if it was paused
 };
 
 }  // namespace verbena::fabric
