@@ -2,8 +2,11 @@
 // Peers over libfabric that do not keep to the rules on their control connections, or from their
 // endpoints: they take nothing from others.
 #include <filesystem>
+#include <fstream>
 
+#include <malloc.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include "fabric/fabric_fixture.h"
 #include "fabric/ofi_fabric.h"
@@ -15,6 +18,13 @@ namespace {
 size_t open_descriptors() {
   const std::filesystem::directory_iterator files("/proc/self/fd");
   return static_cast<size_t>(std::distance(begin(files), end(files)));
+}
+
+size_t resident_bytes() {
+  size_t all = 0;
+  size_t resident = 0;
+  std::ifstream("/proc/self/statm") >> all >> resident;
+  return resident * static_cast<size_t>(sysconf(_SC_PAGESIZE));
 }
 
 class HostileGreetingTest : public FabricTest, public ::testing::WithParamInterface<Place> {
@@ -258,6 +268,25 @@ TEST_P(HostileGreetingTest, ConnectionsLeaveNoDescriptors) {
     if (i == 4) after_few = open_descriptors();
   }
   EXPECT_EQ(open_descriptors(), after_few);
+}
+
+// Nor memory, which they take much of.
+TEST_P(HostileGreetingTest, ConnectionsGiveTheirMemoryBack) {
+  constexpr size_t kConnections = 20;
+  constexpr size_t kEach = size_t{8} << 20;  // of each end, at least
+  std::vector<std::pair<ConnectionId, ConnectionId>> all;
+  malloc_trim(0);  // of other tests
+  const size_t before = resident_bytes();
+  for (size_t i = 0; i < kConnections; ++i) {
+    ASSERT_NO_FATAL_FAILURE(connect());
+    all.emplace_back(ours_, theirs_);
+  }
+  ASSERT_GT(resident_bytes(), before + 2 * kConnections * kEach);
+  for (const auto& [ours, theirs] : all) {
+    client_.fabric->end(ours);
+    server_.fabric->end(theirs);
+  }
+  until([&] { return resident_bytes() < before + kConnections * kEach; });
 }
 
 // A sentence of the peer's is shown to people: it has no control characters.

@@ -418,7 +418,10 @@ void OfiFabric::destroy(ConnectionId id, Handler& handler) {
   if (node.empty()) return;
   Connection& connection = *node.mapped();
   std::erase(all_, &connection);
-  if (!connection.abandoned) connection.endpoint.reset();
+  if (!connection.abandoned && connection.endpoint != nullptr) {
+    connection.endpoint.reset();
+    freed_ = true;
+  }
   for (const Connection::Message& message : connection.unposted) sent_.give(message.buffer);
   for (const OfiWork& work : connection.works) {
     if (work.busy && work.kind == OfiWork::Kind::kMessage) sent_.give(work.buffer);

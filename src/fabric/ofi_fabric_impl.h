@@ -92,6 +92,7 @@ class OfiFabric final : public Fabric {
   void set_timer(Duration wait);
   [[nodiscard]] bool needs_looks(const Connection& connection) const;
   void look_for_stalls();
+  void give_memory_back();
 
   // --- connections
   [[nodiscard]] Connection& add_connection();
@@ -181,6 +182,7 @@ class OfiFabric final : public Fabric {
   ConnectionId next_connection_ = 1;
   uint64_t next_transfer_ = 1;
   Notices notices_;
+  bool freed_ = false;      // endpoints were closed since give_memory_back()
   bool try_again_ = false;  // libfabric took no more since arm()
   uint32_t looks_ = 2;      // so many polls look at sockets, then few do
   uint32_t polls_ = 0;
