@@ -239,7 +239,8 @@ struct verbena_transfer {
 };
 
 /* Both structures may be NULL. Up to io_bytes (verbena_get_limits()) it is atomic; longer ones are
- * split, and each part is. A read at the end of the object has fewer bytes; holes are zeros. */
+ * split, and each part is. A read at the end of the object has fewer bytes, and the rest of the
+ * buffer may have changed as well; holes are zeros. */
 int verbena_read(struct verbena_client* client, struct verbena_object object, uint64_t offset,
                  void* buffer, size_t bytes, const struct verbena_io_options* options,
                  struct verbena_transfer* transfer);

@@ -61,23 +61,6 @@ constexpr size_t kPieceBytes = 200;
   return name;
 }
 
-// SHA-256, because names are chosen by anybody: two that collide would share their sums.
-[[nodiscard]] std::string digest_of(const Key& key) {
-  std::string text = "n" + key.name;
-  if (key.name.empty()) {
-    std::array<uint8_t, 16> id{};
-    store_be64(id.data(), key.id.high);
-    store_be64(id.data() + 8, key.id.low);
-    text = "i" + std::string(id.begin(), id.end());
-  }
-  std::array<uint8_t, EVP_MAX_MD_SIZE> digest{};
-  VERBENA_CHECK(
-      EVP_Digest(text.data(), text.size(), digest.data(), nullptr, EVP_sha256(), nullptr) == 1);
-  std::string hex;
-  for (const uint8_t byte : std::span(digest).first(16)) hex += fmt::format("{:02x}", byte);
-  return hex;
-}
-
 }  // namespace
 
 std::optional<std::string> plain_path(std::string_view name) {
@@ -130,6 +113,22 @@ std::optional<ObjectId> id_of_path(std::string_view path) {
   const ObjectId id{*high, *low};
   if (id_path(id) != path) return std::nullopt;
   return id;
+}
+
+std::string digest_of(const Key& key) {
+  std::string text = "n" + key.name;
+  if (key.name.empty()) {
+    std::array<uint8_t, 16> id{};
+    store_be64(id.data(), key.id.high);
+    store_be64(id.data() + 8, key.id.low);
+    text = "i" + std::string(id.begin(), id.end());
+  }
+  std::array<uint8_t, EVP_MAX_MD_SIZE> digest{};
+  VERBENA_CHECK(
+      EVP_Digest(text.data(), text.size(), digest.data(), nullptr, EVP_sha256(), nullptr) == 1);
+  std::string hex;
+  for (const uint8_t byte : std::span(digest).first(16)) hex += fmt::format("{:02x}", byte);
+  return hex;
 }
 
 std::string sums_path(const Key& key, int64_t file_modified_ns, uint64_t size) {

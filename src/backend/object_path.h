@@ -30,6 +30,10 @@ inline constexpr std::string_view kTemporaryFolder = ".verbena/tmp";
 [[nodiscard]] std::optional<std::string> name_of_escaped(std::string_view path);
 [[nodiscard]] std::optional<ObjectId> id_of_path(std::string_view path);
 
+// 32 hexadecimal digits that stand for the key: of SHA-256, because names are chosen by anybody,
+// and two that collide would share what is named after them.
+[[nodiscard]] std::string digest_of(const Key& key);
+
 // Of the sums of one state of a file. Two states of an object that differ in either number have
 // sums beside each other.
 [[nodiscard]] std::string sums_path(const Key& key, int64_t file_modified_ns, uint64_t size);

@@ -2,11 +2,13 @@
 // The sums of one state of an object: a file with the CRC of each part, in pages of 4096 bytes.
 // docs/backend.md specifies it.
 //
-//   page 0     0            14      18   20       28    36        44         52       68      70
-//              | magic      | format| 0  | version| size| modified| file's   | id       | name
-//              length | "VERBENA   | u32   | u16| u64    | u64 | _ns u64 | mtime i64| 2 x u64  |
-//              u16 |  SUMS\n\0" | name, zeros up to 1072, CRCs of parts 0 to 754, check u32
-//   page 1...  CRCs of 1023 parts, check u32
+//   page 0:
+//   0        14       18    20        28     36            44           52        68      70
+//   | magic  | format | 0   | version | size | modified_ns | file_      | id      | name  | name
+//   |        | u32    | u16 | u64     | u64  | u64         | mtime i64  | 2 x u64 | bytes |
+//   1072: CRCs of parts 0 to 754, u32 each      4092: check u32
+//   page 1 and following:
+//   0: CRCs of 1023 parts                       4092: check u32
 //
 // Big-endian. A CRC is kept as its XOR with that of a part of zeros, and the check of a page after
 // the first one as its XOR with that of a page of zeros: so parts that are holes are zeros here,

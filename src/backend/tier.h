@@ -2,9 +2,8 @@
 // What is behind a store that is used as a cache: whole objects, durable, with the CRC of each
 // part.
 //
-//   flush:  update(base, next) -> put, hole ... -> commit      all of the new version, or the old
-//   one miss:   load(version, parts)                               verified, or an error; never
-//   other bytes
+//   flush:  update(base, next) -> put, hole ... -> commit    all of the new version, or the old one
+//   miss:   load(version, parts)                             verified, or an error
 //
 // An object is behind under its name, or if it has none under its id. Each state of it that was
 // committed has a version: a number that its writer has drawn, so that no two states have the same.
@@ -103,7 +102,8 @@ class Tier {
   // kNotFound: there is none.
   [[nodiscard]] virtual Result<State> state(const Key& key) = 0;
   // All objects, in no order; `each` answers false to stop. One whose state cannot be told because
-  // it is damaged has version 0 here; state() says what is wrong with it.
+  // it is damaged has version 0 here; state() says what is wrong with it. If not even its key can
+  // be told, kDamaged is returned after all others.
   using Each = std::function<bool(Entry entry)>;
   [[nodiscard]] virtual Result<void> list(const Each& each) = 0;
   // Parts from `first` on, of this very version (otherwise kConflict, or kNotFound). kDamaged if

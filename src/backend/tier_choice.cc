@@ -8,19 +8,61 @@
 #include "backend/directory_tier.h"
 
 namespace verbena::backend {
+namespace {
 
-verbena::Result<TierChoice, std::string> parse_tier(const std::string& text) {
-  constexpr std::string_view kDirectory = "dir:";
-  if (text.starts_with(kDirectory) && text.size() > kDirectory.size()) {
-    return TierChoice{.path = text.substr(kDirectory.size())};
+using Parsed = verbena::Result<TierChoice, std::string>;
+
+// What is before the separator; what is behind it stays.
+std::string_view take_until(std::string_view& text, char separator) {
+  const size_t at = text.find(separator);
+  const std::string_view before = text.substr(0, at);
+  text = at == std::string_view::npos ? std::string_view{} : text.substr(at + 1);
+  return before;
+}
+
+Parsed parse_rados(std::string_view text) {
+  RadosOptions rados;
+  std::string_view place = take_until(text, '?');
+  rados.pool = take_until(place, '/');
+  rados.name_space = place;
+  if (rados.pool.empty()) return fail(std::string("the pool is missing: rados:POOL"));
+  while (!text.empty()) {
+    std::string_view value = take_until(text, '&');
+    const std::string_view key = take_until(value, '=');
+    if (value.empty()) return fail(fmt::format("'{}' has no value", key));
+    if (key == "conf") {
+      rados.conf = value;
+    } else if (key == "user") {
+      rados.user = value;
+    } else {
+      return fail(fmt::format("'{}' is neither conf=FILE nor user=NAME", key));
+    }
   }
-  return fail(fmt::format("'{}' is not dir:PATH", text));
+  return rados;
+}
+
+template <typename Opened>
+Result<std::unique_ptr<Tier>> as_tier(Opened opened) {
+  if (!opened) return fail(opened.error());
+  return std::unique_ptr<Tier>(std::move(*opened));
+}
+
+}  // namespace
+
+Parsed parse_tier(const std::string& text) {
+  std::string_view rest = text;
+  const std::string_view kind = take_until(rest, ':');
+  if (kind == "dir" && !rest.empty()) return DirectoryChoice{std::string(rest)};
+  if (kind == "rados") return parse_rados(rest);
+  return fail(fmt::format(
+      "'{}' is neither dir:PATH nor rados:POOL[/NAMESPACE][?conf=FILE&user=NAME]", text));
 }
 
 Result<std::unique_ptr<Tier>> open_tier(const TierChoice& choice) {
-  auto opened = DirectoryTier::open(choice.path);
-  if (!opened) return fail(opened.error());
-  return std::unique_ptr<Tier>(std::move(*opened));
+  if (const auto* const directory = std::get_if<DirectoryChoice>(&choice)) {
+    return as_tier(DirectoryTier::open(directory->path));
+  }
+  return as_tier(RadosTier::open(std::get<RadosOptions>(choice)));
 }
 
 }  // namespace verbena::backend

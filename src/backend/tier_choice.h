@@ -4,16 +4,19 @@
 
 #include <memory>
 #include <string>
+#include <variant>
 
+#include "backend/rados_tier.h"
 #include "backend/tier.h"
 
 namespace verbena::backend {
 
-struct TierChoice {
-  std::string path;  // of a directory
+struct DirectoryChoice {
+  std::string path;
 };
+using TierChoice = std::variant<DirectoryChoice, RadosOptions>;
 
-// "dir:PATH". The error says what can be written.
+// "dir:PATH" or "rados:POOL[/NAMESPACE][?conf=FILE&user=NAME]". The error says what can be written.
 [[nodiscard]] verbena::Result<TierChoice, std::string> parse_tier(const std::string& text);
 
 [[nodiscard]] Result<std::unique_ptr<Tier>> open_tier(const TierChoice& choice);

@@ -251,6 +251,7 @@ class CacheModelTest : public CacheTest, public ::testing::WithParamInterface<ui
         }
         break;
       }
+      default: break;
     }
   }
 };

@@ -11,6 +11,7 @@ namespace {
 
 constexpr size_t kMaxStreams = 64;
 constexpr int kMaxTries = 4;
+constexpr uint64_t kMaxParts = 64 * kSegmentParts;  // 16 MiB
 
 }  // namespace
 
@@ -38,7 +39,7 @@ uint64_t Cache::wanted_parts(const store::Parts& parts) {
 
 Result<void> Cache::load(const store::Parts& parts) {
   // What an operation needs may be much: it is fetched in pieces that fit.
-  const uint64_t most = std::max<uint64_t>(max_chunks() / 4, kSegmentParts);
+  const uint64_t most = std::clamp(max_chunks() / 4, kSegmentParts, kMaxParts);
   const uint64_t first = parts.first / kSegmentParts * kSegmentParts;
   return load_segments(parts.object, first, std::min(wanted_parts(parts), most));
 }

@@ -155,7 +155,8 @@ class Client {
   [[nodiscard]] Result<uint64_t> register_range(const ObjectRef& object, uint64_t offset,
                                                 uint64_t length, protocol::RangeAccess access);
   [[nodiscard]] Result<void> unregister_range(uint64_t range);
-  // Fewer bytes than asked for at the object's end. At most limits().io_bytes, in one step.
+  // Fewer bytes than asked for at the object's end; the rest of the memory may have changed as
+  // well. At most limits().io_bytes, in one step.
   [[nodiscard]] Result<Transferred> read(const ObjectRef& object, uint64_t offset,
                                          std::span<uint8_t> to, const ReadOptions& options = {});
   [[nodiscard]] Result<Transferred> read(const ObjectRef& object, uint64_t offset, Memory to,

@@ -19,7 +19,8 @@ TEST(FabricChoice, AsPeopleWriteIt) {
 }
 
 TEST(FabricChoice, WhatIsNotSupported) {
-  for (const char* const provider : {"no such provider", "sockets", "udp", "udp;ofi_rxd"}) {
+  for (const char* const provider :
+       {"no such provider", "sockets", "Sockets", "udp", "udp;ofi_rxd", "UDP;OFI_RXD"}) {
     EXPECT_FALSE(open_test_fabric({}, provider)) << provider;
   }
 }
@@ -37,9 +38,22 @@ TEST(FabricChoice, EachOnce) {
 TEST(FabricChoice, ShmIsRefused) {
   if (device_is_inside()) GTEST_SKIP() << "there is no libfabric";
   if (is_unsafe()) GTEST_SKIP() << "VERBENA_UNSAFE_SHM is set";
-  const auto opened = open_test_fabric({}, "shm");
+  // libfabric finds it in upper case as well, and by what it is not.
+  for (const char* const provider : {"shm", "SHM", "Shm"}) {
+    const auto opened = open_test_fabric({}, provider);
+    ASSERT_FALSE(opened) << provider;
+    EXPECT_NE(opened.error().find("shm is not supported"), std::string::npos) << opened.error();
+  }
+  const auto other = open_test_fabric({}, "^tcp");
+  EXPECT_TRUE(!other || (*other)->kind() != "ofi:shm");
+}
+
+TEST(FabricChoice, WhereProvidersAreListed) {
+  if (device_is_inside()) GTEST_SKIP() << "there is no libfabric";
+  const auto opened = open_test_fabric({}, "no_such_provider");
   ASSERT_FALSE(opened);
-  EXPECT_NE(opened.error().find("shm is not supported"), std::string::npos);
+  EXPECT_NE(opened.error().find("no_such_provider"), std::string::npos) << opened.error();
+  EXPECT_NE(opened.error().find("fi_info"), std::string::npos) << opened.error();
 }
 
 // A server of two fabrics, and a client on each.

@@ -24,8 +24,6 @@ namespace verbena::fabric {
 namespace {
 
 constexpr int kControlBacklog = 128;
-// Accepted connections whose peers have not said who they are: one more is closed at once.
-constexpr size_t kMaxHalfOpen = 64;
 constexpr size_t kMaxConnectData = 256;
 // On the control connection, after the greetings; others only wake.
 constexpr uint8_t kSayEnding = 'E';
@@ -50,6 +48,8 @@ Result<std::vector<uint8_t>> reachable_address(const OfiControl& control, uint32
     auto& four = reinterpret_cast<sockaddr_in&>(own);
     if (peer.ss_family == AF_INET) {
       four.sin_addr = reinterpret_cast<const sockaddr_in&>(peer).sin_addr;
+    } else if (!IN6_IS_ADDR_V4MAPPED(&peer6.sin6_addr)) {
+      return fail(std::string("the peer's address is not valid"));
     } else {
       std::memcpy(&four.sin_addr, peer6.sin6_addr.s6_addr + 12, sizeof four.sin_addr);
     }
@@ -63,6 +63,13 @@ Result<std::vector<uint8_t>> reachable_address(const OfiControl& control, uint32
   }
   const auto* const begin = reinterpret_cast<const uint8_t*>(&own);
   return std::vector<uint8_t>(begin, begin + said.size());
+}
+
+// What a peer says, for people: it does nothing to their terminals.
+std::string printable(std::span<const uint8_t> text) {
+  std::string shown(text.begin(), text.end());
+  std::ranges::replace_if(shown, [](char c) { return c < ' ' || c > '~'; }, '?');
+  return shown;
 }
 
 }  // namespace
@@ -87,7 +94,7 @@ Result<Endpoint> OfiFabric::listen(const Endpoint& at) {
   if (!fd.valid() || bind(fd.get(), reinterpret_cast<const sockaddr*>(&*address), length) != 0 ||
       ::listen(fd.get(), kControlBacklog) != 0 ||
       getsockname(fd.get(), reinterpret_cast<sockaddr*>(&got), &bytes) != 0 ||
-      !watch(fd.get(), 0, EPOLLIN, false)) {
+      !watch(fd.get(), kOfiListenerEvent, EPOLLIN, false)) {
     return fail(fmt::format("cannot listen on TCP port {}: {}", at.port, std::strerror(errno)));
   }
   listener_ = std::move(fd);
@@ -115,6 +122,7 @@ OfiConnection* OfiFabric::find(ConnectionId id) {
 }
 
 void OfiFabric::watch_control(Connection& connection) {
+  if (connection.peer_gone) return;
   const uint32_t events = EPOLLIN | (connection.control.wants_to_write() ? uint32_t{EPOLLOUT} : 0U);
   if (events == connection.watched) return;
   static_cast<void>(watch(connection.control.fd(), connection.id, events, connection.watched != 0));
@@ -136,17 +144,41 @@ ConnectionId OfiFabric::connect(const Endpoint& to, std::span<const uint8_t> dat
   return connection.id;
 }
 
-void OfiFabric::accept_all() {
-  for (int i = 0; i < kControlBacklog; ++i) {
+size_t OfiFabric::accept_all() {
+  size_t count = 0;
+  for (; count < kControlBacklog; ++count) {
     UniqueFd fd(accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
-    if (!fd.valid()) return;
-    if (half_open_ >= kMaxHalfOpen || connections_.size() >= options_.max_connections) continue;
+    if (!fd.valid() && errno == ECONNABORTED) continue;
+    if (!fd.valid()) {
+      // Without descriptors those who wait would wake us again and again.
+      if (errno != EAGAIN && errno != EINTR) pause_accepting();
+      break;
+    }
+    if (connections_.size() >= options_.max_connections) continue;
+    // Whoever does not go on makes room for others.
+    if (beginners_.size() >= options_.max_beginners) {
+      if (Connection* const oldest = find(beginners_.front())) {
+        fail_connection(*oldest, "others want to connect");
+      }
+    }
     Connection& connection = add_connection();
     connection.accepted = true;
-    ++half_open_;
+    beginners_.push_back(connection.id);
     connection.control = OfiControl(std::move(fd));
     watch_control(connection);
   }
+  return count;
+}
+
+void OfiFabric::pause_accepting() {
+  constexpr Duration kPause = 100 * kMillisecond;
+  static_cast<void>(watch(listener_.get(), kOfiListenerEvent, 0, true));
+  accept_at_ = now_ + kPause;
+}
+
+void OfiFabric::resume_accepting() {
+  accept_at_ = kNever;
+  static_cast<void>(watch(listener_.get(), kOfiListenerEvent, EPOLLIN, true));
 }
 
 void OfiFabric::on_control(Connection& connection, Handler& handler) {
@@ -164,7 +196,6 @@ void OfiFabric::on_control(Connection& connection, Handler& handler) {
     if (!greeting) return fail_connection(connection, greeting.error());
     if (*greeting) {
       connection.greeted = true;
-      if (connection.accepted) --half_open_;
       on_greeting(connection, std::move(**greeting), handler);
     }
   }
@@ -175,7 +206,7 @@ void OfiFabric::on_control(Connection& connection, Handler& handler) {
     connection.peer_gone = true;
     fail_connection(connection, connection.control.why());
     // Not to wake us again and again until it is ended.
-    static_cast<void>(watch(connection.control.fd(), connection.id, 0, true));
+    epoll_ctl(wake_.get(), EPOLL_CTL_DEL, connection.control.fd(), nullptr);
   }
   settle(connection);
 }
@@ -194,17 +225,18 @@ void OfiFabric::on_said(Connection& connection) {
 
 void OfiFabric::say(Connection& connection, uint8_t what) {
   connection.control.send(std::span(&what, 1));
-  // More may have come, for the next poll().
   if (!connection.control.progress(connection.greeting, Greeting::kMaxBytes)) {
     connection.peer_gone = true;
   }
+  // Nothing wakes us again for what has come meanwhile.
+  on_said(connection);
   watch_control(connection);
 }
 
 // An endpoint must not be closed while either end uses the other's: one that shares memory with its
 // peer takes it away. Each end posts no more, waits until it has nothing under way, and says so. A
 // peer that is gone, or does not get so far, is not waited for; one in this process longer, for
-// what it uses would not be there any more.
+// what it uses would not be there any more. Nor is one that never was connected and shares nothing.
 void OfiFabric::settle(Connection& connection) {
   constexpr Duration kLongest = 2 * kSecond;
   using State = Connection::State;
@@ -221,10 +253,11 @@ void OfiFabric::settle(Connection& connection) {
   const Duration waited = now_ - connection.ending;
   const Duration longest = connection.same_process ? 2 * kLongest : kLongest;
   const bool drained = connection.said_drained && connection.peer_drained;
-  if (talks() && !drained && waited <= longest) return;
+  const bool waits = connection.reported || !domain_->uses_ip();
+  if (waits && talks() && !drained && waited <= longest) return;
   if (!may_close(connection, waited - longest)) return;
   connection.closing = true;
-  add_notice({Notice::What::kEnded, connection.id, 0, {}});
+  notices_.add({Notice::What::kEnded, connection.id, 0, {}});
 }
 
 // libfabric 1.17 crashes if an endpoint of ofi_rxm is closed while a read is under way: of the
@@ -250,9 +283,8 @@ void OfiFabric::on_greeting(Connection& connection, Greeting greeting, Handler& 
   }
   if (!connection.accepted && greeting.kind == Kind::kReject) {
     return fail_connection(
-        connection,
-        fmt::format("the peer rejects the connection{}{}", greeting.data.empty() ? "" : ": ",
-                    std::string(greeting.data.begin(), greeting.data.end())));
+        connection, fmt::format("the peer rejects the connection{}{}",
+                                greeting.data.empty() ? "" : ": ", printable(greeting.data)));
   }
   fail_connection(connection, "the peer does not speak this protocol");
 }
@@ -347,6 +379,7 @@ void OfiFabric::establish(Connection& connection, Handler& handler) {
   if (connection.state != Connection::State::kGreeting) return;
   connection.state = Connection::State::kConnected;
   connection.reported = true;
+  std::erase(beginners_, connection.id);
   if (connection.accepted && !domain_->uses_ip()) remove_region_name(connection.node);
   handler.on_connected(connection.id);
 }
@@ -354,7 +387,16 @@ void OfiFabric::establish(Connection& connection, Handler& handler) {
 void OfiFabric::fail_connection(Connection& connection, std::string why) {
   if (connection.state >= Connection::State::kFailed) return;
   connection.state = Connection::State::kFailed;
-  add_notice({Notice::What::kFailed, connection.id, 0, std::move(why)});
+  std::erase(beginners_, connection.id);
+  notices_.add({Notice::What::kFailed, connection.id, 0, std::move(why)});
+}
+
+// Of one that the handler does not know of, nothing is told.
+void OfiFabric::tell_failure(ConnectionId id, std::string_view why, Handler& handler) {
+  const Connection* const connection = find(id);
+  if (connection == nullptr || connection->state != Connection::State::kFailed) return;
+  if (connection->reported) return handler.on_failed(id, why);
+  end(id);
 }
 
 void OfiFabric::end(ConnectionId id) {
@@ -376,8 +418,10 @@ void OfiFabric::destroy(ConnectionId id, Handler& handler) {
   if (node.empty()) return;
   Connection& connection = *node.mapped();
   std::erase(all_, &connection);
-  if (connection.accepted && !connection.greeted) --half_open_;
-  if (!connection.abandoned) connection.endpoint.reset();
+  if (!connection.abandoned && connection.endpoint != nullptr) {
+    connection.endpoint.reset();
+    freed_ = true;
+  }
   for (const Connection::Message& message : connection.unposted) sent_.give(message.buffer);
   for (const OfiWork& work : connection.works) {
     if (work.busy && work.kind == OfiWork::Kind::kMessage) sent_.give(work.buffer);

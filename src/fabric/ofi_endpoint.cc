@@ -15,21 +15,23 @@ namespace verbena::fabric {
 namespace {
 
 constexpr uint32_t kApiVersion = FI_VERSION(FI_MAJOR_VERSION, FI_MINOR_VERSION);
-// Providers that say they can do it, and do not do it well: they hang, or crash.
-constexpr std::array<std::string_view, 3> kRefused{"sockets", "udp", "UDP"};
-constexpr std::string_view kRefusedLayer = ";ofi_rxd";
 // The protocol has so many bytes for a key.
 constexpr size_t kKeyBytes = 4;
 
-// Its locks are in memory that both processes have: a peer that is killed with one of them stops
-// this process for good. For experiments only.
-bool is_refused_shm(std::string_view provider) {
-  return provider == "shm" && std::getenv("VERBENA_UNSAFE_SHM") == nullptr;
-}
-
-bool is_refused(std::string_view provider) {
-  return provider.contains(kRefusedLayer) ||
-         std::ranges::find(kRefused, provider.substr(0, provider.find(';'))) != kRefused.end();
+// Why a provider is not used, as libfabric writes its name; empty: it is.
+std::string why_refused(std::string_view provider) {
+  // They say they can do it, and hang or crash.
+  const std::string_view core = provider.substr(0, provider.find(';'));
+  if (core == "sockets" || core == "udp" || core == "UDP" || provider.contains(";ofi_rxd")) {
+    return fmt::format("libfabric's provider {} is not supported: it hangs or crashes", provider);
+  }
+  // Its locks are in memory that both processes have: a peer that is killed with one of them stops
+  // this process for good. For experiments only.
+  if (core == "shm" && std::getenv("VERBENA_UNSAFE_SHM") == nullptr) {
+    return "libfabric's provider shm is not supported: a client that is killed could stop the "
+           "server. Between processes of one host, verbs uses shared memory";
+  }
+  return {};
 }
 
 }  // namespace
@@ -58,15 +60,6 @@ bool OfiDomain::uses_ip() const {
 }
 
 Result<void> OfiDomain::choose(const std::string& provider) {
-  if (is_refused_shm(provider)) {
-    return fail(
-        std::string("libfabric's provider shm is not supported: a client that is killed could stop "
-                    "the server. Between processes of one host, verbs uses shared memory"));
-  }
-  if (is_refused(provider)) {
-    return fail(
-        fmt::format("libfabric's provider {} is not supported: it hangs or crashes", provider));
-  }
   int error = 0;
   std::string why;  // the last one cannot be used
   // A provider of connected endpoints has the layer above it that makes them datagrams.
@@ -82,7 +75,12 @@ Result<void> OfiDomain::choose(const std::string& provider) {
       if (error != 0) continue;
       const UniqueInfo all(found, {&library_});
       for (const fi_info* one = found; one != nullptr; one = one->next) {
-        if (is_refused(one->fabric_attr->prov_name)) continue;
+        // libfabric finds names in upper or lower case, and others by "^NAME": what it has found
+        // counts, not what was asked for.
+        if (auto refused = why_refused(one->fabric_attr->prov_name); !refused.empty()) {
+          why = std::move(refused);
+          continue;
+        }
         info_ = UniqueInfo(library_.dupinfo(one), {&library_});
         if (info_ == nullptr) return fail(std::string("there is no memory"));
         const auto usable = check();
@@ -93,9 +91,10 @@ Result<void> OfiDomain::choose(const std::string& provider) {
   }
   if (!why.empty()) return fail(why);
   if (error == 0) error = -FI_ENODATA;
-  return fail(describe(
-      fmt::format("there is no provider {} that has reliable datagrams with RMA", provider),
-      error));
+  return fail(describe(fmt::format("there is no provider {} that has reliable datagrams with RMA "
+                                   "(fi_info, of Debian's package libfabric-bin, lists providers)",
+                                   provider),
+                       error));
 }
 
 Result<void> OfiDomain::check() const {

@@ -9,8 +9,8 @@
 #include <new>
 
 #include <fmt/format.h>
+#include <malloc.h>
 #include <sys/epoll.h>
-#include <sys/eventfd.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 
@@ -20,8 +20,8 @@
 namespace verbena::fabric {
 namespace {
 
-// What epoll tells; others are connections' ids, with kEndpointBit for their completion queues.
-constexpr uint64_t kListenerEvent = 0;
+// What epoll tells, beside kOfiListenerEvent; others are connections' ids, with kEndpointBit for
+// their completion queues.
 constexpr uint64_t kWakeEvent = UINT64_MAX;
 constexpr uint64_t kEndpointBit = uint64_t{1} << 63;
 
@@ -57,10 +57,9 @@ Result<void> OfiFabric::open() {
   domain_ = std::move(*domain);
   max_parts_ = std::clamp<size_t>(domain_->info().tx_attr->iov_limit, 1, 16);
   wake_.reset(epoll_create1(EPOLL_CLOEXEC));
-  notice_.reset(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   timer_.reset(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
-  if (!wake_.valid() || !notice_.valid() || !timer_.valid() ||
-      !watch(notice_.get(), kWakeEvent, EPOLLIN, false) ||
+  if (!wake_.valid() || !notices_.open() || !timer_.valid() ||
+      !watch(notices_.fd(), kWakeEvent, EPOLLIN, false) ||
       !watch(timer_.get(), kWakeEvent, EPOLLIN, false)) {
     return fail(fmt::format("cannot wait for events: {}", std::strerror(errno)));
   }
@@ -96,37 +95,6 @@ bool OfiFabric::watch(int fd, uint64_t what, uint32_t events, bool again) const 
   return epoll_ctl(wake_.get(), again ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, fd, &event) == 0;
 }
 
-void OfiFabric::add_notice(Notice notice) {
-  notices_.push_back(std::move(notice));
-  const uint64_t one = 1;
-  // The counter cannot overflow: poll() resets it.
-  if (!polling_) static_cast<void>(!::write(notice_.get(), &one, sizeof one));
-}
-
-void OfiFabric::deliver_notices(Handler& handler) {
-  // A handler that answers each notice by causing another does not keep poll() for ever.
-  constexpr int kAtOnce = 1024;
-  for (int i = 0; i < kAtOnce && !notices_.empty(); ++i) {
-    const Notice notice = std::move(notices_.front());
-    notices_.pop_front();
-    Connection* const connection = find(notice.connection);
-    switch (notice.what) {
-      case Notice::What::kFailed:
-        if (connection == nullptr || connection->state != Connection::State::kFailed) break;
-        if (connection->reported) {
-          handler.on_failed(notice.connection, notice.why);
-        } else {
-          end(notice.connection);
-        }
-        break;
-      case Notice::What::kNotDone:
-        handler.on_done(notice.connection, notice.operation, false);
-        break;
-      case Notice::What::kEnded: destroy(notice.connection, handler); break;
-    }
-  }
-}
-
 // These take a system call. Whoever sleeps looks after arm(), and when it was woken.
 size_t OfiFabric::poll_sockets(Handler& handler) {
   constexpr uint32_t kSeldom = 32;
@@ -141,9 +109,8 @@ size_t OfiFabric::poll_sockets(Handler& handler) {
   for (int i = 0; i < got; ++i) {
     const uint64_t what = events[static_cast<size_t>(i)].data.u64;
     if (what == kWakeEvent || (what & kEndpointBit) != 0) continue;
-    if (what == kListenerEvent) {
-      accept_all();
-      ++count;
+    if (what == kOfiListenerEvent) {
+      count += accept_all();
     } else if (Connection* const connection = find(what)) {
       on_control(*connection, handler);
       ++count;
@@ -156,25 +123,22 @@ size_t OfiFabric::poll_sockets(Handler& handler) {
 size_t OfiFabric::poll(Handler& handler) {
   now_ = monotonic();
   flush();
-  polling_ = true;
-  uint64_t ignored = 0;
-  if (looks_ > 0 || !notices_.empty()) {
-    static_cast<void>(!::read(notice_.get(), &ignored, sizeof ignored));
-  }
+  notices_.begin_poll();
+  if (now_ >= accept_at_) resume_accepting();
   size_t count = poll_sockets(handler);
   for (size_t i = 0; i < all_.size(); ++i) count += poll_endpoint(*all_[i], handler);
   serve_waiting(handler);
-  if (now_ >= stalls_at_) look_for_stalls();
-  // Last: what a connection had in its completion queue is told before it is destroyed.
-  count += notices_.size();
-  deliver_notices(handler);
-  flush();
-  polling_ = false;
-  if (count > 0) event_ = now_;
-  if (!notices_.empty()) {
-    const uint64_t one = 1;
-    static_cast<void>(!::write(notice_.get(), &one, sizeof one));
+  if (now_ >= stalls_at_) {
+    look_for_stalls();
+    give_memory_back();
   }
+  // Last: what a connection had in its completion queue is told before it is destroyed.
+  count += notices_.deliver(
+      handler, [&](ConnectionId id, const std::string& why) { tell_failure(id, why, handler); },
+      [&](ConnectionId id) { destroy(id, handler); });
+  flush();
+  notices_.end_poll();
+  if (count > 0) event_ = now_;
   return count;
 }
 
@@ -235,6 +199,8 @@ void OfiFabric::arm() {
   looks_ = 2;
   Duration wait = 0;  // none
   const auto at_most = [&](Duration most) { wait = wait == 0 ? most : std::min(wait, most); };
+  if (freed_) at_most(kSecond - 1);  // for give_memory_back()
+  if (accept_at_ != kNever) at_most(std::max<Duration>(accept_at_ - now_, 1));
   for (Connection* const connection : all_) {
     if (needs_looks(*connection)) at_most(kLookEvery);
     if (connection->endpoint != nullptr && !connection->found) at_most(kMillisecond);
@@ -277,6 +243,11 @@ void OfiFabric::look_for_stalls() {
       fail_connection(*connection, "the peer takes no messages, or its memory does not answer");
     }
   }
+}
+
+// An endpoint has 11 MiB of the heap, which would be kept for others when it is closed.
+void OfiFabric::give_memory_back() {
+  if (std::exchange(freed_, false)) malloc_trim(0);
 }
 
 Result<std::unique_ptr<Fabric>> open_ofi_fabric(const OfiOptions& options) {

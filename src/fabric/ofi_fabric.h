@@ -21,6 +21,7 @@ struct OfiOptions {
   uint32_t sends_per_connection = 160;
   uint32_t work_requests = 256;     // of a connection, messages among them
   uint32_t max_connections = 1100;  // peers beyond are rejected
+  uint32_t max_beginners = 64;      // of them, not connected yet: one more closes the oldest
 };
 
 [[nodiscard]] Result<std::unique_ptr<Fabric>> open_ofi_fabric(const OfiOptions& options);

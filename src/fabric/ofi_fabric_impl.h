@@ -25,11 +25,15 @@
 #include "base/time.h"
 #include "base/unique_fd.h"
 #include "fabric/message_pool.h"
+#include "fabric/notices.h"
 #include "fabric/ofi_connection.h"
 #include "fabric/ofi_fabric.h"
 #include "fabric/ofi_greeting.h"
 
 namespace verbena::fabric {
+
+// What epoll tells of the listener; no connection has this id.
+inline constexpr uint64_t kOfiListenerEvent = 0;
 
 class OfiFabric final : public Fabric {
  public:
@@ -73,12 +77,6 @@ class OfiFabric final : public Fabric {
 
  private:
   using Connection = OfiConnection;
-  struct Notice {
-    enum class What : uint8_t { kFailed, kEnded, kNotDone } what;
-    ConnectionId connection = 0;
-    OperationId operation = 0;
-    std::string why{};
-  };
   // A piece of memory. Without a region if the provider needs none.
   struct Memory {
     const uint8_t* begin = nullptr;
@@ -87,8 +85,6 @@ class OfiFabric final : public Fabric {
   };
 
   // --- opening and polling
-  void add_notice(Notice notice);
-  void deliver_notices(Handler& handler);
   [[nodiscard]] size_t poll_sockets(Handler& handler);
   [[nodiscard]] size_t poll_endpoint(Connection& connection, Handler& handler);
   [[nodiscard]] bool watch(int fd, uint64_t what, uint32_t events, bool again) const;
@@ -96,11 +92,15 @@ class OfiFabric final : public Fabric {
   void set_timer(Duration wait);
   [[nodiscard]] bool needs_looks(const Connection& connection) const;
   void look_for_stalls();
+  void give_memory_back();
 
   // --- connections
   [[nodiscard]] Connection& add_connection();
   [[nodiscard]] Connection* find(ConnectionId id);
-  void accept_all();
+  // How many have come.
+  size_t accept_all();
+  void pause_accepting();
+  void resume_accepting();
   void on_control(Connection& connection, Handler& handler);
   void on_greeting(Connection& connection, Greeting greeting, Handler& handler);
   void on_connect(Connection& connection, const Greeting& greeting, Handler& handler);
@@ -111,6 +111,7 @@ class OfiFabric final : public Fabric {
   void reject(Connection& connection, std::string_view why);
   void establish(Connection& connection, Handler& handler);
   void fail_connection(Connection& connection, std::string why);
+  void tell_failure(ConnectionId id, std::string_view why, Handler& handler);
   void watch_control(Connection& connection);
   void say(Connection& connection, uint8_t what);
   void on_said(Connection& connection);
@@ -156,9 +157,8 @@ class OfiFabric final : public Fabric {
   std::unique_ptr<OfiDomain> domain_;
   size_t max_parts_ = 1;
   KernelRandom random_;
-  UniqueFd wake_;    // an epoll of all below, and of what connections have
-  UniqueFd notice_;  // an eventfd: there are notices from outside of poll(), or more to look at
-  UniqueFd timer_;   // for endpoints that wake nobody
+  UniqueFd wake_;   // an epoll of all below, and of what connections have
+  UniqueFd timer_;  // for endpoints that wake nobody
   UniqueFd listener_;
   uint16_t port_ = 0;        // where it listens
   std::string node_prefix_;  // of the names of endpoints, where they have names
@@ -172,8 +172,8 @@ class OfiFabric final : public Fabric {
   KernelRandom key_random_ VERBENA_GUARDED_BY(memory_mutex_);
 
   std::unordered_map<ConnectionId, std::unique_ptr<Connection>> connections_;
-  std::vector<Connection*> all_;  // the same; those that come are added at the end
-  size_t half_open_ = 0;          // accepted, and not yet greeted
+  std::vector<Connection*> all_;        // the same; those that come are added at the end
+  std::deque<ConnectionId> beginners_;  // accepted, and not yet connected; the oldest first
   MessagePool sent_;
   UniqueFid<fid_mr> sent_key_;
   std::deque<ConnectionId> waiting_;                       // for buffers that others have
@@ -181,14 +181,15 @@ class OfiFabric final : public Fabric {
   std::optional<std::pair<ConnectionId, uint32_t>> room_;  // handed out: for whom, which
   ConnectionId next_connection_ = 1;
   uint64_t next_transfer_ = 1;
-  std::deque<Notice> notices_;
-  bool polling_ = false;
+  Notices notices_;
+  bool freed_ = false;      // endpoints were closed since give_memory_back()
   bool try_again_ = false;  // libfabric took no more since arm()
   uint32_t looks_ = 2;      // so many polls look at sockets, then few do
   uint32_t polls_ = 0;
   Time now_ = 0;
-  Time event_ = 0;      // when there last was one
-  Time stalls_at_ = 0;  // when to look for peers that take nothing
+  Time event_ = 0;           // when there last was one
+  Time stalls_at_ = 0;       // when to look for peers that take nothing
+  Time accept_at_ = kNever;  // when to look at the listener again, if it was paused
 };
 
 }  // namespace verbena::fabric

@@ -21,7 +21,7 @@ void OfiFabric::start(bool is_read, ConnectionId id, std::span<const Local> ours
   Transfer transfer(is_read, operation, ours, theirs);
   if (connection == nullptr || connection->state != Connection::State::kConnected ||
       !transfer.is_valid()) {
-    add_notice({Notice::What::kNotDone, id, operation, {}});
+    notices_.add({Notice::What::kNotDone, id, operation, {}});
     return;
   }
   transfer.set_keys(next_transfer_++, [this](const Local& local) { return key_of(local); });
@@ -100,7 +100,7 @@ void OfiFabric::post_backlog(Connection& connection) {
   while (!connection.backlog.empty() && connection.outstanding + 2 < options_.work_requests) {
     Transfer& transfer = connection.backlog.front();
     if (!connection.posted.contains(transfer.number()) && !prepare(connection, transfer)) {
-      add_notice({Notice::What::kNotDone, connection.id, transfer.operation(), {}});
+      notices_.add({Notice::What::kNotDone, connection.id, transfer.operation(), {}});
       connection.backlog.pop_front();
       continue;
     }
@@ -126,7 +126,7 @@ void OfiFabric::write_immediate(ConnectionId id, std::span<const uint8_t> from, 
   const bool fits =
       connection != nullptr && connection->state == Connection::State::kConnected &&
       connection->outstanding + connection->immediates.size() + 8 < options_.work_requests;
-  if (!fits) return add_notice({Notice::What::kNotDone, id, operation, {}});
+  if (!fits) return notices_.add({Notice::What::kNotDone, id, operation, {}});
   const uint64_t number = next_transfer_++;
   connection->immediates.push_back({number, immediate, from.empty()});
   if (from.empty()) {

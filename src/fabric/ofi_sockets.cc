@@ -4,8 +4,11 @@
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
+#include <set>
 #include <string>
 #include <system_error>
+#include <utility>
+#include <vector>
 
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -45,19 +48,36 @@ SocketName name_by(Call call, int fd) {
   return name_of(address, bytes);
 }
 
+bool listens(int fd) {
+  int yes = 0;
+  socklen_t bytes = sizeof yes;
+  return getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &yes, &bytes) == 0 && yes != 0;
+}
+
 }  // namespace
 
 void shut_down_sockets(std::span<const uint8_t> own, std::span<const uint8_t> peer) {
   const SocketName at = name_of(own);
   const SocketName to = name_of(peer);
+  std::set<uint16_t> served;  // ports at which this process accepts
+  std::vector<std::pair<int, uint16_t>> made;
   std::error_code failed;
   std::filesystem::directory_iterator files("/proc/self/fd", failed);
   for (const std::filesystem::directory_iterator end; !failed && files != end;
        files.increment(failed)) {
     const int fd = std::atoi(files->path().filename().c_str());
+    const SocketName local = name_by(getsockname, fd);
+    if (listens(fd)) served.insert(local.port);
     const SocketName remote = name_by(getpeername, fd);
     if (remote.host.empty()) continue;  // not a socket that is connected
-    if (remote == to || name_by(getsockname, fd) == at) shutdown(fd, SHUT_RDWR);
+    if (local == at) {
+      shutdown(fd, SHUT_RDWR);
+    } else if (remote == to) {
+      made.emplace_back(fd, local.port);
+    }
+  }
+  for (const auto& [fd, port] : made) {
+    if (!served.contains(port)) shutdown(fd, SHUT_RDWR);
   }
 }
 

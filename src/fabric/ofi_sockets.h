@@ -8,9 +8,11 @@
 namespace verbena::fabric {
 
 // Shuts down the TCP connections of this process between an endpoint at the address `own` and one
-// at `peer` (each a sockaddr): those at our endpoint's port, and those to the peer's. The provider
-// learns it as if the peer had gone, and tells of all that was under way. Nothing arrives after it.
-// Sockets are looked for among all descriptors of the process: it is for peers that do not behave.
+// at `peer` (each a sockaddr): those at our endpoint's port, and those that were made to the
+// peer's. The provider learns it as if the peer had gone, and tells of all that was under way.
+// Nothing arrives after it. Sockets are looked for among all descriptors of the process: it is for
+// peers that do not behave. `peer` is the peer's own word, and may be where somebody else has
+// connected to us from: what was accepted elsewhere than at our endpoint is left alone.
 void shut_down_sockets(std::span<const uint8_t> own, std::span<const uint8_t> peer);
 
 }  // namespace verbena::fabric

@@ -273,7 +273,12 @@ void OfiFabric::on_received(Connection& connection, OfiWork& work, size_t bytes,
   if (bytes < kOfiHeaderBytes || load_be64(header) != connection.nonce) {
     return post_receive(connection, index);
   }
-  connection.early.emplace(load_be32(header + kOfiSequenceAt), std::pair(index, bytes));
+  const uint32_t count = load_be32(header + kOfiSequenceAt);
+  // As many as there are buffers may be ahead of one that is not there yet.
+  if (count - connection.received_count >= options_.receives ||
+      !connection.early.emplace(count, std::pair(index, bytes)).second) {
+    return fail_connection(connection, "a message of the peer is not valid");
+  }
   while (!connection.early.empty()) {
     const auto next = connection.early.find(connection.received_count);
     if (next == connection.early.end()) return;

@@ -210,7 +210,15 @@ void VerbsFabric::on_event(const rdma_cm_event& event, Handler& handler) {
 void VerbsFabric::fail_connection(Connection& connection, std::string why) {
   if (connection.state >= Connection::State::kFailed) return;
   connection.state = Connection::State::kFailed;
-  add_notice({Notice::What::kFailed, connection.id, 0, std::move(why)});
+  notices_.add({Notice::What::kFailed, connection.id, 0, std::move(why)});
+}
+
+// Of one that the handler does not know of, nothing is told.
+void VerbsFabric::tell_failure(ConnectionId id, std::string_view why, Handler& handler) {
+  const Connection* const connection = find(id);
+  if (connection == nullptr || connection->state != Connection::State::kFailed) return;
+  if (connection->reported) return handler.on_failed(id, why);
+  end(id);
 }
 
 void VerbsFabric::end(ConnectionId id) {
@@ -238,7 +246,7 @@ void VerbsFabric::end(ConnectionId id) {
 
 void VerbsFabric::end_if_drained(Connection& connection) {
   if (connection.state != Connection::State::kEnding || connection.outstanding > 0) return;
-  add_notice({Notice::What::kEnded, connection.id, 0, {}});
+  notices_.add({Notice::What::kEnded, connection.id, 0, {}});
 }
 
 void VerbsFabric::release(Connection& connection) {

@@ -10,7 +10,6 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/epoll.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "fabric/verbs_fabric_impl.h"
@@ -20,8 +19,6 @@ namespace {
 
 constexpr int kPollAtOnce = 64;
 constexpr int kMaxReads = 16;  // at once, of a queue pair, if the device has as many
-// A handler that answers each notice by causing another does not keep poll() for ever.
-constexpr int kNoticesAtOnce = 1024;
 
 bool has_private_data(const rdma_cm_event& event) {
   const bool may =
@@ -109,8 +106,7 @@ Result<void> VerbsFabric::watch(int fd) const {
 
 Result<void> VerbsFabric::open() {
   wake_.reset(epoll_create1(EPOLL_CLOEXEC));
-  notice_.reset(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!wake_.valid() || !notice_.valid()) {
+  if (!wake_.valid() || !notices_.open()) {
     return fail(describe_error("cannot make an event channel", errno));
   }
   events_ = library_.create_event_channel();
@@ -120,7 +116,7 @@ Result<void> VerbsFabric::open() {
   if (const auto done = choose_device(); !done) return done;
   if (const auto done = make_queues(); !done) return done;
   if (const auto done = make_message_memory(); !done) return done;
-  for (const int fd : {events_->fd, channel_->fd, notice_.get()}) {
+  for (const int fd : {events_->fd, channel_->fd, notices_.fd()}) {
     if (const auto done = watch(fd); !done) return done;
   }
   return {};
@@ -139,35 +135,6 @@ VerbsFabric::~VerbsFabric() {
   if (channel_ != nullptr) library_.destroy_comp_channel(channel_);
   if (domain_ != nullptr) library_.dealloc_pd(domain_);
   if (events_ != nullptr) library_.destroy_event_channel(events_);
-}
-
-void VerbsFabric::add_notice(Notice notice) {
-  notices_.push_back(std::move(notice));
-  const uint64_t one = 1;
-  // The counter cannot overflow: poll() resets it.
-  if (!polling_) static_cast<void>(::write(notice_.get(), &one, sizeof one));
-}
-
-void VerbsFabric::deliver_notices(Handler& handler) {
-  for (int i = 0; i < kNoticesAtOnce && !notices_.empty(); ++i) {
-    const Notice notice = std::move(notices_.front());
-    notices_.pop_front();
-    Connection* const connection = find(notice.connection);
-    switch (notice.what) {
-      case Notice::What::kFailed:
-        if (connection == nullptr || connection->state != Connection::State::kFailed) break;
-        if (connection->reported) {
-          handler.on_failed(notice.connection, notice.why);
-        } else {
-          end(notice.connection);
-        }
-        break;
-      case Notice::What::kNotDone:
-        handler.on_done(notice.connection, notice.operation, false);
-        break;
-      case Notice::What::kEnded: destroy(notice.connection, handler); break;
-    }
-  }
 }
 
 // These take a system call each time. Whoever sleeps looks after arm(), and when it was woken.
@@ -210,21 +177,16 @@ size_t VerbsFabric::poll_completions(Handler& handler) {
 
 size_t VerbsFabric::poll(Handler& handler) {
   flush();
-  polling_ = true;
-  uint64_t ignored = 0;
-  if (!notices_.empty()) static_cast<void>(::read(notice_.get(), &ignored, sizeof ignored));
+  notices_.begin_poll();
   size_t count = poll_connections(handler);
   count += poll_completions(handler);
   serve_waiting(handler);
   // Last: what a connection had in the completion queue is polled before it is destroyed.
-  count += notices_.size();
-  deliver_notices(handler);
+  count += notices_.deliver(
+      handler, [&](ConnectionId id, const std::string& why) { tell_failure(id, why, handler); },
+      [&](ConnectionId id) { destroy(id, handler); });
   flush();
-  polling_ = false;
-  if (!notices_.empty()) {
-    const uint64_t one = 1;
-    static_cast<void>(::write(notice_.get(), &one, sizeof one));
-  }
+  notices_.end_poll();
   return count;
 }
 

@@ -24,6 +24,7 @@
 #include "base/mutex.h"
 #include "base/unique_fd.h"
 #include "fabric/message_pool.h"
+#include "fabric/notices.h"
 #include "fabric/part_keys.h"
 #include "fabric/verbs_connection.h"
 #include "fabric/verbs_fabric.h"
@@ -84,21 +85,11 @@ class VerbsFabric final : public Fabric {
   [[nodiscard]] int fd() const override { return wake_.get(); }
 
  private:
-  // Something that poll() tells the handler when everything else is done.
-  struct Notice {
-    enum class What : uint8_t { kFailed, kEnded, kNotDone } what;
-    ConnectionId connection = 0;
-    OperationId operation = 0;
-    std::string why{};
-  };
-
   // --- opening and polling
   [[nodiscard]] Result<void> choose_device();
   [[nodiscard]] Result<void> make_queues();
   [[nodiscard]] Result<void> make_message_memory();
   [[nodiscard]] Result<void> watch(int fd) const;
-  void add_notice(Notice notice);
-  void deliver_notices(Handler& handler);
   [[nodiscard]] size_t poll_connections(Handler& handler);
   [[nodiscard]] size_t poll_completions(Handler& handler);
 
@@ -115,6 +106,7 @@ class VerbsFabric final : public Fabric {
   void on_response(Connection& connection, const rdma_cm_event& event, Handler& handler);
   void on_established(Connection& connection, Handler& handler);
   void fail_connection(Connection& connection, std::string why);
+  void tell_failure(ConnectionId id, std::string_view why, Handler& handler);
   void end_if_drained(Connection& connection);
   void release(Connection& connection);
   void destroy(ConnectionId id, Handler& handler);
@@ -149,7 +141,6 @@ class VerbsFabric final : public Fabric {
   const VerbsLibrary& library_;
   const VerbsOptions options_;
   UniqueFd wake_;                         // an epoll of the three below
-  UniqueFd notice_;                       // an eventfd: there are notices from outside of poll()
   rdma_event_channel* events_ = nullptr;  // of connections
   ibv_comp_channel* channel_ = nullptr;
   ibv_context* context_ = nullptr;  // librdmacm's
@@ -183,8 +174,7 @@ class VerbsFabric final : public Fabric {
   ConnectionId next_connection_ = 1;
   uint64_t next_transfer_ = 1;
   std::optional<std::pair<ConnectionId, uint32_t>> room_;  // handed out: for whom, which
-  std::deque<Notice> notices_;
-  bool polling_ = false;
+  Notices notices_;
   bool armed_ = false;  // once at least
 };
 

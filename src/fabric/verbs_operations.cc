@@ -24,7 +24,7 @@ void VerbsFabric::start(bool is_read, ConnectionId id, std::span<const Local> ou
   Transfer transfer(is_read, operation, ours, theirs);
   if (connection == nullptr || connection->state != Connection::State::kConnected ||
       !transfer.is_valid()) {
-    add_notice({Notice::What::kNotDone, id, operation, {}});
+    notices_.add({Notice::What::kNotDone, id, operation, {}});
     return;
   }
   transfer.set_keys(next_transfer_++, [this](const Local& local) { return key_of(local); });
@@ -56,7 +56,7 @@ void VerbsFabric::write_immediate(ConnectionId id, std::span<const uint8_t> from
   if (fits) connection->posted.emplace(number, Connection::Posted{.operation = operation});
   if (fits && post(*connection, request)) return;
   if (fits) connection->posted.erase(number);
-  add_notice({Notice::What::kNotDone, id, operation, {}});
+  notices_.add({Notice::What::kNotDone, id, operation, {}});
 }
 
 // A key, if the parts are many. It has CRCs unless the transfer is cut: a device does not continue
@@ -122,7 +122,7 @@ void VerbsFabric::post_backlog(Connection& connection) {
     if (!may_post()) return wait_for_others(connection);
     Transfer& transfer = connection.backlog.front();
     if (!connection.posted.contains(transfer.number()) && !prepare(connection, transfer)) {
-      add_notice({Notice::What::kNotDone, connection.id, transfer.operation(), {}});
+      notices_.add({Notice::What::kNotDone, connection.id, transfer.operation(), {}});
       connection.backlog.pop_front();
       continue;
     }

@@ -105,6 +105,11 @@ class SalvageCopy {
       }
       if (segments->size() < 64) break;
     }
+    if (object.behind > 0) {
+      guess(fmt::format("object {}{}: {} bytes were only behind the cache and are now zeros",
+                        text_of(object.id), object.name.empty() ? "" : " '" + object.name + "'",
+                        object.behind * kDataBytes));
+    }
     ++report.objects;
     return to_.truncate(object.id, object.size);
   }

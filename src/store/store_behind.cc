@@ -228,9 +228,10 @@ void StoreImpl::note_unflushed(Object& object) {
   const ShortLock lock(unflushed_mutex_);
   try {
     unflushed_.push_back(object.id);
-    object.listed = true;
-  } catch (const std::bad_alloc&) {  // it is listed when it is changed again
+  } catch (const std::bad_alloc&) {
+    return;  // it is listed when it is changed again
   }
+  object.listed = true;
 }
 
 std::vector<ObjectId> StoreImpl::take_unflushed() {

@@ -419,6 +419,7 @@ TEST_F(StoreBehindTest, AnyOrder) {
         case 11:
           if (shelf_.objects.contains(id)) fill(id, below(20), 1 + below(20));
           break;
+        default: break;
       }
       if (HasFatalFailure()) return;
     }

@@ -11,8 +11,10 @@
 #include <unistd.h>
 
 #include "base/unique_fd.h"
+#include "store/directory.h"
 #include "store_cli/commands.h"
 #include "store_cli/interrupts.h"
+#include "store_cli/object_name.h"
 #include "store_cli/options.h"
 #include "store_cli/print.h"
 #include "store_cli/progress.h"

@@ -6,6 +6,7 @@
 
 #include "store_cli/commands.h"
 #include "store_cli/interrupts.h"
+#include "store_cli/object_name.h"
 #include "store_cli/opening.h"
 #include "store_cli/print.h"
 #include "store_cli/progress.h"

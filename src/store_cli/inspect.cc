@@ -8,6 +8,7 @@
 #include "store/drafts.h"
 #include "store_cli/commands.h"
 #include "store_cli/interrupts.h"
+#include "store_cli/object_name.h"
 #include "store_cli/object_view.h"
 #include "store_cli/opening.h"
 #include "store_cli/print.h"

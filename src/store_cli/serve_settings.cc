@@ -71,8 +71,8 @@ constexpr auto kSettings = std::to_array<Setting>({
        return {};
      }},
     {"backend", "TIER",
-     "what the store is a cache for: dir:PATH, a directory of ordinary\nfiles; objects are written "
-     "there, and fetched from there",
+     "what the store is a cache for: dir:PATH, a directory of ordinary\nfiles; or "
+     "rados:POOL[/NAMESPACE][?conf=FILE&user=NAME] of Ceph",
      [](ServeSettings& s, const std::string& v) -> Done {
        auto choice = backend::parse_tier(v);
        if (!choice) return fail(choice.error());

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "wire/packet_tag.h"
 
+#include <algorithm>
 #include <string_view>
 #include <vector>
 

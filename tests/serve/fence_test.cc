@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory of requests that are given up, and clients that take no answers: nothing is written to
-// memory after its owner was told that it is free.
+// Memory of requests that are given up or repeated, and clients that take no answers: nothing is
+// written to memory after its owner was told that it is free.
 #include <chrono>
 #include <memory>
 #include <thread>
 #include <vector>
 
+#include "base/endian.h"
 #include "flipping_fabric.h"
+#include "serve/worker.h"
 #include "served_store.h"
 
 namespace verbena::client {
@@ -75,6 +77,33 @@ TEST_F(Fences, AClientThatWasClosed) {
   std::ranges::fill(memory, uint8_t{2});
   let_the_server_write();
   EXPECT_TRUE(memory == Bytes(kBytes, 2));
+}
+
+// The data of a read arrives, its answer does not, and the object is shorter when the read is
+// repeated: as when a server is killed, and the next one has lost what was not flushed.
+TEST_F(Fences, ARepeatedReadOfLess) {
+  serve::Flips mine;
+  const auto client = served_.connect({.timeout = 120 * kSecond},
+                                      std::make_unique<serve::FlippingFabric>(test_fabric(), mine));
+  ASSERT_TRUE(client);
+  const auto object = client->stat(ObjectRef::by("data"));
+  ASSERT_TRUE(object);
+  for (const uint64_t left : {uint64_t{500'000}, uint64_t{0}}) {
+    const uint64_t before = client->reconnects();
+    bool lost = false;
+    mine.received = [&](std::span<uint8_t> message) {
+      constexpr auto kAnswer = static_cast<uint64_t>(protocol::IoResponse::kType);
+      if (load_be64(message.data()) != kAnswer || std::exchange(lost, true)) return;
+      EXPECT_TRUE(served_.store().truncate(object->id, left));
+      message[40] ^= 0x02;
+    };
+    const auto bytes = serve::read_blocks(*client, ObjectRef::by("data"), kBytes, 0, 1);
+    mine.received = nullptr;
+    ASSERT_TRUE(bytes) << bytes.error().what;
+    EXPECT_TRUE(lost);
+    EXPECT_EQ(client->reconnects(), before + 1);
+    EXPECT_EQ(std::ranges::count(*bytes, 7), static_cast<ptrdiff_t>(left));
+  }
 }
 
 // A device may go on using pages that are no longer mapped where they were. Then the data does not

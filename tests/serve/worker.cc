@@ -17,6 +17,16 @@ constexpr size_t kMostObjects = 5;
 
 }  // namespace
 
+client::Result<std::vector<uint8_t>> read_blocks(client::Client& client, const ObjectRef& object,
+                                                 uint32_t block_bytes, uint32_t first,
+                                                 uint32_t count) {
+  std::vector<uint8_t> bytes(size_t{count} * block_bytes);
+  const auto done = client.read(object, uint64_t{first} * block_bytes, bytes);
+  if (!done) return fail(done.error());
+  std::ranges::fill(std::span(bytes).subspan(done->bytes), uint8_t{0});
+  return bytes;
+}
+
 Worker::Worker(client::Client& client, std::string name, uint64_t seed, bool restarts)
     : client_(client),
       name_(std::move(name)),
@@ -135,13 +145,10 @@ bool Worker::write_many(Object& object) {
 bool Worker::read(Object& object) {
   const auto first = static_cast<uint32_t>(below(kBlocks));
   const auto count = static_cast<uint32_t>(1 + below(kBlocks - first));
-  std::vector<uint8_t> bytes(size_t{count} * object.block_bytes);
-  const auto done =
-      client_.read(ObjectRef::by(object.id), uint64_t{first} * object.block_bytes, bytes);
-  if (!done) return !fails("read", object.name, done.error());
-  // What is past the end was never written, or is lost.
-  std::ranges::fill(std::span(bytes).subspan(done->bytes), uint8_t{0});
-  return check(object, first, bytes);
+  const auto bytes =
+      read_blocks(client_, ObjectRef::by(object.id), object.block_bytes, first, count);
+  if (!bytes) return !fails("read", object.name, bytes.error());
+  return check(object, first, *bytes);
 }
 
 bool Worker::check(const Object& object, uint32_t first, std::span<const uint8_t> bytes) {
@@ -182,11 +189,10 @@ bool Worker::share() {
   fill(bytes, tag_ | ++sequence_);
   const auto written = client_.write(ObjectRef::by(name), at * bytes_each, bytes);
   if (!written && fails("write", name, written.error())) return false;
-  std::vector<uint8_t> all(size_t{kBlocks} * bytes_each);
-  const auto got = client_.read(ObjectRef::by(name), 0, all);
-  if (!got) return !fails("read", name, got.error());
+  const auto all = read_blocks(client_, ObjectRef::by(name), bytes_each);
+  if (!all) return !fails("read", name, all.error());
   for (uint32_t i = 0; i < kBlocks; ++i) {
-    if (token_of(std::span(all).subspan(size_t{i} * bytes_each, bytes_each))) continue;
+    if (token_of(std::span(*all).subspan(size_t{i} * bytes_each, bytes_each))) continue;
     std::fprintf(stderr, "%s: %s, block %u has several writes\n", name_.c_str(), name.c_str(), i);
     return false;
   }
@@ -249,11 +255,10 @@ bool Worker::scratch() {
 std::string what_is_mixed(client::Client& client, const client::ObjectInfo& object) {
   const uint32_t bytes_each = block_bytes_of(object.name);
   if (bytes_each == 0) return object.name + " is nobody's";
-  std::vector<uint8_t> bytes(size_t{kBlocks} * bytes_each);
-  const auto got = client.read(ObjectRef::by(object.id), 0, bytes);
-  if (!got) return object.name + ": " + got.error().what;
+  const auto bytes = read_blocks(client, ObjectRef::by(object.id), bytes_each);
+  if (!bytes) return object.name + ": " + bytes.error().what;
   for (uint32_t i = 0; i < kBlocks; ++i) {
-    if (!token_of(std::span(bytes).subspan(size_t{i} * bytes_each, bytes_each))) {
+    if (!token_of(std::span(*bytes).subspan(size_t{i} * bytes_each, bytes_each))) {
       return object.name + ", block " + std::to_string(i) + " has several writes";
     }
   }

@@ -68,6 +68,15 @@ class Worker {
   std::vector<Object> objects_;
 };
 
+// Blocks of an object, with zeros behind its end: what was never written, or is lost. Of memory
+// behind the bytes that a read tells of nothing is said. If the server is killed while it answers,
+// and the next one has lost a part of the object, the repeated read is shorter, and some of what
+// the first one sent is still there.
+[[nodiscard]] client::Result<std::vector<uint8_t>> read_blocks(client::Client& client,
+                                                               const client::ObjectRef& object,
+                                                               uint32_t block_bytes,
+                                                               uint32_t first = 0,
+                                                               uint32_t count = kBlocks);
 // Whether each block of this object, and of its own kind alone, is one whole write; what is wrong.
 [[nodiscard]] std::string what_is_mixed(client::Client& client, const client::ObjectInfo& object);
 

@@ -1,0 +1,89 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""`verbena serve --backend rados:POOL`: a server that is a cache for a pool of a real Ceph cluster, whose directory is in
+VERBENA_TEST_CEPH (tests/backend/with-ceph).
+
+store_rados.py VERBENA
+"""
+import os
+import signal
+import subprocess
+import time
+
+import support
+from store import IN_USE, StoreTest, content
+from store_served import Served
+
+CEPH = os.environ.get("VERBENA_TEST_CEPH", "")
+
+
+class InFrontOfAPool(Served):
+    """Each test has a namespace of its own."""
+    OPTIONS = ("--flush-after", "1000")
+
+    def setUp(self):
+        StoreTest.setUp(self)
+        self.server, self.address = None, "127.0.0.1:0"
+        self.tier = f"rados:test/{self.id().rsplit('.', 1)[-1]}?conf={CEPH}/ceph.conf"
+
+    def serve(self, *options):
+        self.start("--backend", self.tier, *options)
+
+    def behind(self, name):
+        return self.json("stat", name)["objects"][0]["behind"]
+
+    def test_there_and_back(self):
+        self.serve()
+        objects = {f"sizes/{size}": content(size) for size in (0, 1, 4047, 4048, 4049, 300_000, (9 << 20) + 7)}
+        for name, data in objects.items():
+            self.put(data, name)
+        self.expect(0, "flush")
+        self.expect(0, "evict")
+        self.assertEqual(self.behind("sizes/300000")["cached_bytes"], 0)
+        for name, data in objects.items():
+            self.assertEqual(self.get(name), data)
+        self.put(content(500_000), "sizes/300000")
+        objects["sizes/300000"] = content(500_000)
+        self.expect(0, "cp", "sizes/9437191", "clone")
+        objects["clone"] = objects["sizes/9437191"]
+        self.expect(0, "rm", "sizes/1")
+        del objects["sizes/1"]
+        self.assertEqual(self.stop(), 0)
+        # From the pool alone.
+        self.data = self.path("another")
+        self.serve()
+        for name, data in objects.items():
+            self.assertEqual(self.get(name), data)
+        self.assertNotEqual(self.run_raw("get", "sizes/1", "-").returncode, 0)
+
+    def test_a_kill_and_a_second_server(self):
+        self.serve()
+        self.put(content(1_000_000), "x")
+        self.expect(0, "flush")
+        self.put(content(2_000_000), "x")
+        other = support.verbena("serve", "--memory", "16M", "--listen", "127.0.0.1:0", "--backend", self.tier)
+        self.assertEqual(other.returncode, IN_USE, other.stderr)
+        self.stop(signal.SIGKILL)
+        # The lease ends by itself, some time after its owner.
+        until = time.monotonic() + 2 * support.SECONDS
+        while True:
+            server = subprocess.Popen(
+                [support.VERBENA, "serve", "--data", self.data, "--listen", "127.0.0.1:0", "--quiet", *self.OPTIONS,
+                 "--backend", self.tier], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            line = server.stdout.readline().split()
+            if line:
+                break
+            said = server.communicate()[1]
+            self.assertEqual(server.returncode, IN_USE, said)
+            self.assertLess(time.monotonic(), until)
+            time.sleep(1)
+        self.server, self.address = server, line[1]
+        self.addCleanup(self.stop)
+        self.assertEqual(self.get("x"), content(2_000_000))
+        self.assertFalse(self.behind("x")["flushed"])
+        self.expect(0, "flush")
+        self.assertTrue(self.behind("x")["flushed"])
+
+
+if __name__ == "__main__":
+    support.main()
