@@ -62,9 +62,13 @@ inline Bytes pattern(size_t size, uint64_t seed) {
   return bytes;
 }
 
-// A store of a few hundred chunks, of which much is for the log, in front of a tier in memory.
+// A store of a few hundred chunks, of which much is for the log, in front of a tier: one in memory,
+// or another one.
 class CacheTest : public ::testing::Test {
  protected:
+  CacheTest() = default;
+  explicit CacheTest(std::unique_ptr<backend::Tier> other) : other_(std::move(other)) {}
+
   static constexpr uint32_t kPerBlock = 16;
   static constexpr uint32_t kBlocks = 48;
 
@@ -144,7 +148,8 @@ class CacheTest : public ::testing::Test {
   static constexpr size_t kPiece = 100'000;
   SeededRandom random_{11};
   backend::MemoryTier behind_;
-  WatchedTier watched_{behind_};
+  std::unique_ptr<backend::Tier> other_;
+  WatchedTier watched_{other_ ? *other_ : behind_};
   backend::FaultyTier tier_{watched_, 5, {}};
   std::unique_ptr<store::MemoryMedium> medium_;
   std::unique_ptr<store::Store> store_;

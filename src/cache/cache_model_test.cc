@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// VERBENA_TEST_SEEDS: how many histories in front of a tier in memory, if more are wanted.
+#include <cstdlib>
+#include <filesystem>
+
+#include "backend/directory_tier.h"
+#include "cache/model_testing.h"
+
+namespace verbena::cache {
+namespace {
+
+uint64_t seeds() {
+  const char* const wanted = std::getenv("VERBENA_TEST_SEEDS");
+  return wanted == nullptr ? 40 : std::max<uint64_t>(1, std::strtoull(wanted, nullptr, 10));
+}
+
+TEST_P(CacheModelTest, AgreesWithTheModel) { run(GetParam(), 3); }
+INSTANTIATE_TEST_SUITE_P(Seeds, CacheModelTest, ::testing::Range<uint64_t>(1, 1 + seeds()));
+
+// In memory if possible: a sync costs nothing there.
+std::string make_folder() {
+  std::string name = (std::filesystem::exists("/dev/shm") ? "/dev/shm/" : ::testing::TempDir()) +
+                     "verbena-cache-XXXXXX";
+  return mkdtemp(name.data()) == nullptr ? std::string() : name;
+}
+
+struct Folder {
+  std::string path = make_folder();
+  Folder() = default;
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+  ~Folder() {
+    if (!path.empty()) std::filesystem::remove_all(path);
+  }
+};
+
+std::unique_ptr<backend::Tier> open_directory(const std::string& path) {
+  auto opened = backend::DirectoryTier::open(path);
+  EXPECT_TRUE(opened.has_value()) << opened.error().what;
+  return opened ? std::move(*opened) : nullptr;
+}
+
+class CacheOnDirectoryTest : private Folder, public CacheModelTest {
+ protected:
+  CacheOnDirectoryTest() : CacheModelTest(open_directory(path)) {}
+};
+
+TEST_P(CacheOnDirectoryTest, AgreesWithTheModel) { run(1000 + GetParam(), 3); }
+INSTANTIATE_TEST_SUITE_P(Seeds, CacheOnDirectoryTest, ::testing::Range<uint64_t>(1, 9));
+
+}  // namespace
+}  // namespace verbena::cache
