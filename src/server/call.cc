@@ -23,8 +23,10 @@ protocol::Status status_of(const store::Error& error) {
     // What arrived, or what is stored?
     case store::Code::kDamaged:
       return error.damage.field == "message CRC" ? Status::kCorrupted : Status::kDamaged;
-    case store::Code::kConflict:    return Status::kConflict;
-    case store::Code::kReadOnly:    return Status::kReadOnly;
+    case store::Code::kConflict: return Status::kConflict;
+    case store::Code::kReadOnly: return Status::kReadOnly;
+    // Of what is behind.
+    case store::Code::kUnreachable:
     case store::Code::kIo:          return Status::kIo;
     case store::Code::kUnsupported: return Status::kUnsupported;
     default:                        return Status::kInternal;

@@ -5,7 +5,9 @@ VERBENA_TEST_CEPH (tests/backend/with-ceph).
 
 store_rados.py VERBENA
 """
+import contextlib
 import os
+import pathlib
 import signal
 import subprocess
 import time
@@ -55,6 +57,65 @@ class InFrontOfAPool(Served):
         for name, data in objects.items():
             self.assertEqual(self.get(name), data)
         self.assertNotEqual(self.run_raw("get", "sizes/1", "-").returncode, 0)
+
+    def daemons(self, kind):
+        files = sorted(pathlib.Path(CEPH, "run").glob(f"{kind}.*.pid"))
+        return [int(file.read_text(encoding="ascii")) for file in files]
+
+    def stopped(self, kind):
+        """Daemons that do not answer, until it is left."""
+        @contextlib.contextmanager
+        def context():
+            pids = self.daemons(kind)
+            try:
+                for pid in pids:
+                    os.kill(pid, signal.SIGSTOP)
+                yield
+            finally:
+                for pid in pids:
+                    os.kill(pid, signal.SIGCONT)
+        return context()
+
+    def flush_when_it_can_be(self):
+        """After the cluster was away: it needs a while to be itself again."""
+        until = time.monotonic() + 2 * support.SECONDS
+        while self.run_text("flush").returncode != 0:
+            self.assertLess(time.monotonic(), until)
+            time.sleep(0.5)
+
+    def test_a_cluster_that_does_not_answer(self):
+        self.serve()
+        self.put(content(1_000_000), "behind")
+        self.expect(0, "flush")
+        self.expect(0, "evict")
+        self.put(content(2_000_000), "here")
+        with self.stopped("osd"):
+            begun = time.monotonic()
+            failed = self.run_text("flush", "here")
+            self.assertNotEqual(failed.returncode, 0)
+            self.assertIn("does not answer", failed.stderr)
+            self.assertNotEqual(self.run_raw("get", "behind", "-").returncode, 0)
+            self.assertLess(time.monotonic() - begun, support.SECONDS)
+            # What is here is here, and can be changed.
+            self.assertEqual(self.get("here"), content(2_000_000))
+            self.put(content(3_000_000), "here")
+            self.assertFalse(self.behind("here")["flushed"])
+        self.flush_when_it_can_be()
+        self.assertTrue(self.behind("here")["flushed"])
+        self.expect(0, "evict")
+        self.assertEqual(self.get("here"), content(3_000_000))
+        self.assertEqual(self.get("behind"), content(1_000_000))
+
+    def test_a_monitor_that_is_away_for_a_while(self):
+        self.serve()
+        self.put(content(1_000_000), "x")
+        with self.stopped("mon"):
+            time.sleep(20)
+            self.run_text("flush")  # may work or not: the map of the cluster is known
+            self.assertEqual(self.get("x"), content(1_000_000))
+        self.flush_when_it_can_be()
+        self.expect(0, "evict")
+        self.assertEqual(self.get("x"), content(1_000_000))
 
     def test_a_kill_and_a_second_server(self):
         self.serve()
