@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backend/tier_choice.h"
 
+#include <charconv>
+#include <optional>
 #include <string_view>
 
 #include <fmt/format.h>
@@ -20,6 +22,14 @@ std::string_view take_until(std::string_view& text, char separator) {
   return before;
 }
 
+std::optional<uint32_t> parse_seconds(std::string_view text) {
+  uint32_t seconds = 0;
+  const char* const end = text.data() + text.size();
+  const auto [after, error] = std::from_chars(text.data(), end, seconds);
+  if (error != std::errc{} || after != end || seconds < 2 || seconds > 3600) return std::nullopt;
+  return seconds;
+}
+
 Parsed parse_rados(std::string_view text) {
   RadosOptions rados;
   std::string_view place = take_until(text, '?');
@@ -34,8 +44,12 @@ Parsed parse_rados(std::string_view text) {
       rados.conf = value;
     } else if (key == "user") {
       rados.user = value;
+    } else if (key == "timeout" || key == "lease") {
+      const auto seconds = parse_seconds(value);
+      if (!seconds) return fail(fmt::format("{}: '{}' is not a number from 2 to 3600", key, value));
+      (key == "lease" ? rados.lease_s : rados.operation_timeout_s) = *seconds;
     } else {
-      return fail(fmt::format("'{}' is neither conf=FILE nor user=NAME", key));
+      return fail(fmt::format("'{}' is none of conf, user, timeout and lease", key));
     }
   }
   return rados;

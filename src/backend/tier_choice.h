@@ -16,7 +16,8 @@ struct DirectoryChoice {
 };
 using TierChoice = std::variant<DirectoryChoice, RadosOptions>;
 
-// "dir:PATH" or "rados:POOL[/NAMESPACE][?conf=FILE&user=NAME]". The error says what can be written.
+// "dir:PATH" or "rados:POOL[/NAMESPACE][?conf=FILE&user=NAME&timeout=SECONDS&lease=SECONDS]". The
+// error says what can be written.
 [[nodiscard]] verbena::Result<TierChoice, std::string> parse_tier(const std::string& text);
 
 [[nodiscard]] Result<std::unique_ptr<Tier>> open_tier(const TierChoice& choice);

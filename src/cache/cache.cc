@@ -229,7 +229,10 @@ void Cache::stop() {
 }
 
 void Cache::work() {
-  auto flush_at = std::chrono::steady_clock::now();
+  const auto next_flush = [this] {
+    return std::chrono::steady_clock::now() + std::chrono::nanoseconds(options_.flush_after / 2);
+  };
+  auto flush_at = next_flush();
   for (;;) {
     {
       const MutexLock lock(mutex_);
@@ -241,8 +244,7 @@ void Cache::work() {
     const auto now = std::chrono::steady_clock::now();
     if (options_.flush_after == 0 || now < flush_at) continue;
     flush_due();
-    flush_at =
-        std::chrono::steady_clock::now() + std::chrono::nanoseconds(options_.flush_after / 2);
+    flush_at = next_flush();
   }
 }
 

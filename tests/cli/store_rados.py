@@ -26,7 +26,7 @@ class InFrontOfAPool(Served):
     def setUp(self):
         StoreTest.setUp(self)
         self.server, self.address = None, "127.0.0.1:0"
-        self.tier = f"rados:test/{self.id().rsplit('.', 1)[-1]}?conf={CEPH}/ceph.conf"
+        self.tier = f"rados:test/{self.id().rsplit('.', 1)[-1]}?conf={CEPH}/ceph.conf&timeout=4&lease=6"
 
     def serve(self, *options):
         self.start("--backend", self.tier, *options)
@@ -59,7 +59,7 @@ class InFrontOfAPool(Served):
         self.assertNotEqual(self.run_raw("get", "sizes/1", "-").returncode, 0)
 
     def daemons(self, kind):
-        files = sorted(pathlib.Path(CEPH, "run").glob(f"{kind}.*.pid"))
+        files = sorted(pathlib.Path(CEPH, "run").glob(f"{kind}*.pid"))
         return [int(file.read_text(encoding="ascii")) for file in files]
 
     def stopped(self, kind):
@@ -105,6 +105,57 @@ class InFrontOfAPool(Served):
         self.expect(0, "evict")
         self.assertEqual(self.get("here"), content(3_000_000))
         self.assertEqual(self.get("behind"), content(1_000_000))
+
+    def ceph(self, *words):
+        done = support.call(["ceph", "-c", f"{CEPH}/ceph.conf", *words])
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def set_full_at(self, ratio):
+        for name, share in (("nearfull", 0.8), ("backfillfull", 0.9), ("full", 1)):
+            self.ceph("osd", f"set-{name}-ratio", f"{ratio * share:.6f}")
+
+    def test_a_cluster_that_is_full(self):
+        self.serve()
+        self.put(content(1_000_000), "first")
+        self.expect(0, "flush")
+        self.addCleanup(self.set_full_at, 0.95)
+        self.set_full_at(0.0001)
+        until = time.monotonic() + 2 * support.SECONDS
+        failed, count = None, 0
+        while failed is None:
+            self.assertLess(time.monotonic(), until, "the cluster never noticed that it is full")
+            self.put(content(100_000 + count), f"more {count}")
+            done = self.run_text("flush")
+            failed = done if done.returncode != 0 else None
+            count += failed is None
+            time.sleep(0.5)
+        self.assertIn("No space left", failed.stderr)
+        self.assertFalse(self.behind(f"more {count}")["flushed"])
+        self.assertEqual(self.get(f"more {count}"), content(100_000 + count))
+        self.set_full_at(0.95)
+        self.flush_when_it_can_be()
+        self.expect(0, "evict")
+        self.assertEqual(self.get("first"), content(1_000_000))
+        for i in range(count + 1):
+            self.assertEqual(self.get(f"more {i}"), content(100_000 + i))
+
+    def test_an_osd_that_ends_and_comes_back(self):
+        self.serve()
+        objects = {}
+        pid = self.daemons("osd.0")[0]
+        for i in range(12):
+            objects[f"o{i}"] = content((3 << 20) + i)
+            self.put(objects[f"o{i}"], f"o{i}")
+            if i == 4:
+                os.kill(pid, signal.SIGTERM)  # in the middle of the next one
+            if i == 8:
+                done = support.call([os.path.join(os.path.dirname(__file__), "../backend/ceph-cluster"), "again", CEPH, "0"])
+                self.assertEqual(done.returncode, 0, done.stderr)
+            self.flush_when_it_can_be()
+            self.assertTrue(self.behind(f"o{i}")["flushed"])
+        self.expect(0, "evict")
+        for name, data in objects.items():
+            self.assertEqual(self.get(name), data)
 
     def test_a_monitor_that_is_away_for_a_while(self):
         self.serve()
