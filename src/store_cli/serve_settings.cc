@@ -71,8 +71,9 @@ constexpr auto kSettings = std::to_array<Setting>({
        return {};
      }},
     {"backend", "TIER",
-     "what the store is a cache for: dir:PATH, a directory of ordinary\nfiles; or "
-     "rados:POOL[/NAMESPACE][?conf=FILE&user=NAME] of Ceph",
+     "what the store is a cache for: dir:PATH, a directory of ordinary\nfiles; "
+     "rados:POOL[/NAMESPACE][?conf=FILE&user=NAME] of Ceph; or\n"
+     "s3:BUCKET[/PREFIX]?endpoint=URL of an S3 service",
      [](ServeSettings& s, const std::string& v) -> Done {
        auto choice = backend::parse_tier(v);
        if (!choice) return fail(choice.error());
