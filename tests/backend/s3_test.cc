@@ -166,6 +166,42 @@ TEST_F(S3Test, TheSecondOfTwoUpdatesIsRefused) {
   EXPECT_EQ(keys(kS3Sums).size(), 2u);
 }
 
+// Both have looked at the base before either has switched: then the service's condition decides.
+TEST_F(S3Test, OfUpdatesAtTheSameTimeOneIsDone) {
+  auto tier = open();
+  ASSERT_TRUE(tier && tier->is_guarded());
+  constexpr int kAtOnce = 4;
+  for (int round = 0; round < 10 && !HasFailure(); ++round) {
+    const State base = write(*tier, kObject, random_bytes(random_, 500));
+    std::vector<std::unique_ptr<Update>> updates;
+    for (uint8_t i = 0; i < kAtOnce; ++i) {
+      const uint64_t version = base.version + 100 + i;
+      auto update = tier->update(kObject, {base.version, {version, 500, 7}});
+      ASSERT_TRUE(update && put_parts(**update, Bytes(500, i), 0, 1));
+      updates.push_back(std::move(*update));
+    }
+    std::vector<Result<void>> results(kAtOnce);
+    std::vector<std::thread> threads;
+    for (size_t i = 0; i < kAtOnce; ++i) {
+      threads.emplace_back([&, i] { results[i] = updates[i]->commit(); });
+    }
+    for (std::thread& thread : threads) thread.join();
+    updates.clear();
+    std::vector<uint8_t> done;
+    for (uint8_t i = 0; i < kAtOnce; ++i) {
+      if (results[i]) {
+        done.push_back(i);
+      } else {
+        EXPECT_EQ(results[i].error().code, Code::kConflict) << results[i].error().what;
+      }
+    }
+    ASSERT_EQ(done.size(), 1u);
+    expect(*tier, kObject, Bytes(500, done[0]));
+    version_ += 1000;
+  }
+  EXPECT_EQ(keys(kS3Sums).size(), 1u);
+}
+
 TEST_F(S3Test, AnUpdateThatIsNotCommittedLeavesNothing) {
   auto tier = open();
   ASSERT_TRUE(tier);
