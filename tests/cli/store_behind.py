@@ -4,10 +4,12 @@
 
 store_behind.py VERBENA
 """
+import json
 import os
 import shutil
 import signal
 import subprocess
+import sys
 import time
 
 import support
@@ -185,6 +187,26 @@ class InFrontOfADirectory(Behind):
         os.chmod(hidden, 0o777)
         self.assertEqual(run("flush").returncode, 0)
         self.assertEqual(self.file_of("x"), content(100_000))
+
+    def test_another_reader_sees_the_same(self):
+        """The one that is written from the format's description alone."""
+        self.serve()
+        for size in (0, 100, CHUNK, 1_000_000):
+            self.put(content(size), f"x{size}")
+        self.expect(0, "flush")
+        self.expect(0, "evict")
+        self.expect(0, "truncate", "x1000000", "700000")
+        self.put(content(300_000), "new")
+        self.run_raw("get", f"x{CHUNK}", "-")
+        shown = {name: self.behind(name) for name in ("x0", "x100", f"x{CHUNK}", "x1000000", "new")}
+        self.assertEqual(self.stop(), 0)
+        reader = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../store/reader/reader.py")
+        done = support.call([sys.executable, "-B", reader, "--check", self.data])
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        objects = {one["name"]: one for one in json.loads(done.stdout)["objects"]}
+        for name, behind in shown.items():
+            self.assertEqual(objects[name]["behind"] * CHUNK, behind["only_behind_bytes"], name)
+            self.assertEqual(objects[name]["chunks"] * CHUNK, behind["cached_bytes"], name)
 
     def test_by_itself_after_a_while(self):
         self.OPTIONS = ("--flush-after", "0.1")
