@@ -22,7 +22,7 @@ std::string_view take_until(std::string_view& text, char separator) {
   return before;
 }
 
-std::optional<uint32_t> parse_seconds(std::string_view text) {
+std::optional<uint32_t> parse_seconds(const std::string& text) {
   uint32_t seconds = 0;
   const char* const end = text.data() + text.size();
   const auto [after, error] = std::from_chars(text.data(), end, seconds);
@@ -45,7 +45,7 @@ Parsed parse_rados(std::string_view text) {
     } else if (key == "user") {
       rados.user = value;
     } else if (key == "timeout" || key == "lease") {
-      const auto seconds = parse_seconds(value);
+      const auto seconds = parse_seconds(std::string(value));
       if (!seconds) return fail(fmt::format("{}: '{}' is not a number from 2 to 3600", key, value));
       (key == "lease" ? rados.lease_s : rados.operation_timeout_s) = *seconds;
     } else {
