@@ -25,11 +25,11 @@ std::string_view take_until(std::string_view& text, char separator) {
   return before;
 }
 
-std::optional<uint32_t> parse_seconds(std::string_view text) {
+std::optional<uint32_t> parse_seconds(const std::string& text) {
   uint32_t seconds = 0;
-  const auto [after, error] = std::from_chars(text.data(), text.data() + text.size(), seconds);
-  if (error != std::errc{} || after != text.data() + text.size() || seconds < 2 || seconds > 3600)
-    return std::nullopt;
+  const char* const end = text.data() + text.size();
+  const auto [after, error] = std::from_chars(text.data(), end, seconds);
+  if (error != std::errc{} || after != end || seconds < 2 || seconds > 3600) return std::nullopt;
   return seconds;
 }
 
@@ -48,7 +48,7 @@ Parsed parse_rados(std::string_view text) {
     } else if (key == "user") {
       rados.user = value;
     } else if (key == "timeout" || key == "lease") {
-      const auto seconds = parse_seconds(value);
+      const auto seconds = parse_seconds(std::string(value));
       if (!seconds) return fail(fmt::format("{}: '{}' is not a number from 2 to 3600", key, value));
       (key == "lease" ? rados.lease_s : rados.operation_timeout_s) = *seconds;
     } else {
@@ -92,7 +92,7 @@ std::string set_s3(S3Options& s3, std::string_view key, std::string_view value) 
       return fmt::format("style: '{}' is neither path nor host", value);
     s3.bucket_in_host = value == "host";
   } else if (key == "timeout" || key == "lease") {
-    const auto seconds = parse_seconds(value);
+    const auto seconds = parse_seconds(std::string(value));
     if (!seconds) return fmt::format("{}: '{}' is not a number from 2 to 3600", key, value);
     (key == "lease" ? s3.lease_s : s3.timeout_s) = *seconds;
   } else {

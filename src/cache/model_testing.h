@@ -135,7 +135,8 @@ inline void CacheModelTest::run(uint64_t seed, int rounds) {
     }
     for (const auto& [name, bytes] : model) ASSERT_EQ(get(name), bytes) << name;
     size_t count = 0;
-    for (const auto& info : *store_->list({}, 1000)) count += store::is_hidden(info.id) ? 0 : 1;
+    const auto listed = store_->list({}, 1000);
+    for (const auto& info : *listed) count += store::is_hidden(info.id) ? 0 : 1;
     EXPECT_EQ(count, model.size());
     const auto scrubbed = store_->scrub();
     ASSERT_TRUE(scrubbed.has_value());

@@ -33,12 +33,15 @@ struct ManagementAttributes {
   uint16_t sidr_reply = 0;
 };
 
+// Nobody owns one, so it has no destructor to run: helper threads ask until the process is gone.
 class ManagementRules {
  public:
-  virtual ~ManagementRules() = default;
   [[nodiscard]] virtual ManagementAttributes attributes() const = 0;
   // `message` is the payload of a datagram to QP1, of any length.
   [[nodiscard]] virtual ManagementRoute route(std::span<const uint8_t> message) const = 0;
+
+ protected:
+  ~ManagementRules() = default;
 };
 
 }  // namespace verbena::link

@@ -2,9 +2,9 @@
 // What a store has to do with another one behind it, for which it is the cache. The store itself
 // does not know what that is: it says what is to be written there, and is told what was.
 //
-//   flush   prepare_flush -> begin_flush -> flush() -> [written behind] -> end_flush     kHere ->
-//   kBoth evict                                                                    kBoth -> kBehind
-//   miss    kBehind error -> prepare_fill -> [read from behind] -> commit    kBehind -> kBoth
+//   kHere -> kBoth     prepare_flush, begin_flush, flush(), [written behind], end_flush
+//   kBoth -> kBehind   evict
+//   kBehind -> kBoth   a kBehind error, prepare_fill, [read from behind], commit
 //
 // An object is recorded to be flushed only after it was; the intent is recorded before. So whatever
 // is newer than what is behind is known to be, after a crash as well.

@@ -56,6 +56,9 @@ Done set_flag(bool& to, const std::string& text) {
   return {};
 }
 
+// Some segments, so that one can come while another one leaves.
+constexpr uint64_t kLeastCacheBytes = uint64_t{4} << 20;
+
 constexpr auto kSettings = std::to_array<Setting>({
     {"data", "DIR", "directory of the store; may be repeated for one store in\nseveral directories",
      [](ServeSettings& s, const std::string& v) -> Done {
@@ -86,7 +89,8 @@ constexpr auto kSettings = std::to_array<Setting>({
      [](ServeSettings& s, const std::string& v) -> Done {
        const auto bytes = parse_size(v);
        if (!bytes) return fail(bytes.error());
-       s.service.cache.max_chunks = std::max<uint64_t>(*bytes / store::kDataBytes, 1);
+       if (*bytes < kLeastCacheBytes) return fail(fmt::format("'{}' is below 4M", v));
+       s.service.cache.max_chunks = *bytes / store::kDataBytes;
        return {};
      }},
     {"flush_after", "SECONDS",
@@ -328,6 +332,13 @@ Result<ServeSettings, std::string> combine(const Given& options, const Given& en
                                 ? "where is the store? give --data DIR, or --memory SIZE for one "
                                   "that ends with the server"
                                 : "--data and --memory exclude each other"));
+  }
+  for (const Given* const given : {&options, &environment, &file}) {
+    for (const char* const key : {"cache_size", "flush_after"}) {
+      if (!settings.service.tier && given->contains(key)) {
+        return fail(fmt::format("{} is for a store with a --backend", key));
+      }
+    }
   }
   if (capacity_given && !settings.service.folders.empty()) {
     const auto enough = check_capacity(settings.service.directory, settings.service.folders.size());

@@ -72,6 +72,27 @@ TEST(ServeSettings, WrongValuesSayWhose) {
   check({{"data", {"/x"}}, {"inline_bytes", {"1M"}}}, {}, {}, "--inline-bytes: ");
 }
 
+TEST(ServeSettings, WhatIsBehind) {
+  const Given place{{"memory", {"64M"}}};
+  const auto with = [&](Given more) {
+    more.insert(place.begin(), place.end());
+    return combine(more, {}, {});
+  };
+  const auto all =
+      with({{"backend", {"dir:/srv"}}, {"cache_size", {"8M"}}, {"flush_after", {"2"}}});
+  ASSERT_TRUE(all) << all.error();
+  EXPECT_TRUE(all->service.tier);
+  EXPECT_EQ(all->service.cache.max_chunks, (8u << 20) / store::kDataBytes);
+  EXPECT_FALSE(with({{"backend", {"/srv"}}}));
+  EXPECT_FALSE(with({{"backend", {"dir:/srv"}}, {"cache_size", {"0"}}}));
+  const auto alone = with({{"cache_size", {"8M"}}});
+  ASSERT_FALSE(alone);
+  EXPECT_TRUE(alone.error().contains("--backend")) << alone.error();
+  const auto written = combine(place, {}, {{"flush_after", {"2"}}});
+  ASSERT_FALSE(written);
+  EXPECT_TRUE(written.error().contains("--backend")) << written.error();
+}
+
 TEST(ServeSettings, CapacityHasAMinimum) {
   const auto with = [](const char* capacity) {
     return combine({{"data", {"/a", "/b"}}, {"capacity", {capacity}}}, {}, {}).has_value();

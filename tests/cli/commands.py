@@ -209,7 +209,7 @@ class Options(unittest.TestCase):
         self.assertIn("Exit status", verbena("run", "--help").stdout)
         # Each command, the store's too, with the first line of its own help.
         listed = re.findall(r"\n  (\w+) +(\w.*\.)(?=\n)", verbena("--help").stdout)
-        self.assertEqual(len(listed), 27)
+        self.assertEqual(len(listed), 28)
         for command, summary in listed:
             self.assertTrue(verbena(command, "--help").stdout.startswith(summary + "\n\n"), command)
 

@@ -4,10 +4,12 @@
 
 store_behind.py VERBENA
 """
+import json
 import os
 import shutil
 import signal
 import subprocess
+import sys
 import time
 
 import support
@@ -17,7 +19,7 @@ from store_served import Served
 
 class Behind(Served):
     """Nothing is flushed unless it is asked for, or must be."""
-    OPTIONS = ("--flush-after", "1000")
+    FLUSH_AFTER = "1000"
 
     def setUp(self):
         StoreTest.setUp(self)
@@ -26,7 +28,10 @@ class Behind(Served):
         os.mkdir(self.tier)
 
     def serve(self, *options):
-        self.start("--backend", "dir:" + self.tier, *options)
+        self.start(*self.backend(), *options)
+
+    def backend(self):
+        return "--backend", "dir:" + self.tier, "--flush-after", self.FLUSH_AFTER
 
     def file_of(self, name):
         with open(os.path.join(self.tier, name), "rb") as file:
@@ -96,14 +101,14 @@ class InFrontOfADirectory(Behind):
     def test_more_than_the_memory(self):
         self.data = None
         objects = {f"object {i}": content((3 << 20) + i) for i in range(12)}
-        self.start("--backend", "dir:" + self.tier, "--memory", "24M")
+        self.start(*self.backend(), "--memory", "24M")
         for name, data in objects.items():
             self.put(data, name)
         for name, data in objects.items():
             self.assertEqual(self.get(name), data, name)
         self.expect(0, "flush")
         self.stop(signal.SIGKILL)
-        self.start("--backend", "dir:" + self.tier, "--memory", "24M")
+        self.start(*self.backend(), "--memory", "24M")
         for name, data in objects.items():
             self.assertEqual(self.get(name), data, name)
 
@@ -111,7 +116,7 @@ class InFrontOfADirectory(Behind):
         if self.data is not None:
             return super().start(*options)
         self.server = subprocess.Popen(
-            [support.VERBENA, "serve", "--listen", "127.0.0.1:0", "--quiet", *self.OPTIONS, *options],
+            [support.VERBENA, "serve", "--listen", "127.0.0.1:0", "--quiet", *options],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.addCleanup(self.stop)
         self.address = self.server.stdout.readline().split()[1]
@@ -166,8 +171,8 @@ class InFrontOfADirectory(Behind):
         else:
             words = []
         self.server = subprocess.Popen(
-            [*words, support.VERBENA, "serve", "--data", self.data, "--backend", "dir:" + self.tier, "--listen",
-             "127.0.0.1:0", "--quiet", *self.OPTIONS], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            [*words, support.VERBENA, "serve", "--data", self.data, *self.backend(), "--listen", "127.0.0.1:0",
+             "--quiet"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.addCleanup(self.stop)
         line = self.server.stdout.readline().split()
         self.assertEqual(line[:1], ["ready"], self.server.stderr.read() if not line else line)
@@ -186,8 +191,28 @@ class InFrontOfADirectory(Behind):
         self.assertEqual(run("flush").returncode, 0)
         self.assertEqual(self.file_of("x"), content(100_000))
 
+    def test_another_reader_sees_the_same(self):
+        """The one that is written from the format's description alone."""
+        self.serve()
+        for size in (0, 100, CHUNK, 1_000_000):
+            self.put(content(size), f"x{size}")
+        self.expect(0, "flush")
+        self.expect(0, "evict")
+        self.expect(0, "truncate", "x1000000", "700000")
+        self.put(content(300_000), "new")
+        self.run_raw("get", f"x{CHUNK}", "-")
+        shown = {name: self.behind(name) for name in ("x0", "x100", f"x{CHUNK}", "x1000000", "new")}
+        self.assertEqual(self.stop(), 0)
+        reader = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../store/reader/reader.py")
+        done = support.call([sys.executable, "-B", reader, "--check", self.data])
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        objects = {one["name"]: one for one in json.loads(done.stdout)["objects"]}
+        for name, behind in shown.items():
+            self.assertEqual(objects[name]["behind"] * CHUNK, behind["only_behind_bytes"], name)
+            self.assertEqual(objects[name]["chunks"] * CHUNK, behind["cached_bytes"], name)
+
     def test_by_itself_after_a_while(self):
-        self.OPTIONS = ("--flush-after", "0.1")
+        self.FLUSH_AFTER = "0.1"
         self.serve()
         self.put(content(100_000), "x")
         until = time.monotonic() + support.SECONDS
@@ -228,7 +253,7 @@ class InFrontOfADirectory(Behind):
         with open(os.path.join(self.tier, "big"), "wb") as file:
             file.write(content(60_000_000))
         self.data = None
-        self.start("--backend", "dir:" + self.tier, "--memory", "24M")
+        self.start(*self.backend(), "--memory", "24M")
         for command in ("mv", "cp"):
             refused = self.run_text(command, "big", "other")
             self.assertNotEqual(refused.returncode, 0)

@@ -147,7 +147,14 @@ TEST(Errors, NoReceiveIsRetriedThenGivenUp) {
       [](End& near) {
         near.post(0, {});
         EXPECT_EQ(near.next(near.send_cq()).status, WcStatus::kRnrRetryExceeded);
-        EXPECT_EQ(near.counter(Counter::kRnrNakReceived), 3u);
+        // Each one is for a packet that was sent: the first, two retries, and on a slow machine
+        // copies that were sent before the answer was read.
+        const uint64_t naks = near.counter(Counter::kRnrNakReceived);
+        EXPECT_GE(naks, 3u);
+        EXPECT_LE(naks, 1 + near.counter(Counter::kRetransmittedPackets));
+        if (near.counter(Counter::kTailProbe) + near.counter(Counter::kTimeout) == 0) {
+          EXPECT_EQ(naks, 3u);
+        }
       },
       [](End&) {});
   run_pair(
