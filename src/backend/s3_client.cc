@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
 #include <thread>
+#include <unordered_set>
 
 #include <fmt/format.h>
 #include <openssl/evp.h>
@@ -23,6 +25,9 @@ constexpr auto kFirstPause = std::chrono::milliseconds(200);
 constexpr uint64_t kSlowestBytesPerSecond = uint64_t{64} << 10;
 constexpr size_t kMaxHeaders = 200;
 constexpr size_t kMaxHeaderBytes = size_t{16} << 10;
+constexpr size_t kAskFirstBytes = size_t{1} << 20;
+constexpr size_t kMaxErrorBytes = size_t{64} << 10;
+constexpr int64_t kMaxSkewSeconds = 300;  // services allow 5 to 15 minutes
 
 [[nodiscard]] std::string sha256_hex(std::string_view bytes) {
   std::array<uint8_t, EVP_MAX_MD_SIZE> digest{};
@@ -37,14 +42,18 @@ constexpr size_t kMaxHeaderBytes = size_t{16} << 10;
 // What libcurl's callbacks write to and read from, while a request lasts.
 struct Transfer {
   S3Answer answer;
+  std::string_view body;
   std::string_view unsent;
   size_t max_answer = 0;
   bool too_long = false;
+  bool failed = false;  // its body is an error's
 };
 
 size_t on_body(char* bytes, size_t one, size_t count, void* user) {
   auto* const transfer = static_cast<Transfer*>(user);
-  if (transfer->answer.body.size() + one * count > transfer->max_answer) {
+  const size_t most =
+      transfer->failed ? std::max(transfer->max_answer, kMaxErrorBytes) : transfer->max_answer;
+  if (transfer->answer.body.size() + one * count > most) {
     transfer->too_long = true;
     return 0;
   }
@@ -56,12 +65,17 @@ size_t on_header(char* bytes, size_t one, size_t count, void* user) {
   auto* const transfer = static_cast<Transfer*>(user);
   std::string_view line(bytes, one * count);
   S3Headers& headers = transfer->answer.headers;
-  if (line.starts_with("HTTP/")) headers.clear();  // after "100 Continue"
-  const size_t colon = line.find(':');
-  if (colon == std::string_view::npos || headers.size() >= kMaxHeaders ||
-      line.size() > kMaxHeaderBytes) {
-    return one * count;
+  if (line.starts_with("HTTP/")) {
+    headers.clear();  // after "100 Continue"
+    const size_t status = line.find(' ');
+    transfer->failed = status != std::string_view::npos && line.substr(status + 1) >= "3";
   }
+  if (headers.size() >= kMaxHeaders || line.size() > kMaxHeaderBytes) {
+    transfer->too_long = true;
+    return 0;
+  }
+  const size_t colon = line.find(':');
+  if (colon == std::string_view::npos) return one * count;
   std::string name(line.substr(0, colon));
   std::ranges::transform(name, name.begin(), [](char letter) {
     return letter >= 'A' && letter <= 'Z' ? static_cast<char>(letter - 'A' + 'a') : letter;
@@ -81,8 +95,25 @@ size_t on_read(char* bytes, size_t one, size_t count, void* user) {
   return some;
 }
 
+// A request on a connection that the service has ended meanwhile is sent again, from its beginning.
+int on_seek(void* user, curl_off_t offset, int origin) {
+  auto* const transfer = static_cast<Transfer*>(user);
+  if (origin != SEEK_SET || offset < 0 || static_cast<size_t>(offset) > transfer->body.size()) {
+    return CURL_SEEKFUNC_FAIL;
+  }
+  transfer->unsent = transfer->body.substr(static_cast<size_t>(offset));
+  return CURL_SEEKFUNC_OK;
+}
+
 [[nodiscard]] bool is_busy(int status) {
   return status == 429 || status == 500 || status == 502 || status == 503 || status == 504;
+}
+
+[[nodiscard]] bool is_skewed(const S3Answer& answer) {
+  const auto theirs = parse_http_date(answer.header("date"));
+  const auto ours = std::chrono::duration_cast<std::chrono::seconds>(
+      std::chrono::system_clock::now().time_since_epoch());
+  return theirs && std::abs(ours.count() - *theirs) > kMaxSkewSeconds;
 }
 
 // "https://" and the rest.
@@ -109,6 +140,11 @@ S3Client::~S3Client() {
 Result<std::unique_ptr<S3Client>> S3Client::connect(const S3Options& options) {
   auto curl = CurlLibrary::load();
   if (!curl) return fail(curl.error());
+  return connect(options, **curl);
+}
+
+Result<std::unique_ptr<S3Client>> S3Client::connect(const S3Options& options,
+                                                    const CurlLibrary& library) {
   if (auto expat = ExpatLibrary::load(); !expat) return fail(expat.error());
   S3Options complete = options;
   if (complete.credentials.access_key.empty()) {
@@ -117,7 +153,7 @@ Result<std::unique_ptr<S3Client>> S3Client::connect(const S3Options& options) {
     complete.credentials = std::move(*found);
   }
   if (complete.ca_file.empty()) complete.ca_file = find_s3_ca_file();
-  return std::unique_ptr<S3Client>(new S3Client(**curl, std::move(complete)));
+  return std::unique_ptr<S3Client>(new S3Client(library, std::move(complete)));
 }
 
 CURL* S3Client::take_handle() {
@@ -169,18 +205,24 @@ Result<S3Answer> S3Client::send_once(const S3Request& request) {
   };
   for (const auto& [name, value] : request.headers) add(name, value);
   add("x-amz-content-sha256", sha256_hex(request.body));
+  // Whether a small body is welcome is not worth a question.
+  if (request.body.size() < kAskFirstBytes) list = api_.slist_append(list, "Expect:");
   const S3Credentials& keys = options_.credentials;
   if (!keys.session_token.empty()) add("x-amz-security-token", keys.session_token);
 
   Transfer transfer;
   transfer.max_answer = request.max_answer;
+  transfer.body = request.body;
   transfer.unsent = request.body;
   const uint64_t bytes = request.body.size() + request.range_count;
   const std::string url = url_of(request);
   const std::string range =
       fmt::format("{}-{}", request.range_first, request.range_first + request.range_count - 1);
+  // Without one of them the request would be another: without signatures, libcurl would send the
+  // secret key itself.
+  bool complete = true;
   const auto set = [&](CURLoption option, auto value) {
-    static_cast<void>(api_.easy_setopt(curl, option, value));
+    complete = complete && api_.easy_setopt(curl, option, value) == CURLE_OK;
   };
   set(CURLOPT_URL, url.c_str());
   set(CURLOPT_PATH_AS_IS, 1L);
@@ -207,16 +249,22 @@ Result<S3Answer> S3Client::send_once(const S3Request& request) {
     set(CURLOPT_INFILESIZE_LARGE, static_cast<curl_off_t>(request.body.size()));
     set(CURLOPT_READFUNCTION, &on_read);
     set(CURLOPT_READDATA, static_cast<void*>(&transfer));
+    set(CURLOPT_SEEKFUNCTION, &on_seek);
+    set(CURLOPT_SEEKDATA, static_cast<void*>(&transfer));
   }
   if (method == "POST" || method == "DELETE") set(CURLOPT_CUSTOMREQUEST, request.method);
   if (request.range_count > 0) set(CURLOPT_RANGE, range.c_str());
   const BlockedSignals blocked{SIGPIPE};  // OpenSSL writes to connections that are gone
-  const CURLcode code = api_.easy_perform(curl);
+  const CURLcode code = complete ? api_.easy_perform(curl) : CURLE_UNKNOWN_OPTION;
   long status = 0;
   static_cast<void>(api_.easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status));
   api_.slist_free_all(list);
   give_back(curl);
-  if (code == CURLE_OK) {
+  if (!complete) {
+    return fail(Error{Code::kUnsupported, "S3: libcurl was built without what S3 needs", {}});
+  }
+  // What goes with a failure may be a long text for people.
+  if (code == CURLE_OK || (transfer.too_long && status >= 300)) {
     transfer.answer.status = static_cast<int>(status);
     return std::move(transfer.answer);
   }
@@ -240,6 +288,7 @@ Result<S3Answer> S3Client::send(const S3Request& request) {
   auto pause = kFirstPause;
   for (int tries = 1;; ++tries, pause *= 2) {
     auto answer = send_once(request);
+    if (answer) answer->tries = tries;
     if (!answer || !is_busy(answer->status) || tries == kTries ||
         std::chrono::steady_clock::now() + pause > until) {
       return answer;
@@ -254,23 +303,38 @@ Result<S3Answer> S3Client::ask(const S3Request& request, std::string_view what) 
   return answer;
 }
 
+// Printable ASCII, and not too much of it. A service could also repeat what it was sent.
+std::string S3Client::words_of(std::string text) const {
+  constexpr size_t kMost = 200;
+  const std::string& token = options_.credentials.session_token;
+  for (size_t at = 0; !token.empty() && (at = text.find(token, at)) != std::string::npos;) {
+    text.erase(at, token.size());
+  }
+  if (text.size() > kMost) text = text.substr(0, kMost) + "...";
+  std::ranges::replace_if(text, [](char letter) { return letter < ' ' || letter > '~'; }, '?');
+  return text;
+}
+
 Error S3Client::failed(std::string_view what, const S3Request& request,
                        const S3Answer& answer) const {
   const S3Fault fault = parse_s3_fault(answer.body).value_or(S3Fault{});
-  std::string why = fault.code.empty() ? std::string() : fmt::format(" {}", fault.code);
-  if (!fault.message.empty()) why += fmt::format(": {}", fault.message);
+  std::string why = fault.code.empty() ? std::string() : " " + words_of(fault.code);
+  if (!fault.message.empty()) why += ": " + words_of(fault.message);
   Code code = Code::kIo;
   const int status = answer.status;
   if (fault.code == "NoSuchBucket") {
     why = ": there is no such bucket";
   } else if (fault.code == "QuotaExceeded" || status == 507) {
     code = Code::kFull;
+  } else if (fault.code == "RequestTimeTooSkewed" || (status == 403 && is_skewed(answer))) {
+    why += fmt::format(" (the clock of this machine is wrong: the service has {})",
+                       words_of(answer.header("date")));
   } else if (status == 401 || status == 403) {
     why += " (the service refuses the key, or does not allow it this)";
-  } else if (status == 301 || status == 307 || fault.code == "AuthorizationHeaderMalformed") {
-    const std::string region = answer.header("x-amz-bucket-region");
-    why +=
-        fmt::format(" (is the region wrong?{}{})", region.empty() ? "" : " It should be ", region);
+  } else if (fault.code == "AuthorizationHeaderMalformed" || (status >= 300 && status < 400)) {
+    const std::string region = words_of(answer.header("x-amz-bucket-region"));
+    why += fmt::format(" (redirects are not followed; is the region wrong?{}{})",
+                       region.empty() ? "" : " It should be ", region);
   } else if (status == 404) {
     code = Code::kNotFound;
   } else if (status == 409 || status == 412) {
@@ -290,6 +354,9 @@ Result<void> S3Client::each_page(std::string_view begin, const EachPage& each) {
   const std::string prefix = full_path(begin);
   const size_t cut = prefix.size() - begin.size();
   std::string token;
+  // A service that goes in circles is not followed: neither a token nor the first key of a page
+  // comes twice. (Most list in order, but not all.)
+  std::unordered_set<std::string> seen;
   while (true) {
     S3Request request;
     request.of_bucket = true;
@@ -312,7 +379,8 @@ Result<void> S3Client::each_page(std::string_view begin, const EachPage& each) {
     auto more = each(std::move(paths));
     if (!more) return fail(more.error());
     if (!*more || page->next.empty()) return {};
-    if (page->next == token || page->keys.empty()) {
+    if (page->keys.empty() || !seen.insert("t" + page->next).second ||
+        !seen.insert("k" + page->keys.front()).second) {
       return fail(Error{Code::kIo, fmt::format("S3 {}: a listing does not go on", name_), {}});
     }
     token = std::move(page->next);

@@ -32,6 +32,7 @@ struct S3Request {
 
 struct S3Answer {
   int status = 0;
+  int tries = 1;  // of more than one, an earlier one may have been done
   S3Headers headers;
   std::string body;
   [[nodiscard]] bool good() const { return status >= 200 && status < 300; }
@@ -44,11 +45,16 @@ struct S3Answer {
 class S3Client {
  public:
   [[nodiscard]] static Result<std::unique_ptr<S3Client>> connect(const S3Options& options);
+  // With this library, for tests.
+  [[nodiscard]] static Result<std::unique_ptr<S3Client>> connect(const S3Options& options,
+                                                                 const CurlLibrary& library);
   S3Client(const S3Client&) = delete;
   S3Client& operator=(const S3Client&) = delete;
   ~S3Client();
 
   [[nodiscard]] const S3Options& options() const { return options_; }
+  // With the prefix.
+  [[nodiscard]] std::string full_path(std::string_view path) const;
   // For messages: "bucket/prefix at https://host".
   [[nodiscard]] const std::string& name() const { return name_; }
 
@@ -60,6 +66,8 @@ class S3Client {
   // An answer that is not good, in words.
   [[nodiscard]] Error failed(std::string_view what, const S3Request& request,
                              const S3Answer& answer) const;
+  // What comes from the service, for a message: printable, and not too much of it.
+  [[nodiscard]] std::string words_of(std::string text) const;
   // All keys that begin with this, without the tier's prefix; `each` answers false to stop.
   using EachPage = std::function<Result<bool>(std::vector<std::string> paths)>;
   [[nodiscard]] Result<void> each_page(std::string_view begin, const EachPage& each);
@@ -68,7 +76,6 @@ class S3Client {
   S3Client(const CurlLibrary& api, S3Options options);
   [[nodiscard]] Result<S3Answer> send_once(const S3Request& request);
   [[nodiscard]] std::string url_of(const S3Request& request) const;
-  [[nodiscard]] std::string full_path(std::string_view path) const;
   [[nodiscard]] CURL* take_handle();
   void give_back(CURL* handle);
 

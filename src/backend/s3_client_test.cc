@@ -191,9 +191,9 @@ TEST_F(S3ClientTest, ListingsGoOnOrEnd) {
     });
   };
   // Keys that were not asked for are left out.
-  answer(
-      {cut("pre/a", "t u"), page("<Contents><Key>pre/b</Key></Contents><Contents><Key>other</Key>"
-                                 "</Contents>")});
+  answer({cut("pre/a", "t u"),
+          page("<IsTruncated>false</IsTruncated><Contents><Key>pre/b</Key></Contents>"
+               "<Contents><Key>other</Key></Contents>")});
   ASSERT_TRUE(list());
   EXPECT_EQ(all, (std::vector<std::string>{"a", "b"}));
   EXPECT_NE(

@@ -90,20 +90,25 @@ void S3Update::add_condition(S3Request& request) const {
 Result<void> S3Update::switch_object(const S3Request& request) {
   keep_ = true;
   auto answer = tier_.client_->send(request);
-  // The end of an upload can begin with 200, and then be an error.
-  const bool refused = answer && answer->good() && parse_s3_fault(answer->body).has_value();
-  if (answer && answer->good() && !refused) return {};
+  // The end of an upload can begin with 200, and then be an error. And who answers 200 may be
+  // somebody else, on the way.
+  const bool done =
+      answer && answer->good() &&
+      (upload_id_.empty() ? !answer->header("etag").empty() : is_s3_upload_end(answer->body));
+  if (done) return {};
   Error error =
       answer ? tier_.client_->failed("cannot switch the object", request, *answer) : answer.error();
   if (error.code == Code::kNotFound) error.code = Code::kIo;  // the upload is gone
-  // Perhaps an earlier try was done, and its answer lost.
+  // Perhaps it was done, or an earlier try, and the answer was lost.
   auto now = tier_.find(key_);
   if (now && now->state == wanted_.state) return {};
-  const bool told = answer && answer->status >= 400 && answer->status < 500;
-  if (told) {
+  const bool known = now || now.error().code == Code::kNotFound;
+  const bool refused = answer && answer->status >= 400 && answer->status < 500;
+  if (refused && answer->tries == 1 && known) {
     keep_ = false;
     return fail(std::move(error));
   }
+  // What may be done yet is kept.
   tier_.left_over_.store(true, std::memory_order_relaxed);
   return fail(std::move(error));
 }

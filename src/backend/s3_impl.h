@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The inside of S3Tier: s3_tier.cc answers and removes, s3_load.cc reads, s3_update.cc writes.
+// The inside of S3Tier: s3_tier.cc answers and removes, s3_load.cc reads, s3_update.cc
+// and s3_commit.cc write, s3_garbage.cc looks after what others have left.
 #pragma once
 
 #include <atomic>
@@ -70,9 +71,14 @@ class S3Impl final : public S3Tier {
   [[nodiscard]] Result<void> list_page(const std::vector<std::string>& paths, const Each& each,
                                        bool& more);
   [[nodiscard]] Result<void> abort_uploads();
+  // Uploads to this key, if the id of the one that was begun is not known. False: some may be left.
+  [[nodiscard]] bool abort_all_of(const std::string& path);
+  // Whether no object has these sums. They say themselves whose they are: a listing that is short
+  // is no reason to remove them.
+  [[nodiscard]] Result<bool> are_of_nobody(const std::string& path, const S3Version& name);
   // Nothing depends on it: what fails is left over.
   void remove_quietly(const std::string& path);
-  void abort_quietly(const std::string& path, const std::string& upload);
+  bool abort_quietly(const std::string& path, const std::string& upload);
 
   const std::unique_ptr<S3Client> client_;
   const std::unique_ptr<S3Lease> lease_;

@@ -44,7 +44,7 @@ Error S3Lease::in_use(const std::string& whose) const {
   return {Code::kInUse,
           fmt::format("S3 {} is in use by another process ({}); its lease ends some seconds after "
                       "that process does",
-                      client_.name(), whose),
+                      client_.name(), client_.words_of(whose)),
           {}};
 }
 
@@ -77,6 +77,7 @@ Result<S3Answer> S3Lease::write(const std::string& header, const std::string& va
   if (!header.empty()) request.headers[header] = value;
   auto answer = client_.send(request);
   if (!answer) return fail(answer.error());
+  if (!header.empty() && answer->status == 409) answer->status = 412;  // at the same time
   if (answer->good() || (!header.empty() && (answer->status == 412 || answer->status == 501))) {
     return answer;
   }
@@ -227,6 +228,11 @@ void S3Lease::close(bool clean) {
   ending_.notify_all();
   if (renewing_.joinable()) renewing_.join();
   if (!std::exchange(held_, false) || lost) return;
+  if (!conditional_) {
+    const auto found =
+        look();  // perhaps another process has taken it, and no renewal has seen that
+    if (!found || !found->readable || found->text.owner != text_.owner) return;
+  }
   text_.state = clean ? S3LeaseText::State::kClosed : S3LeaseText::State::kReleased;
   // If it fails the next owner waits, and looks for what is left over.
   static_cast<void>(conditional_ ? write("if-match", condition(etag_)) : write("", ""));

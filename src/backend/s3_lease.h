@@ -46,7 +46,7 @@ class S3Lease {
   explicit S3Lease(S3Client& client);
   // kNotFound: there is none.
   [[nodiscard]] Result<Found> look();
-  // Status 200, 412 or 501, others are errors. No condition: `header` is empty.
+  // Status 200, 412 (also for 409) or 501, others are errors. No condition: `header` is empty.
   [[nodiscard]] Result<S3Answer> write(const std::string& header, const std::string& value);
   // If it is still the one with this ETag; finds out how that is written.
   [[nodiscard]] Result<S3Answer> write_if_match(const std::string& etag);

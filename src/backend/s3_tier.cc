@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backend/s3_tier.h"
 
-#include <unordered_map>
-
 #include <fmt/format.h>
 
 #include "backend/object_path.h"
@@ -123,14 +121,15 @@ void S3Impl::remove_quietly(const std::string& path) {
   left_over_.store(true, std::memory_order_relaxed);
 }
 
-void S3Impl::abort_quietly(const std::string& path, const std::string& upload) {
+bool S3Impl::abort_quietly(const std::string& path, const std::string& upload) {
   S3Request request;
   request.method = "DELETE";
   request.path = path;
   request.query.emplace_back("uploadId", upload);
   const auto answer = client_->send(request);
-  if (answer && (answer->good() || answer->status == 404)) return;
+  if (answer && (answer->good() || answer->status == 404)) return true;
   left_over_.store(true, std::memory_order_relaxed);
+  return false;
 }
 
 Result<void> S3Impl::remove(const Key& key, uint64_t version) {
@@ -149,55 +148,6 @@ Result<void> S3Impl::remove(const Key& key, uint64_t version) {
   }
   if (!found->adopted) remove_quietly(s3_sums_path(digest_of(key), version));
   return {};
-}
-
-Result<void> S3Impl::abort_uploads() {
-  return client_->each_page(kS3Uploads, [&](const std::vector<std::string>& paths) -> Result<bool> {
-    for (const std::string& path : paths) {
-      S3Request request;
-      request.path = path;
-      request.max_answer = size_t{64} << 10;
-      auto record = client_->ask(request, "cannot read the record of an upload");
-      if (!record && record.error().code == Code::kNotFound) continue;
-      if (!record) return fail(record.error());
-      const size_t line = record->body.find('\n');
-      if (line != std::string::npos) {
-        abort_quietly(record->body.substr(0, line), record->body.substr(line + 1));
-      }
-      remove_quietly(path);
-      ++removed_;
-    }
-    return true;
-  });
-}
-
-Result<void> S3Impl::remove_garbage() {
-  if (auto aborted = abort_uploads(); !aborted) return aborted;
-  bool any = false;
-  const auto look = [&](const std::vector<std::string>& paths) -> Result<bool> {
-    any = !paths.empty();
-    return false;
-  };
-  if (auto looked = client_->each_page(kS3Sums, look); !looked || !any) return looked;
-  std::unordered_map<std::string, uint64_t> versions;  // 0: it cannot be told
-  auto listed = list([&](const Entry& entry) {
-    versions[digest_of(entry.key)] = entry.state.version;
-    return true;
-  });
-  if (!listed) return listed;
-  return client_->each_page(kS3Sums, [&](const std::vector<std::string>& paths) -> Result<bool> {
-    for (const std::string& path : paths) {
-      const auto name = parse_s3_version(std::string_view(path).substr(kS3Sums.size()));
-      if (!name) continue;
-      const auto object = versions.find(name->digest);
-      if (object != versions.end() && (object->second == 0 || object->second == name->version)) {
-        continue;
-      }
-      remove_quietly(path);
-      ++removed_;
-    }
-    return true;
-  });
 }
 
 }  // namespace verbena::backend

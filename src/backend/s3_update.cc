@@ -33,8 +33,11 @@ S3Update::~S3Update() {
   flight_.wait_all();
   if (keep_) return;
   if (!upload_id_.empty()) {
-    tier_.abort_quietly(path_, upload_id_);
-    tier_.remove_quietly(s3_upload_path(digest_, wanted_.state.version));
+    if (tier_.abort_quietly(path_, upload_id_)) {
+      tier_.remove_quietly(s3_upload_path(digest_, wanted_.state.version));
+    }
+  } else if (recorded_) {
+    tier_.left_over_.store(true, std::memory_order_relaxed);  // the next opening looks for it
   }
   if (sums_written_) tier_.remove_quietly(s3_sums_path(digest_, wanted_.state.version));
 }
@@ -145,24 +148,38 @@ void S3Update::send_piece(uint64_t number) {
 
 Result<void> S3Update::begin_upload() {
   if (!upload_id_.empty()) return {};
+  // Before it is begun, so that the next owner looks for it if the id does not come to be known.
+  recorded_ = true;
+  if (auto noted_down = write_record(); !noted_down) return noted_down;
   S3Request request;
   request.method = "POST";
   request.path = path_;
   request.query.emplace_back("uploads", "");
   request.headers = metadata_of(key_, wanted_.state);
-  auto answer = tier_.client_->ask(request, "cannot begin an upload");
+  auto answer = tier_.client_->send(request);
   if (!answer) return fail(answer.error());
+  if (answer->status >= 400 && answer->status < 500 && answer->tries == 1) {  // there is none
+    recorded_ = false;
+    tier_.remove_quietly(s3_upload_path(digest_, wanted_.state.version));
+  }
+  if (!answer->good()) {
+    return fail(tier_.client_->failed("cannot begin an upload", request, *answer));
+  }
   auto id = parse_s3_upload(answer->body);
   if (!id) return fail(Error{Code::kIo, id.error(), {}});
   upload_id_ = std::move(*id);
-  // So that the next owner finds it, if this one ends before the upload does.
+  return write_record();
+}
+
+// The key, and the id if it is known.
+Result<void> S3Update::write_record() {
   const std::string record = path_ + "\n" + upload_id_;
-  S3Request note;
-  note.method = "PUT";
-  note.path = s3_upload_path(digest_, wanted_.state.version);
-  note.body = record;
-  auto noted_down = tier_.client_->ask(note, "cannot write the record of an upload");
-  if (!noted_down) return fail(noted_down.error());
+  S3Request request;
+  request.method = "PUT";
+  request.path = s3_upload_path(digest_, wanted_.state.version);
+  request.body = record;
+  auto answer = tier_.client_->ask(request, "cannot write the record of an upload");
+  if (!answer) return fail(answer.error());
   return {};
 }
 
@@ -182,7 +199,14 @@ Result<S3Update::Sent> S3Update::upload(Piece& piece, const std::string& upload_
     if (error.code == Code::kNotFound) error.code = Code::kIo;
     return fail(std::move(error));
   }
-  return Sent{answer->header("etag"), std::move(*kept)};
+  std::string etag = answer->header("etag");
+  if (etag.empty()) {
+    return fail(Error{Code::kIo,
+                      fmt::format("S3 {}: {}: a piece was written, and the answer has no ETag",
+                                  tier_.client_->name(), path_),
+                      {}});
+  }
+  return Sent{std::move(etag), std::move(*kept)};
 }
 
 Result<S3Update::Crcs> S3Update::fill(Piece& piece) {

@@ -51,6 +51,7 @@ class S3Update final : public Update {
   [[nodiscard]] Piece take_piece(uint64_t number) VERBENA_REQUIRES(mutex_);
   void send_piece(uint64_t number) VERBENA_REQUIRES(mutex_);
   [[nodiscard]] Result<void> begin_upload() VERBENA_REQUIRES(mutex_);
+  [[nodiscard]] Result<void> write_record() VERBENA_REQUIRES(mutex_);
   // On a thread of the flight: these use nothing that the mutex guards.
   [[nodiscard]] Result<Sent> upload(Piece& piece, const std::string& upload_id);
   [[nodiscard]] Result<Crcs> fill(Piece& piece);
@@ -80,6 +81,7 @@ class S3Update final : public Update {
   std::vector<std::string> etags_ VERBENA_GUARDED_BY(mutex_);  // of pieces
   std::vector<bool> sent_ VERBENA_GUARDED_BY(mutex_);
   std::string upload_id_ VERBENA_GUARDED_BY(mutex_);
+  bool recorded_ VERBENA_GUARDED_BY(mutex_) = false;  // that there is an upload
   std::optional<Error> error_ VERBENA_GUARDED_BY(mutex_);
   bool sums_written_ = false;
   // The new version is there, or may be: nothing of it is removed.

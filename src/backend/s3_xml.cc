@@ -137,10 +137,38 @@ verbena::Result<S3Listing, std::string> parse_s3_listing(std::string_view body) 
     if (!decoded) return unexpected_answer("a key is not encoded correctly");
     listing.keys.push_back(std::move(*decoded));
   }
-  if ((*root)->text_of("IsTruncated") != "true") return listing;
+  const std::string cut = (*root)->text_of("IsTruncated");
+  if (cut != "true" && cut != "false") return unexpected_answer("is the listing complete?");
+  if (cut == "false") return listing;
   listing.next = (*root)->text_of("NextContinuationToken");
   if (listing.next.empty()) return unexpected_answer("a listing is cut, and has no token");
   return listing;
+}
+
+verbena::Result<std::vector<S3UploadEntry>, std::string> parse_s3_uploads(std::string_view body) {
+  Document document;
+  const auto root = document.parse(body);
+  if (!root) return unexpected_answer(root.error());
+  if ((*root)->name != "ListMultipartUploadsResult") {
+    return unexpected_answer("it is not a list of uploads");
+  }
+  const bool encoded = (*root)->text_of("EncodingType") == "url";
+  std::vector<S3UploadEntry> uploads;
+  for (const Element* const entry : (*root)->children) {
+    if (entry->name != "Upload") continue;
+    const std::string key = entry->text_of("Key");
+    auto decoded = encoded ? url_decoded(key) : key;
+    std::string id = entry->text_of("UploadId");
+    if (!decoded || id.empty()) return unexpected_answer("an upload has no key or no id");
+    uploads.push_back({std::move(*decoded), std::move(id)});
+  }
+  return uploads;
+}
+
+bool is_s3_upload_end(std::string_view body) {
+  Document document;
+  const auto root = document.parse(body);
+  return root && (*root)->name == "CompleteMultipartUploadResult";
 }
 
 verbena::Result<std::string, std::string> parse_s3_upload(std::string_view body) {

@@ -23,6 +23,16 @@ struct S3Listing {
 };
 // Of ListObjectsV2 with encoding-type=url. The error says what is wrong with the answer.
 [[nodiscard]] verbena::Result<S3Listing, std::string> parse_s3_listing(std::string_view body);
+// Of ListMultipartUploads: those on its first page.
+struct S3UploadEntry {
+  std::string key;
+  std::string id;
+  bool operator==(const S3UploadEntry&) const = default;
+};
+[[nodiscard]] verbena::Result<std::vector<S3UploadEntry>, std::string> parse_s3_uploads(
+    std::string_view body);
+// Whether it is what CompleteMultipartUpload answers when it was done.
+[[nodiscard]] bool is_s3_upload_end(std::string_view body);
 // Of CreateMultipartUpload.
 [[nodiscard]] verbena::Result<std::string, std::string> parse_s3_upload(std::string_view body);
 

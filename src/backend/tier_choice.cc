@@ -15,6 +15,8 @@
 namespace verbena::backend {
 namespace {
 
+constexpr size_t kMaxPrefixBytes = 500;
+
 using Parsed = verbena::Result<TierChoice, std::string>;
 
 // What is before the separator; what is behind it stays.
@@ -108,6 +110,10 @@ Parsed parse_s3(std::string_view text) {
   s3.prefix = place;
   if (!is_bucket(s3.bucket)) {
     return fail(fmt::format("'{}' is not a bucket: s3:BUCKET[/PREFIX]?endpoint=URL", s3.bucket));
+  }
+  if (s3.prefix.size() > kMaxPrefixBytes) {
+    return fail(fmt::format("the prefix has {} bytes, and may have {}, since a key has 1024",
+                            s3.prefix.size(), kMaxPrefixBytes));
   }
   if (!s3.prefix.empty() && !plain_path(s3.prefix)) {
     return fail(fmt::format("'{}' is not a prefix: names with '/' between them", s3.prefix));

@@ -55,6 +55,11 @@ TEST(TierChoice, Buckets) {
         "s3:cache?endpoint=http://a&region=a:b"}) {
     EXPECT_FALSE(parse_tier(bad)) << bad;
   }
+  // A key has 1024 bytes: what follows the prefix needs room.
+  std::string folders(200, 'x');
+  folders += "/" + folders + "/" + std::string(98, 'x');
+  EXPECT_TRUE(parse_tier("s3:cache/" + folders + "?endpoint=http://a"));
+  EXPECT_FALSE(parse_tier("s3:cache/" + folders + "x?endpoint=http://a"));
 }
 
 }  // namespace
