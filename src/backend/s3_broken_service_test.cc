@@ -239,6 +239,45 @@ TEST_F(S3BrokenServiceTest, AnOwnerDoesNotGiveBackTheLeaseOfAnother) {
   }
 }
 
+// Where conditions are ignored, it is seen when the lease is to be renewed.
+TEST_F(S3BrokenServiceTest, ALeaseThatWasTakenIsNoticed) {
+  options_.lease_s = 3;
+  for (const bool conditions : {true, false}) {
+    service_.knows_conditions = conditions;
+    auto tier = open();
+    ASSERT_TRUE(tier);
+    service_.put(lease_path(), text_of(S3LeaseText{.owner = "x", .where = "y", .lease_s = 1}));
+    Code code = Code::kNotFound;
+    for (int tries = 0; tries < 200 && code != Code::kInUse; ++tries) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      const auto update = tier->update(kObject, {std::nullopt, {7, 0, 0}});
+      code = update ? Code::kNotFound : update.error().code;
+    }
+    EXPECT_EQ(code, Code::kInUse);
+    EXPECT_EQ(tier->remove(kObject, 1).error().code, Code::kInUse);
+    tier.reset();
+    service_.seconds_ahead += 10;
+  }
+}
+
+TEST_F(S3BrokenServiceTest, AServiceThatIsTooSlowIsAnErrorInTime) {
+  options_.timeout_s = 1;
+  auto tier = open();
+  ASSERT_TRUE(tier);
+  const Bytes bytes = random_bytes(random_, 500);
+  ASSERT_TRUE(write(*tier, kObject, bytes));
+  service_.drips = true;
+  Bytes part(kPartBytes);
+  std::vector<PartToLoad> parts{{part.data(), 0}};
+  EXPECT_EQ(tier->load(kObject, version_, 0, parts).error().code, Code::kUnreachable);
+  EXPECT_EQ(tier->state(kObject).error().code, Code::kUnreachable);
+  EXPECT_EQ(tier->remove(kObject, version_).error().code, Code::kUnreachable);
+  EXPECT_EQ(tier->list([](const Entry&) { return true; }).error().code, Code::kUnreachable);
+  EXPECT_EQ(tier->update(kObject, {version_, {7, 0, 0}}).error().code, Code::kUnreachable);
+  service_.drips = false;
+  EXPECT_TRUE(read_object(*tier, kObject) == bytes);
+}
+
 TEST_F(S3BrokenServiceTest, WhoTakesTheLeaseAtTheSameTimeIsRefused) {
   service_.set_hook([&](const auto& request, const auto& honest) {
     if (!request.puts(kS3Lease)) return honest();

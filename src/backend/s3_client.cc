@@ -25,7 +25,6 @@ constexpr auto kFirstPause = std::chrono::milliseconds(200);
 constexpr uint64_t kSlowestBytesPerSecond = uint64_t{64} << 10;
 constexpr size_t kMaxHeaders = 200;
 constexpr size_t kMaxHeaderBytes = size_t{16} << 10;
-constexpr size_t kAskFirstBytes = size_t{1} << 20;
 constexpr size_t kMaxErrorBytes = size_t{64} << 10;
 constexpr int64_t kMaxSkewSeconds = 300;  // services allow 5 to 15 minutes
 
@@ -205,8 +204,6 @@ Result<S3Answer> S3Client::send_once(const S3Request& request) {
   };
   for (const auto& [name, value] : request.headers) add(name, value);
   add("x-amz-content-sha256", sha256_hex(request.body));
-  // Whether a small body is welcome is not worth a question.
-  if (request.body.size() < kAskFirstBytes) list = api_.slist_append(list, "Expect:");
   const S3Credentials& keys = options_.credentials;
   if (!keys.session_token.empty()) add("x-amz-security-token", keys.session_token);
 

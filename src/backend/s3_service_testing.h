@@ -115,8 +115,9 @@ class ServiceInMemory {
   std::atomic<int64_t> seconds_ahead = 0;
   std::atomic<bool> knows_conditions = true;
   std::atomic<size_t> page_keys = 1000;
-  std::atomic<bool> closes = false;  // the connection, after each answer
-  std::atomic<bool> drips = false;   // answers come byte by byte, for minutes
+  std::atomic<bool> continues = true;  // says so to who asks before it sends a body
+  std::atomic<bool> closes = false;    // the connection, after each answer
+  std::atomic<bool> drips = false;     // answers come byte by byte, for minutes
 
  private:
   struct Upload {
@@ -176,7 +177,8 @@ class ServiceInMemory {
     }
     parse(bytes.substr(0, end + 2), request);
     bytes.erase(0, end + 4);
-    if (request.headers.contains("expect")) send_all(connection, "HTTP/1.1 100 Continue\r\n\r\n");
+    if (continues && request.headers.contains("expect"))
+      send_all(connection, "HTTP/1.1 100 Continue\r\n\r\n");
     const size_t length = parse_decimal(request.headers["content-length"]).value_or(0);
     while (bytes.size() < length) {
       if (!receive(connection, bytes)) return false;

@@ -3,9 +3,7 @@
 #pragma once
 
 #include <chrono>
-#include <csignal>
 #include <cstdlib>
-#include <fstream>
 #include <memory>
 #include <string>
 #include <thread>
@@ -33,7 +31,7 @@ class S3Test : public ::testing::Test {
                 .prefix = ::testing::UnitTest::GetInstance()->current_test_info()->name(),
                 .endpoint = endpoint,
                 .timeout_s = 20,
-                .lease_s = 6};
+                .lease_s = 60};
     auto client = S3Client::connect(options_);
     ASSERT_TRUE(client.has_value()) << client.error().what;
     client_ = std::move(*client);
@@ -106,15 +104,6 @@ class S3Test : public ::testing::Test {
       ++count;
     }
     return count;
-  }
-  // The service, not the storage behind it.
-  static void signal_service(int signal) {
-    const char* const directory = std::getenv("VERBENA_TEST_CEPH");
-    ASSERT_NE(directory, nullptr);
-    std::ifstream file(std::string(directory) + "/run/rgw.a.pid");
-    pid_t pid = 0;
-    ASSERT_TRUE(file >> pid);
-    EXPECT_EQ(kill(pid, signal), 0);
   }
 
   S3Options options_;

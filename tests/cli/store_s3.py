@@ -25,7 +25,7 @@ class InFrontOfABucket(Served):
     def setUp(self):
         StoreTest.setUp(self)
         self.server, self.address = None, "127.0.0.1:0"
-        self.tier = f"s3:test/{self.id().rsplit('.', 1)[-1]}?endpoint={SERVICE}&timeout=4&lease=20"
+        self.tier = f"s3:test/{self.id().rsplit('.', 1)[-1]}?endpoint={SERVICE}&timeout=3&lease=20"
 
     def serve(self, *options):
         self.start("--backend", self.tier, *options)
@@ -84,12 +84,34 @@ class InFrontOfABucket(Served):
         self.assertEqual(self.get("here"), content(3_000_000))
         self.assertEqual(self.get("behind"), content(1_000_000))
 
-    def test_a_wrong_key(self):
-        environment = {**os.environ, "AWS_SECRET_ACCESS_KEY": "wrong"}
-        refused = support.call([support.VERBENA, "serve", "--memory", "16M", "--listen", "127.0.0.1:0", "--backend",
-                                self.tier], env=environment)
-        self.assertNotEqual(refused.returncode, 0)
-        self.assertIn("refuses the key", refused.stderr)
+    def test_the_secret_is_not_shown(self):
+        """Neither to other users of the machine nor in messages."""
+        self.serve()
+        self.put(content(5000), "object")
+        self.expect(0, "flush")
+        shown = [pathlib.Path("/proc", str(self.server.pid), "cmdline").read_text(encoding="utf-8"),
+                 self.run_text("stat", "object").stdout]
+        other = support.verbena("serve", "--memory", "16M", "--listen", "127.0.0.1:0", "--backend", self.tier)
+        self.assertEqual(other.returncode, IN_USE, other.stderr)
+        shown += [other.stdout, other.stderr]
+        server, self.server = self.server, None
+        server.terminate()
+        shown += server.communicate(timeout=support.SECONDS)
+        for text in shown:
+            self.assertNotIn(os.environ["AWS_SECRET_ACCESS_KEY"], text)
+
+    def refused(self, tier, **environment):
+        result = support.call([support.VERBENA, "serve", "--memory", "16M", "--listen", "127.0.0.1:0", "--backend", tier],
+                              env={**os.environ, **environment})
+        self.assertNotEqual(result.returncode, 0)
+        return result.stderr
+
+    def test_what_is_wrong_is_named(self):
+        self.assertIn("refuses the key", self.refused(self.tier, AWS_SECRET_ACCESS_KEY="wrong"))
+        self.assertIn("no such bucket", self.refused(self.tier.replace("s3:test/", "s3:missing/")))
+        encrypted = self.tier.replace(SERVICE, os.environ["VERBENA_TEST_S3_TLS"])
+        self.assertIn("certificate", self.refused(encrypted))
+        self.assertIn("proxy", self.refused(self.tier, http_proxy="http://proxy.invalid:1", no_proxy=""))
 
 
 if __name__ == "__main__":
