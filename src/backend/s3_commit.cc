@@ -104,7 +104,10 @@ Result<void> S3Update::switch_object(const S3Request& request) {
   if (now && now->state == wanted_.state) return {};
   const bool known = now || now.error().code == Code::kNotFound;
   const bool refused = answer && answer->status >= 400 && answer->status < 500;
-  if (refused && answer->tries == 1 && known) {
+  // An earlier try could still be done, unless its condition does not hold any more.
+  const bool condition_failed = tier_.lease_->conditional() && upload_id_.empty() && now &&
+                                (!base_ || now->etag != base_->etag);
+  if (refused && known && (answer->tries == 1 || condition_failed)) {
     keep_ = false;
     return fail(std::move(error));
   }
