@@ -21,6 +21,10 @@ void take_xml(std::string_view text) {
     VERBENA_CHECK(!parse_s3_fault(text) && !parse_s3_upload(text));
   }
   if (const auto upload = parse_s3_upload(text)) VERBENA_CHECK(!upload->empty());
+  if (const auto uploads = parse_s3_uploads(text)) {
+    for (const S3UploadEntry& upload : *uploads) VERBENA_CHECK(!upload.id.empty());
+    VERBENA_CHECK(!is_s3_upload_end(text));
+  }
 }
 
 // "name: value" lines, as a client has them.

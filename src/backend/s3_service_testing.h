@@ -312,7 +312,8 @@ class ServiceInMemory {
     bool cut = false;
     for (const auto& [key, stored] : objects_) {
       if (!key.starts_with(value("prefix")) || key <= value("continuation-token")) continue;
-      if ((cut = count++ == page_keys)) break;
+      cut = count++ == page_keys;
+      if (cut) break;
       inside += fmt::format("<Contents><Key>{}</Key></Contents>", url_encoded(key, true));
       last = key;
     }

@@ -38,8 +38,9 @@ TEST_F(S3XmlTest, Listings) {
 
 TEST_F(S3XmlTest, WrongListingsAreRefused) {
   for (const char* const bad :
-       {"", "x", "<Error/>", "<ListBucketResult>",
-        "<ListBucketResult><Contents/></ListBucketResult>",
+       {"", "x", "<Error/>", "<ListBucketResult>", "<ListBucketResult/>",
+        "<ListBucketResult><IsTruncated/></ListBucketResult>",
+        "<ListBucketResult><IsTruncated>false</IsTruncated><Contents/></ListBucketResult>",
         "<ListBucketResult><Contents><Key></Key></Contents></ListBucketResult>",
         "<ListBucketResult><IsTruncated>true</IsTruncated></ListBucketResult>",
         "<ListBucketResult><EncodingType>url</EncodingType><Contents><Key>%</Key></Contents>"
@@ -73,6 +74,17 @@ TEST_F(S3XmlTest, Uploads) {
       "2~x");
   EXPECT_FALSE(parse_s3_upload("<InitiateMultipartUploadResult/>"));
   EXPECT_FALSE(parse_s3_upload("<ListBucketResult><UploadId>x</UploadId></ListBucketResult>"));
+  const auto uploads = parse_s3_uploads(
+      "<ListMultipartUploadsResult><EncodingType>url</EncodingType><Upload><Key>a%20b</Key>"
+      "<UploadId>2~x</UploadId></Upload><Upload><Key>c</Key><UploadId>y</UploadId></Upload>"
+      "</ListMultipartUploadsResult>");
+  EXPECT_EQ(uploads, (std::vector<S3UploadEntry>{{"a b", "2~x"}, {"c", "y"}}));
+  EXPECT_FALSE(
+      parse_s3_uploads("<ListMultipartUploadsResult><Upload><Key>a</Key></Upload>"
+                       "</ListMultipartUploadsResult>"));
+  EXPECT_FALSE(parse_s3_uploads("<ListBucketResult/>"));
+  EXPECT_TRUE(is_s3_upload_end("<CompleteMultipartUploadResult/>"));
+  EXPECT_FALSE(is_s3_upload_end("") || is_s3_upload_end("<Error/>"));
   const std::vector<std::string> etags{"\"a\"", "<&>"};
   EXPECT_EQ(s3_parts_document(etags),
             "<CompleteMultipartUpload><Part><PartNumber>1</PartNumber><ETag>\"a\"</ETag></Part>"

@@ -15,6 +15,7 @@ from store import IN_USE, StoreTest, content
 from store_served import Served
 
 SERVICE = os.environ.get("VERBENA_TEST_S3", "")
+SERVICE_TLS = os.environ.get("VERBENA_TEST_S3_TLS", "")
 CEPH = os.environ.get("VERBENA_TEST_CEPH", "")
 
 
@@ -109,9 +110,7 @@ class InFrontOfABucket(Served):
     def test_what_is_wrong_is_named(self):
         self.assertIn("refuses the key", self.refused(self.tier, AWS_SECRET_ACCESS_KEY="wrong"))
         self.assertIn("no such bucket", self.refused(self.tier.replace("s3:test/", "s3:missing/")))
-        encrypted = self.tier.replace(SERVICE, os.environ["VERBENA_TEST_S3_TLS"])
-        self.assertIn("certificate", self.refused(encrypted))
-        self.assertIn("proxy", self.refused(self.tier, http_proxy="http://proxy.invalid:1", no_proxy=""))
+        self.assertIn("certificate", self.refused(self.tier.replace(SERVICE, SERVICE_TLS)))
 
 
 if __name__ == "__main__":
