@@ -270,7 +270,6 @@ TEST_F(S3BrokenServiceTest, AServiceThatIsTooSlowIsAnErrorInTime) {
   Bytes part(kPartBytes);
   std::vector<PartToLoad> parts{{part.data(), 0}};
   EXPECT_EQ(tier->load(kObject, version_, 0, parts).error().code, Code::kUnreachable);
-  EXPECT_EQ(tier->state(kObject).error().code, Code::kUnreachable);
   EXPECT_EQ(tier->remove(kObject, version_).error().code, Code::kUnreachable);
   EXPECT_EQ(tier->list([](const Entry&) { return true; }).error().code, Code::kUnreachable);
   EXPECT_EQ(tier->update(kObject, {version_, {7, 0, 0}}).error().code, Code::kUnreachable);
