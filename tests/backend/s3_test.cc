@@ -105,7 +105,7 @@ TEST_F(S3Test, AgreesWithTheModel) {
   MemoryTier model;
   auto tier = open();
   ASSERT_TRUE(tier);
-  for (int step = 0; step < 25 && !HasFailure(); ++step) {
+  for (int step = 0; step < 15 && !HasFailure(); ++step) {
     SCOPED_TRACE("step " + std::to_string(step));
     const Key& key = keys[random_.below(keys.size())];
     const auto before = model.state(key);
