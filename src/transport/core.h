@@ -34,8 +34,8 @@ struct Tuning {
   // Where the link itself sees to the receiver's buffer (PacketSink::paces).
   FlightLimits paced{
       .max_bytes = 1024 * 1024, .initial_bytes = 1024 * 1024, .max_packets = 512, .ack_every = 64};
-  // Held packets, for all queue pairs together.
-  uint32_t hold_buffers = 8192;
+  // Held packets, for all queue pairs together: 68 MiB if all are in use at once.
+  uint32_t hold_buffers = 2 * Hold::kMaxPackets;
   // Packets one queue pair may send before others get their turn: two messages of 64 KiB at MTU
   // 1024, so that the end of one and the beginning of the next leave together.
   uint32_t quantum = 128;

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
-#include <iterator>
+#include <utility>
 
 namespace verbena::transport {
 
@@ -19,19 +19,29 @@ HoldPool::Buffer* HoldPool::take(size_t held) {
   return all_.back().get();
 }
 
-ptrdiff_t Hold::at_or_after(wire::Psn psn) const {
-  const auto place =
-      std::ranges::partition_point(psns_, [psn](wire::Psn other) { return other.is_before(psn); });
-  return place - psns_.begin();
+void Hold::grow(size_t places) {
+  size_t size = std::max(ring_.size(), kFirstPlaces);
+  while (size < places) size *= 2;
+  if (size == ring_.size()) return;
+  std::vector<HoldPool::Buffer*> larger(size);
+  PsnBits bits(size);
+  for (wire::Psn psn = held_.next_set(begin_, end_); psn != end_;
+       psn = held_.next_set(psn.next(), end_)) {
+    larger[psn.value() & (size - 1)] = at(psn);
+    bits.set(psn);
+  }
+  ring_ = std::move(larger);
+  held_ = std::move(bits);
 }
 
 bool Hold::keep(HoldPool& pool, wire::Psn expected, const InPacket& packet) {
   const wire::Psn psn = packet.view.bth.psn;
-  if (distance(expected, psn) > kMaxAhead || held_.size() >= kMaxPackets) return false;
   if (psn != expected && packet.source_port != port_) return false;
-  const ptrdiff_t place = at_or_after(psn);
-  if (place != std::ssize(psns_) && psns_[static_cast<size_t>(place)] == psn) return true;
-  HoldPool::Buffer* const buffer = pool.take(held_.size());
+  if (count_ == 0) begin_ = end_ = expected;
+  const int32_t ahead = distance(begin_, psn);
+  if (ahead < 0 || ahead > kMaxAhead) return false;
+  if (holds(psn)) return true;
+  HoldPool::Buffer* const buffer = pool.take(count_);
   if (buffer == nullptr) return false;
 
   const size_t header_bytes = packet.view.info->header_bytes;
@@ -41,42 +51,33 @@ bool Hold::keep(HoldPool& pool, wire::Psn expected, const InPacket& packet) {
   if (payload_bytes != 0) {
     std::memcpy(buffer->bytes + header_bytes, packet.view.payload.data(), payload_bytes);
   }
-  Entry entry{packet, buffer};
-  entry.packet.view.data = buffer->bytes;
-  entry.packet.view.payload = {buffer->bytes + header_bytes, payload_bytes};
-  held_.insert(held_.begin() + place, entry);
-  psns_.insert(psns_.begin() + place, psn);
+  buffer->packet = packet;
+  buffer->packet.view.data = buffer->bytes;
+  buffer->packet.view.payload = {buffer->bytes + header_bytes, payload_bytes};
+
+  grow(static_cast<size_t>(ahead) + 1);
+  at(psn) = buffer;
+  held_.set(psn);
+  ++count_;
+  if (!psn.is_before(end_)) end_ = psn.next();
   return true;
 }
 
-const InPacket* Hold::find(wire::Psn psn) const {
-  const auto place = static_cast<size_t>(at_or_after(psn));
-  return place == psns_.size() || psns_[place] != psn ? nullptr : &held_[place].packet;
-}
-
 void Hold::release_before(HoldPool& pool, wire::Psn psn) {
-  const ptrdiff_t keep_from = at_or_after(psn);
-  for (auto it = held_.begin(); it != held_.begin() + keep_from; ++it) pool.give_back(it->buffer);
-  held_.erase(held_.begin(), held_.begin() + keep_from);
-  psns_.erase(psns_.begin(), psns_.begin() + keep_from);
-}
-
-wire::Psn Hold::next_missing(wire::Psn from) const {
-  for (auto it = psns_.begin() + at_or_after(from); it != psns_.end(); ++it, from = from.next()) {
-    if (*it != from) break;
+  if (!psn.is_after(begin_)) return;
+  if (psn.is_after(end_)) psn = end_;
+  for (wire::Psn each = held_.next_set(begin_, psn); each != psn;
+       each = held_.next_set(each.next(), psn)) {
+    pool.give_back(at(each));
+    held_.reset(each);
+    --count_;
   }
-  return from;
+  begin_ = psn;
 }
 
 uint32_t Hold::gap_after(wire::Psn from, uint32_t otherwise) const {
-  const auto place = static_cast<size_t>(at_or_after(from));
-  return place == psns_.size() ? otherwise : static_cast<uint32_t>(distance(from, psns_[place]));
-}
-
-void Hold::clear(HoldPool& pool) {
-  for (const Entry& entry : held_) pool.give_back(entry.buffer);
-  held_.clear();
-  psns_.clear();
+  const wire::Psn first = held_.next_set(from.is_before(begin_) ? begin_ : from, end_);
+  return first.is_before(end_) ? static_cast<uint32_t>(distance(from, first)) : otherwise;
 }
 
 }  // namespace verbena::transport

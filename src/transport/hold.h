@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "transport/psn_bits.h"
 #include "transport/work.h"
 #include "wire/psn.h"
 
@@ -27,6 +28,7 @@ namespace verbena::transport {
 class HoldPool {
  public:
   struct Buffer {
+    InPacket packet;  // a view of the bytes
     uint8_t bytes[wire::kMaxPacketBytes];
   };
   explicit HoldPool(uint32_t max_buffers) : max_buffers_(max_buffers) {}
@@ -42,47 +44,66 @@ class HoldPool {
   std::vector<Buffer*> free_;
 };
 
-// The held packets of one direction of one queue pair, ordered by PSN.
+// The held packets of one direction of one queue pair, by PSN: a ring of 8 bytes for each place,
+// 512 bytes at first and 64 KiB at most, and a bit for each.
 class Hold {
  public:
-  static constexpr int32_t kMaxAhead = 4096;  // PSNs beyond the missing one
-  static constexpr size_t kMaxPackets = 4096;
+  static constexpr size_t kMaxPackets = 8192;
+  static constexpr int32_t kMaxAhead = kMaxPackets - 1;  // PSNs beyond the missing one
 
   // A packet with the PSN that was expected came from this port.
   void set_port(uint16_t source_port) { port_ = source_port; }
   // Keeps a copy unless it is there already, too far ahead, early from another port, or there is no
   // room. True when it is held.
   bool keep(HoldPool& pool, wire::Psn expected, const InPacket& packet);
-  // The packet with exactly this PSN, if held; valid until release_through() or clear().
-  [[nodiscard]] const InPacket* find(wire::Psn psn) const;
+  // The packet with exactly this PSN, if held; valid until release_before() or clear().
+  [[nodiscard]] const InPacket* find(wire::Psn psn) const {
+    return holds(psn) ? &at(psn)->packet : nullptr;
+  }
   // Gives back everything before `psn`.
   void release_before(HoldPool& pool, wire::Psn psn);
   // The first PSN at or after `from` that is not held.
-  [[nodiscard]] wire::Psn next_missing(wire::Psn from) const;
+  [[nodiscard]] wire::Psn next_missing(wire::Psn from) const {
+    return holds(from) ? held_.next_reset(from, end_) : from;
+  }
   // Distance from `from` to the first held packet at or after it; `otherwise` if there is none.
   [[nodiscard]] uint32_t gap_after(wire::Psn from, uint32_t otherwise) const;
-  void clear(HoldPool& pool);
-  [[nodiscard]] bool empty() const { return held_.empty(); }
+  void clear(HoldPool& pool) { release_before(pool, end_); }
+  [[nodiscard]] bool empty() const { return count_ == 0; }
   // Whether it came from where those in order come from.
   [[nodiscard]] bool is_from_port(const InPacket& packet) const {
     return packet.source_port == port_;
   }
-  // The PSNs of those held, in order.
-  template <typename Do>
-  void for_each(Do&& what) const {
-    for (const wire::Psn psn : psns_) what(psn);
+  // None from here on is held. Means nothing if none at all is.
+  [[nodiscard]] wire::Psn end() const { return end_; }
+  // Which of 32 from `psn` on are held, none of them before what is expected; the highest bit is
+  // the first one's.
+  [[nodiscard]] uint32_t word_at(wire::Psn psn) const {
+    VERBENA_CHECK(!psn.is_before(begin_));
+    return held_.word_at(psn, end_);
   }
 
  private:
-  struct Entry {
-    InPacket packet;  // view into buffer
-    HoldPool::Buffer* buffer;
-  };
-  // The first that is at `psn` or after it. Those held lie within kMaxAhead of each other.
-  [[nodiscard]] ptrdiff_t at_or_after(wire::Psn psn) const;
+  static constexpr size_t kFirstPlaces = 64;
 
-  std::vector<Entry> held_;
-  std::vector<wire::Psn> psns_;  // theirs: all are gone through for each acknowledgement
+  [[nodiscard]] HoldPool::Buffer*& at(wire::Psn psn) {
+    return ring_[psn.value() & (ring_.size() - 1)];
+  }
+  [[nodiscard]] HoldPool::Buffer* at(wire::Psn psn) const {
+    return ring_[psn.value() & (ring_.size() - 1)];
+  }
+  [[nodiscard]] bool holds(wire::Psn psn) const {
+    return !psn.is_before(begin_) && psn.is_before(end_) && held_.test(psn);
+  }
+  void grow(size_t places);
+
+  // Those held lie in [begin, end), within the size of the ring. What was expected is not before
+  // its beginning.
+  wire::Psn begin_;
+  wire::Psn end_;
+  size_t count_ = 0;
+  std::vector<HoldPool::Buffer*> ring_;
+  PsnBits held_{kFirstPlaces};
   uint16_t port_ = 0;
 };
 

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/hold.h"
 
+#include <set>
+
 #include <gtest/gtest.h>
 
+#include "base/random.h"
 #include "transport/testing.h"
 
 namespace verbena::transport::testing {
@@ -43,6 +46,52 @@ TEST(HoldPool, OfNoneNothingIsKept) {
   HoldPool pool(0);
   Hold hold;
   EXPECT_EQ(fill(hold, pool, 1), 0u);
+}
+
+// Against a set of PSNs, around where they begin anew.
+TEST(Hold, IsTheSameAsASetOfPsns) {
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    SeededRandom random(seed);
+    HoldPool pool(3 * Hold::kMaxPackets);
+    Hold hold;
+    std::set<uint32_t> held;  // as distances from the first that was expected
+    const Psn start(Psn::kMask - static_cast<uint32_t>(random.below(4000)));
+    uint32_t expected = 0;
+    const auto spread = static_cast<uint32_t>(random.below(2) == 0 ? 100 : Hold::kMaxPackets + 20);
+    for (int step = 0; step < 3000; ++step) {
+      if (random.below(4) != 0) {
+        const uint32_t at = expected + static_cast<uint32_t>(random.below(spread));
+        const Packet packet(
+            headers_of(wire::Service::kRc, wire::Op::kWriteMiddle, Qpn(1), start + at), pattern(4));
+        const bool fits = at - expected <= static_cast<uint32_t>(Hold::kMaxAhead);
+        ASSERT_EQ(hold.keep(pool, start + expected, arriving(packet)), fits) << at - expected;
+        if (fits) held.insert(at);
+      } else {
+        expected += static_cast<uint32_t>(random.below(spread / 8));
+        held.erase(held.begin(), held.lower_bound(expected));
+        hold.release_before(pool, start + expected);
+      }
+      ASSERT_EQ(pool.in_use(), held.size());
+      ASSERT_EQ(hold.empty(), held.empty());
+      const uint32_t at = expected + static_cast<uint32_t>(random.below(spread));
+      ASSERT_EQ(hold.find(start + at) != nullptr, held.contains(at));
+      if (const InPacket* const found = hold.find(start + at)) {
+        ASSERT_EQ(found->view.bth.psn, start + at);
+      }
+      const auto next = held.lower_bound(at);
+      ASSERT_EQ(hold.gap_after(start + at, 99'999), next == held.end() ? 99'999 : *next - at);
+      uint32_t missing = at;
+      while (held.contains(missing)) ++missing;
+      ASSERT_EQ(hold.next_missing(start + at), start + missing);
+      uint32_t word = 0;
+      for (uint32_t i = 0; i < 32; ++i) word |= held.contains(at + i) ? 0x80000000u >> i : 0;
+      if (!held.empty()) {
+        ASSERT_EQ(hold.word_at(start + at), word);
+      }
+    }
+    hold.clear(pool);
+    ASSERT_EQ(pool.in_use(), 0u);
+  }
 }
 
 }  // namespace

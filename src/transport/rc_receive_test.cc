@@ -221,14 +221,14 @@ TEST_F(RcReceive, TheHoldOfOneQueuePairIsBounded) {
   tuning.hold_buffers = 2 * Hold::kMaxPackets + 10;
   make(tuning);
   connect();
-  for (uint32_t psn = 1; psn <= Hold::kMaxPackets + 5; ++psn)
+  for (uint32_t psn = 1; psn <= Hold::kMaxAhead + 5; ++psn)
     receive(write(Op::kWriteOnly, psn, 0, 4, true), pattern(4));
-  EXPECT_EQ(endpoint_->held_packets(), Hold::kMaxPackets);
+  EXPECT_EQ(endpoint_->held_packets(), size_t{Hold::kMaxAhead});
   ASSERT_TRUE(accepted(endpoint_->destroy_qp(kQpn)));
   EXPECT_EQ(endpoint_->held_packets(), 0u);
 }
 
-// One guess in 2^17 would hit one of the PSNs that may be early, and be executed before the genuine
+// One guess in 2^11 would hit one of the PSNs that may be early, and be executed before the genuine
 // packet with that PSN is there. From outside the path the port has to be guessed as well.
 TEST_F(RcReceive, AForgedEarlyPacketIsNotExecutedInPlaceOfTheGenuineOne) {
   connect();

@@ -3,6 +3,7 @@
 // peer that means harm.
 #include "transport/endpoint_test_fixture.h"
 #include "wire/extended_ack.h"
+#include "wire/test_packets.h"
 
 namespace verbena::transport::testing {
 namespace {
@@ -12,11 +13,11 @@ constexpr Duration kWindow = kRoundTrip / 4;
 
 class RcSelective : public EndpointTest {
  protected:
-  static Bytes extension(std::initializer_list<uint32_t> bits,
+  static Bytes extension(const std::vector<uint32_t>& bits,
                          std::optional<Psn> duplicate = std::nullopt, uint16_t room = 0) {
     Bytes bytes(wire::ExtendedAck::kMaxBytes);
     wire::ExtendedAckWriter writer(bytes);
-    for (const uint32_t bit : bits) writer.hold(bit);
+    for (const uint32_t word : wire::bitmap_of(bits)) writer.append(word);
     bytes.resize(writer.finish(room, duplicate).size());
     return bytes;
   }
@@ -25,7 +26,9 @@ class RcSelective : public EndpointTest {
              std::optional<uint32_t> duplicate = std::nullopt) {
     Bytes bytes(wire::ExtendedAck::kMaxBytes);
     wire::ExtendedAckWriter writer(bytes);
-    for (const uint32_t psn : held) writer.hold(psn - missing - 1);
+    std::vector<uint32_t> bits;
+    for (const uint32_t psn : held) bits.push_back(psn - missing - 1);
+    for (const uint32_t word : wire::bitmap_of(bits)) writer.append(word);
     std::optional<Psn> twice;
     if (duplicate) twice = sq_psn_ + *duplicate;
     bytes.resize(writer.finish(0, twice).size());

@@ -31,10 +31,12 @@ void send_extended_ack(Core& core, QueuePair& qp) {
   RecvSide& recv = qp.recv;
   core.count(Counter::kExtendedAcksSent);
   wire::ExtendedAckWriter extension(core.link.staging());
-  recv.hold.for_each([&](Psn psn) {
-    const int32_t bit = distance(recv.expected, psn) - 1;
-    if (bit >= 0) extension.hold(static_cast<uint32_t>(bit));
-  });
+  const uint32_t most = recv.hold.empty() ? 0 : (qp.mtu - wire::ExtendedAck::kHeaderBytes) / 4;
+  Psn from = recv.expected.next();
+  for (uint32_t words = 0; words < most && from.is_before(recv.hold.end()); ++words) {
+    extension.append(recv.hold.word_at(from));
+    from = from + 32;
+  }
   std::optional<Psn> duplicate;
   if (std::exchange(recv.has_duplicate, false)) duplicate = recv.duplicate;
   recv.early = 0;

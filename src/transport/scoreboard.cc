@@ -2,7 +2,6 @@
 #include "transport/scoreboard.h"
 
 #include <algorithm>
-#include <bit>
 #include <utility>
 
 #include "base/check.h"
@@ -23,7 +22,7 @@ constexpr size_t kFirstPackets = 256;
 Scoreboard::Scoreboard(Of what, Psn begin)
     : what_(what),
       ring_(kFirstPackets),
-      awaited_(kFirstPackets / 64),
+      awaited_(kFirstPackets),
       begin_(begin),
       end_(begin),
       arrived_end_(begin),
@@ -41,9 +40,9 @@ Scoreboard::Packet* Scoreboard::place_for(Psn psn) {
       larger[at.value() & (size - 1)] = this->at(at);
     }
     ring_ = std::move(larger);
-    awaited_.assign(size / 64, 0);
+    awaited_ = PsnBits(size);
     for (Psn each = begin_; each != end_; each = each.next()) {
-      set_awaited(each, at(each).out && !at(each).arrived);
+      if (at(each).out && !at(each).arrived) awaited_.set(each);
     }
   }
   const int32_t watched = distance(begin_, end_);
@@ -52,25 +51,9 @@ Scoreboard::Packet* Scoreboard::place_for(Psn psn) {
   return &at(psn);
 }
 
-void Scoreboard::set_awaited(Psn psn, bool awaited) {
-  uint64_t& word = awaited_[(psn.value() & (ring_.size() - 1)) / 64];
-  const uint64_t bit = uint64_t{1} << psn.value() % 64;
-  word = awaited ? word | bit : word & ~bit;
-}
-
 Psn Scoreboard::next_awaited(Psn psn) const {
   VERBENA_CHECK(!end_.is_before(begin_));
-  if (psn.is_before(begin_)) psn = begin_;
-  for (int32_t left = distance(psn, end_); left > 0;) {
-    const uint32_t bit = psn.value() % 64;
-    const uint64_t rest = awaited_[(psn.value() & (ring_.size() - 1)) / 64] >> bit;
-    const auto step = static_cast<int32_t>(rest == 0 ? 64 - bit : std::countr_zero(rest));
-    if (step >= left) break;
-    psn = psn + static_cast<uint32_t>(step);
-    left -= step;
-    if (rest != 0) return psn;
-  }
-  return end_;
+  return awaited_.next_set(psn.is_before(begin_) ? begin_ : psn, end_);
 }
 
 void Scoreboard::forget_loss(Packet& packet) {
@@ -86,7 +69,7 @@ void Scoreboard::on_sent(Psn psn, uint32_t cost, bool timed, uint64_t delivered,
   forget_loss(*packet);
   packet->again = packet->out;
   packet->out = true;
-  if (!packet->arrived) set_awaited(psn, true);
+  if (!packet->arrived) awaited_.set(psn);
   packet->timed = timed && (!packet->again || what_ == Of::kResponses);
   packet->missing = false;
   packet->sent_at = now;
@@ -125,7 +108,7 @@ uint32_t Scoreboard::on_arrived(Psn psn, Time now) {
   if (!packet.out || packet.arrived) return 0;
   forget_loss(packet);
   packet.arrived = true;
-  set_awaited(psn, false);
+  awaited_.reset(psn);
   arrived_ += packet.cost;
   if (!psn.is_before(arrived_end_)) arrived_end_ = psn.next();
   note_arrival(packet, now);
@@ -143,7 +126,7 @@ uint64_t Scoreboard::on_all_arrived_before(Psn psn, Time now) {
     Packet& packet = at(begin_);
     if (!packet.out) continue;
     packet.out = false;
-    set_awaited(begin_, false);
+    awaited_.reset(begin_);
     forget_loss(packet);
     if (packet.arrived) {
       arrived_ -= packet.cost;

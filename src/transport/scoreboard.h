@@ -9,8 +9,8 @@
 // and one asked for again when another has arrived that was asked for after it.
 //
 // PSNs [begin, end) are watched, at most kMaxPackets: a ring of 24 bytes for each, 6 KiB at first
-// and 96 KiB at most, and a bit for each by which those that have not arrived are found. It is made
-// when something arrives out of order for the first time.
+// and 192 KiB at most, and a bit for each by which those that have not arrived are found. It is
+// made when something arrives out of order for the first time.
 #pragma once
 
 #include <cstdint>
@@ -18,13 +18,14 @@
 #include <vector>
 
 #include "base/time.h"
+#include "transport/psn_bits.h"
 #include "wire/psn.h"
 
 namespace verbena::transport {
 
 class Scoreboard {
  public:
-  static constexpr uint32_t kMaxPackets = 4096;
+  static constexpr uint32_t kMaxPackets = 8192;
 
   enum class Of : uint8_t { kRequests, kResponses };
   Scoreboard(Of what, wire::Psn begin);
@@ -106,15 +107,14 @@ class Scoreboard {
     return !psn.is_before(begin_) && psn.is_before(end_);
   }
   Packet* place_for(wire::Psn psn);
-  void set_awaited(wire::Psn psn, bool awaited);
   void note_arrival(const Packet& packet, Time now);
   void forget_loss(Packet& packet);
   // When one that has not arrived is lost; kNever while it may be on its way.
   [[nodiscard]] Time lost_at(Packet& packet, wire::Psn psn, Duration window, Time now) const;
 
   Of what_;
-  std::vector<Packet> ring_;       // by PSN; a power of two of them
-  std::vector<uint64_t> awaited_;  // a bit for each: out, and not known to have arrived
+  std::vector<Packet> ring_;  // by PSN; a power of two of them
+  PsnBits awaited_;           // of those: out, and not known to have arrived
   wire::Psn begin_;
   wire::Psn end_;
   wire::Psn arrived_end_;  // none from here on has arrived

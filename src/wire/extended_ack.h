@@ -11,13 +11,13 @@
 //  +-------+-------+----------------+-------------------------------+
 //  |    reserved   |                Duplicate PSN                   |
 //  +---------------+------------------------------------------------+
-//  |                  Bitmap, 0 to 128 words                        |
+//  |                  Bitmap, 0 to 255 words                        |
 //  +----------------------------------------------------------------+
 // version 1. Flags: bit 24 the duplicate PSN holds; the others, and what is reserved, are sent as 0
 // and ignored. Receive room: what the receiver's socket has room for, 0 is not said. Duplicate PSN:
 // of a packet that arrived lately and was there already. Bitmap: the first bit (bit 31 of its first
 // word) stands for the BTH's PSN + 2, for the one after it is missing, or nothing is held; set
-// when that packet is held.
+// when that packet is held. One that is sent is no longer than a packet of the queue pair's MTU.
 #pragma once
 
 #include <algorithm>
@@ -38,7 +38,7 @@ struct ExtendedAck {
   static constexpr uint8_t kVersion = 1;
   static constexpr uint8_t kHasDuplicate = 0x01;
   static constexpr uint32_t kHeaderBytes = 8;
-  static constexpr uint32_t kMaxWords = 128;
+  static constexpr uint32_t kMaxWords = 255;
   static constexpr uint32_t kMaxBits = kMaxWords * 32;
   static constexpr uint32_t kMaxBytes = kHeaderBytes + kMaxWords * 4;
   static constexpr uint32_t kRoomUnit = 4096;
@@ -76,12 +76,10 @@ class ExtendedAckWriter {
     VERBENA_CHECK(out.size() >= ExtendedAck::kMaxBytes);
   }
 
-  // The packet of this bit is held. Bits beyond what there is room for are left out.
-  void hold(uint32_t bit) {
-    if (bit >= ExtendedAck::kMaxBits) return;
-    uint8_t* const bitmap = out_.data() + ExtendedAck::kHeaderBytes;
-    for (; words_ <= bit / 32; ++words_) store_be32(bitmap + words_ * 4, 0);
-    bitmap[bit / 8] = static_cast<uint8_t>(bitmap[bit / 8] | (0x80u >> bit % 8));
+  // The next 32 bits. What there is no room for is left out.
+  void append(uint32_t word) {
+    if (words_ == ExtendedAck::kMaxWords) return;
+    store_be32(out_.data() + ExtendedAck::kHeaderBytes + size_t{words_++} * 4, word);
   }
 
   // Gives its bytes.

@@ -18,7 +18,7 @@ std::vector<uint8_t> written(const std::vector<uint32_t>& bits, uint16_t room = 
   Bytes bytes;
   bytes.fill(0xaa);
   ExtendedAckWriter writer(bytes);
-  for (const uint32_t bit : bits) writer.hold(bit);
+  for (const uint32_t word : bitmap_of(bits)) writer.append(word);
   const auto made = writer.finish(room, duplicate);
   return {made.begin(), made.end()};
 }
@@ -33,7 +33,7 @@ TEST(ExtendedAck, IsTrimmedToWhatIsHeld) {
   EXPECT_EQ(written({}).size(), ExtendedAck::kHeaderBytes);
   EXPECT_EQ(written({0}).size(), ExtendedAck::kHeaderBytes + 4);
   EXPECT_EQ(written({ExtendedAck::kMaxBits - 1}).size(), size_t{ExtendedAck::kMaxBytes});
-  EXPECT_EQ(written({ExtendedAck::kMaxBits}).size(), ExtendedAck::kHeaderBytes);  // does not fit
+  EXPECT_EQ(written({ExtendedAck::kMaxBits}).size(), size_t{ExtendedAck::kMaxBytes});  // cut off
 }
 
 TEST(ExtendedAck, ReadsWhatWasWritten) {
@@ -72,10 +72,12 @@ TEST(ExtendedAck, RefusesWhatIsNone) {
   std::vector<uint8_t> other_version = bytes;
   other_version[0] = 0x20;
   EXPECT_FALSE(ExtendedAck::read(other_version));
-  std::vector<uint8_t> too_long(ExtendedAck::kMaxBytes + 4, 0);
-  too_long[0] = 0x10;
-  too_long[1] = ExtendedAck::kMaxWords + 1;
-  EXPECT_FALSE(ExtendedAck::read(too_long));
+  for (const size_t words : {size_t{ExtendedAck::kMaxWords} + 1, size_t{256} + 255}) {
+    std::vector<uint8_t> too_long(ExtendedAck::kHeaderBytes + words * 4, 0);
+    too_long[0] = 0x10;
+    too_long[1] = static_cast<uint8_t>(words);
+    EXPECT_FALSE(ExtendedAck::read(too_long)) << words;
+  }
 }
 
 TEST(ExtendedAck, IgnoresWhatIsReserved) {

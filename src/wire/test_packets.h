@@ -35,6 +35,16 @@ inline std::vector<uint8_t> from_hex(std::string_view text) {
   return bytes;
 }
 
+// The words of a bitmap in which these bits are set, the first one's the highest.
+inline std::vector<uint32_t> bitmap_of(const std::vector<uint32_t>& bits) {
+  std::vector<uint32_t> words;
+  for (const uint32_t bit : bits) {
+    if (words.size() <= bit / 32) words.resize(bit / 32 + 1);
+    words[bit / 32] |= 0x80000000u >> bit % 32;
+  }
+  return words;
+}
+
 inline IcrcFlow random_flow(RandomSource& random, bool ipv4) {
   IcrcFlow flow;
   for (Gid* gid : {&flow.source, &flow.destination}) {

@@ -6,6 +6,7 @@ VERBENA_TEST_CEPH (tests/backend/with-ceph).
 store_rados.py VERBENA
 """
 import contextlib
+import json
 import os
 import pathlib
 import signal
@@ -95,6 +96,12 @@ class InFrontOfAPool(Served):
             self.assertNotEqual(failed.returncode, 0)
             self.assertIn("does not answer", failed.stderr)
             self.assertNotEqual(self.run_raw("get", "behind", "-").returncode, 0)
+            # One that ends while the server waits for it.
+            impatient = subprocess.Popen([support.VERBENA, "get", "behind", "-", "--server", self.address], stdout=subprocess.DEVNULL,
+                                         stderr=subprocess.DEVNULL)
+            time.sleep(0.5)
+            impatient.kill()
+            impatient.wait()
             self.assertLess(time.monotonic() - begun, support.SECONDS)
             # What is here is here, and can be changed.
             self.assertEqual(self.get("here"), content(2_000_000))
@@ -109,6 +116,7 @@ class InFrontOfAPool(Served):
     def ceph(self, *words):
         done = support.call(["ceph", "-c", f"{CEPH}/ceph.conf", *words])
         self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout
 
     def set_full_at(self, ratio):
         for name, share in (("nearfull", 0.8), ("backfillfull", 0.9), ("full", 1)):
@@ -139,7 +147,8 @@ class InFrontOfAPool(Served):
         for i in range(count + 1):
             self.assertEqual(self.get(f"more {i}"), content(100_000 + i))
 
-    def test_an_osd_that_ends_and_comes_back(self):
+    def check_without_an_osd(self, end, bring_back):
+        """An OSD goes in the middle of flushes and comes back in the middle of others."""
         self.serve()
         objects = {}
         pid = self.daemons("osd.0")[0]
@@ -147,15 +156,35 @@ class InFrontOfAPool(Served):
             objects[f"o{i}"] = content((3 << 20) + i)
             self.put(objects[f"o{i}"], f"o{i}")
             if i == 4:
-                os.kill(pid, signal.SIGTERM)  # in the middle of the next one
+                os.kill(pid, end)  # in the middle of the next one
+            if i == 7:
+                self.expect(0, "evict")
+                self.assertEqual(self.get("o0"), objects["o0"])  # from the other copy
             if i == 8:
-                done = support.call([os.path.join(os.path.dirname(__file__), "../backend/ceph-cluster"), "again", CEPH, "0"])
+                done = support.call([os.path.join(os.path.dirname(__file__), "../backend/ceph-cluster"), bring_back, CEPH, "0"])
                 self.assertEqual(done.returncode, 0, done.stderr)
             self.flush_when_it_can_be()
             self.assertTrue(self.behind(f"o{i}")["flushed"])
         self.expect(0, "evict")
         for name, data in objects.items():
             self.assertEqual(self.get(name), data)
+
+    def test_an_osd_that_ends_and_comes_back(self):
+        self.check_without_an_osd(signal.SIGTERM, "again")
+
+    def test_an_osd_that_is_killed_and_replaced(self):
+        self.check_without_an_osd(signal.SIGKILL, "replace")
+        self.wait_for_all_copies()
+
+    def wait_for_all_copies(self):
+        """Before another test takes an OSD that has the only one."""
+        until = time.monotonic() + 2 * support.SECONDS
+        pool = json.loads(self.ceph("osd", "dump", "--format", "json"))["pools"][0]
+        for number in range(pool["pg_num"]):
+            group = f"{pool['pool']}.{number:x}"
+            while json.loads(self.ceph("tell", group, "query"))["state"] != "active+clean":
+                self.assertLess(time.monotonic(), until, group)
+                time.sleep(0.5)
 
     def test_a_monitor_that_is_away_for_a_while(self):
         self.serve()
