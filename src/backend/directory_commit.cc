@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Completes an update and puts it in place. Each step makes durable what the next one relies on:
 //
-//   1. file: what stays of the base, times, fsync
+//   1. file: what stays of the base (or of the source), times, fsync
 //   2. sums: written, fsync, renamed to their place, fsync of the folder
 //   3. the file is renamed over the object; fsync of the folder
 //   4. the sums of the base are removed
@@ -28,7 +28,7 @@ Result<void> DirectoryUpdate::commit() {
     if (error_) return fail(*error_);
     error_ = Error{Code::kInvalid, "the update was committed before", {}};
   }
-  if (auto kept = keep_base(); !kept) return kept;
+  if (auto kept = keep_parts(); !kept) return kept;
   if (auto cut = cut_last_part(); !cut) return cut;
   if (auto summed = sum_kept_parts(); !summed) return summed;
   if (auto set = set_attributes(); !set) return set;
@@ -38,8 +38,8 @@ Result<void> DirectoryUpdate::commit() {
   return place_file();
 }
 
-Result<void> DirectoryUpdate::keep_base() {
-  if (!base_) return {};
+Result<void> DirectoryUpdate::keep_parts() {
+  if (from_ == nullptr) return {};
   if (!cloned_) {
     std::vector<PartRange> kept;
     {
@@ -48,28 +48,30 @@ Result<void> DirectoryUpdate::keep_base() {
     }
     for (const PartRange& range : kept) {
       const uint64_t end = std::min(range.end * kPartBytes, common_bytes());
-      auto copied = copy(base_->file.get(), file_, range.first * kPartBytes, end);
+      auto copied = copy(from_->file.get(), file_, range.first * kPartBytes, end);
       if (!copied) return copied;
     }
   }
   struct stat now{};
-  if (const int error = tier_.files_.status(base_->file.get(), now); error < 0) {
-    return fail(tier_.failed("cannot look at it", base_->path, error));
+  if (const int error = tier_.files_.status(from_->file.get(), now); error < 0) {
+    return fail(tier_.failed("cannot look at it", from_->path, error));
   }
-  return check_base(now);
+  return check_same(*from_, now);
 }
 
-Result<void> DirectoryUpdate::check_base(const struct stat& now) const {
-  const bool touched = now.st_ctim.tv_sec != base_->status.st_ctim.tv_sec ||
-                       now.st_ctim.tv_nsec != base_->status.st_ctim.tv_nsec;
-  if (same_content(now, base_->status) && !(base_->adopted && touched)) return {};
-  return fail(conflict(base_->path));
+// Another program may change it at any time.
+Result<void> DirectoryUpdate::check_same(const FoundFile& found, const struct stat& now) const {
+  const bool touched = now.st_ctim.tv_sec != found.status.st_ctim.tv_sec ||
+                       now.st_ctim.tv_nsec != found.status.st_ctim.tv_nsec;
+  if (same_content(now, found.status) && !(found.adopted && touched)) return {};
+  return fail(conflict(found.path));
 }
 
 // An object that becomes shorter, in the middle of a part that stays: the rest of this part is
 // zeros now. What was there is verified first, so that damage does not get a right CRC.
 Result<void> DirectoryUpdate::cut_last_part() {
-  if (!base_ || base_->adopted || size() >= base_->state.size || size() % kPartBytes == 0) {
+  if (from_ == nullptr || from_->adopted || size() >= from_->state.size ||
+      size() % kPartBytes == 0) {
     return {};
   }
   const uint64_t part = size() / kPartBytes;
@@ -81,23 +83,23 @@ Result<void> DirectoryUpdate::cut_last_part() {
 
   std::vector<uint8_t> bytes(kPartBytes);
   std::vector<iovec> to{{bytes.data(), static_cast<size_t>(std::min<uint64_t>(
-                                           kPartBytes, base_->state.size - offset))}};
-  auto read = tier_.read_all(base_->file.get(), base_->path, to, offset);
+                                           kPartBytes, from_->state.size - offset))}};
+  auto read = tier_.read_all(from_->file.get(), from_->path, to, offset);
   if (!read) return fail(read.error());
   if ((*page)->base_damaged || store::crc_of(bytes) != crc_at((*page)->bytes, place_of(part))) {
     return fail(tier_.damaged(
-        base_->key, offset, "data CRC",
-        fmt::format("{}/{}: damaged at offset {}", tier_.path_, base_->path, offset)));
+        from_->key, offset, "data CRC",
+        fmt::format("{}/{}: damaged at offset {}", tier_.path_, from_->path, offset)));
   }
   std::fill(bytes.begin() + static_cast<ptrdiff_t>(size() - offset), bytes.end(), uint8_t{0});
   set_crc((*page)->bytes, place_of(part), store::crc_of(bytes));
   return {};
 }
 
-// Those of an adopted base are not known yet. They are made of what is in the new file, whatever
-// becomes of the old one.
+// Those of a file that was adopted are not known yet. They are made of what is in the new file,
+// whatever becomes of the old one.
 Result<void> DirectoryUpdate::sum_kept_parts() {
-  if (!base_ || !base_->adopted) return {};
+  if (from_ == nullptr || !from_->adopted) return {};
   std::vector<PartRange> kept;
   {
     const MutexLock lock(mutex_);
@@ -135,9 +137,9 @@ Result<void> DirectoryUpdate::sum_parts(PartRange parts) {
 }
 
 Result<void> DirectoryUpdate::set_attributes() {
-  if (base_) {
+  if (from_ != nullptr) {
     constexpr mode_t kBits = 07777;
-    const struct stat& its = base_->status;
+    const struct stat& its = base_ ? base_->status : from_->status;
     // Only root can give a file away; others keep what is theirs. It comes before the mode, of
     // which it removes bits.
     static_cast<void>(tier_.files_.set_owner(file_.fd.get(), its.st_uid, its.st_gid));
@@ -179,7 +181,7 @@ Result<void> DirectoryUpdate::write_sums() {
   }
   const uint64_t kept_pages = std::min(draft_.base_pages(), pages);
   // Page 0 is always written.
-  auto copied = copy(kept_pages > 0 ? base_->sums.get() : -1, sums_,
+  auto copied = copy(kept_pages > 0 ? from_->sums.get() : -1, sums_,
                      kept_pages > 0 ? kSumsPageBytes : 0, kept_pages * kSumsPageBytes);
   if (!copied) return copied;
   for (const PartRange& holes : draft_.hole_pages()) {
@@ -206,9 +208,9 @@ Result<void> DirectoryUpdate::write_pages() {
   for (auto& [index, page] : draft_.pages()) {
     const uint64_t first = first_part_of(index);
     if (page.base_damaged && !written_.covers(first, std::min(parts, first + parts_in(index)))) {
-      return fail(tier_.damaged(base_->key, first * kPartBytes, "file " + base_->sums_path,
+      return fail(tier_.damaged(from_->key, first * kPartBytes, "file " + from_->sums_path,
                                 fmt::format("{}/{}: page {} of the checksums of {} is damaged",
-                                            tier_.path_, base_->sums_path, index, base_->path)));
+                                            tier_.path_, from_->sums_path, index, from_->path)));
     }
     seal(page.bytes, index);
     std::vector<iovec> from{{page.bytes.data(), page.bytes.size()}};
@@ -301,7 +303,7 @@ Result<void> DirectoryUpdate::replace_base(std::vector<UniqueFd>& to_sync) {
   const int gone = tier_.status_of(base_->path, now);
   if (gone == -ENOENT || gone == -ENOTDIR || gone == -ELOOP) return fail(conflict(base_->path));
   if (gone < 0) return fail(tier_.failed("cannot look at it", base_->path, gone));
-  if (auto same = check_base(now); !same) return same;
+  if (auto same = check_same(*base_, now); !same) return same;
   if (const int error = rename_to(base_->path, to_sync); error < 0) {
     return fail(tier_.failed("cannot replace it", base_->path, error));
   }

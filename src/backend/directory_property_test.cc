@@ -122,6 +122,10 @@ class PropertyRun {
                     {.version = ++version_, .size = draw_size(), .modified_ns = random_.below(3)}};
     if (before) wanted.base = before->version;
     if (random_.below(20) == 0) wanted.base = 999'999;
+    const Key& other = property_keys()[random_.below(property_keys().size())];
+    if (const auto source = model_.state(other); source && random_.below(4) == 0) {
+      wanted.source = Source{other, source->version};
+    }
     const auto pieces = draw_pieces(part_count(wanted.state.size));
     const Bytes bytes = random_bytes(random_, wanted.state.size);
     const auto done = apply(*tier_, key, wanted, pieces, bytes);

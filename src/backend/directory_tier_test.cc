@@ -138,6 +138,39 @@ TEST_F(DirectoryTierTest, WhatIsNotPutIsAsInTheBase) {
   update(kPartBytes, [](Update&) {});
 }
 
+TEST_F(DirectoryTierTest, BeginsFromAnotherObject) {
+  const Key other{"other", {}};
+  Bytes bytes = random_bytes(random_, 2000 * kPartBytes + 100);
+  const State first = write(kName, bytes);
+  ASSERT_EQ(chmod(folder_.at("name").c_str(), 0640), 0);
+  State next{.version = 7, .size = bytes.size(), .modified_ns = first.modified_ns};
+  EXPECT_EQ(tier_->update(other, {std::nullopt, next, Source{kName, 99}}).error().code,
+            Code::kConflict);
+  EXPECT_EQ(tier_->update(other, {std::nullopt, next, Source{{"none", {}}, 99}}).error().code,
+            Code::kConflict);
+  const Bytes before = bytes;
+  bytes[5 * kPartBytes] ^= 1;
+  auto made = tier_->update(other, {std::nullopt, next, Source{kName, first.version}});
+  ASSERT_TRUE(made.has_value()) << made.error().what;
+  ASSERT_TRUE(put_parts(**made, bytes, 5, 1));
+  ASSERT_TRUE((*made)->commit());
+  EXPECT_EQ(read(kName), before);
+  EXPECT_EQ(read(other), bytes);
+  EXPECT_EQ(file_status(folder_.at("other")).st_mode & 07777, 0640u);
+  // And replaces another one; of a file that another program has made, and shorter.
+  write_file(folder_.at("foreign"), before);
+  const uint64_t foreign = tier_->state({"foreign", {}})->version;
+  next = {.version = 8, .size = 1000 * kPartBytes + 9, .modified_ns = 3};
+  made = tier_->update(other, {7, next, Source{{"foreign", {}}, foreign}});
+  ASSERT_TRUE(made.has_value()) << made.error().what;
+  ASSERT_TRUE((*made)->commit());
+  bytes = before;
+  bytes.resize(next.size);
+  EXPECT_EQ(read(other), bytes);
+  EXPECT_EQ(tier_->state(other).value(), next);
+  EXPECT_EQ(files_below(folder_.at(".verbena/sums")).size(), 2u);
+}
+
 TEST_F(DirectoryTierTest, SparseFilesStaySparse) {
   constexpr uint64_t kSize = uint64_t{1} << 40;
   const uint64_t last = parts_of(kSize) - 1;

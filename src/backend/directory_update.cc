@@ -43,15 +43,15 @@ Result<void> DirectoryUpdate::noted(Result<void> result) {
   return result;
 }
 
-Result<void> DirectoryUpdate::find_base() {
-  auto found = tier_.find(key_);
+Result<std::optional<FoundFile>> DirectoryUpdate::find_version(const Key& key,
+                                                               std::optional<uint64_t> version) {
+  auto found = tier_.find(key);
   if (!found && found.error().code != Code::kNotFound) return fail(found.error());
-  if (found.has_value() != wanted_.base.has_value() ||
-      (found && found->state.version != *wanted_.base)) {
-    return fail(conflict(found ? found->path : key_.name));
+  if (found.has_value() != version.has_value() || (found && found->state.version != *version)) {
+    return fail(conflict(found ? found->path : key.name));
   }
-  if (found) base_ = std::move(*found);
-  return {};
+  if (!found) return std::optional<FoundFile>{};
+  return std::optional<FoundFile>(std::move(*found));
 }
 
 Result<void> DirectoryUpdate::make(TemporaryFile& file, mode_t mode) {
@@ -76,13 +76,21 @@ Result<void> DirectoryUpdate::begin() {
   if (state.size > static_cast<uint64_t>(std::numeric_limits<int64_t>::max())) {
     return fail(invalid("larger than a file can be"));
   }
-  if (auto found = find_base(); !found) return found;
-  // Until it has the mode of the base nobody else may read it.
-  if (auto made = make(file_, base_ ? 0600 : 0666); !made) return made;
-  if (base_ && base_->state.size > 0) {
-    const int error = tier_.files_.clone(base_->file.get(), file_.fd.get());
+  auto base = find_version(key_, wanted_.base);
+  if (!base) return fail(base.error());
+  base_ = std::move(*base);
+  if (wanted_.source) {
+    auto source = find_version(wanted_.source->key, wanted_.source->version);
+    if (!source) return fail(source.error());
+    source_ = std::move(*source);
+  }
+  if (source_ || base_) from_ = source_ ? &*source_ : &*base_;
+  // Until it has the mode of what it begins from nobody else may read it.
+  if (auto made = make(file_, from_ != nullptr ? 0600 : 0666); !made) return made;
+  if (from_ != nullptr && from_->state.size > 0) {
+    const int error = tier_.files_.clone(from_->file.get(), file_.fd.get());
     if (error < 0 && !cannot(error)) {
-      return fail(tier_.failed("cannot clone it", base_->path, error));
+      return fail(tier_.failed("cannot clone it", from_->path, error));
     }
     cloned_ = error == 0;
   }
@@ -90,10 +98,10 @@ Result<void> DirectoryUpdate::begin() {
     return fail(tier_.failed("cannot make it as large", file_.path, error));
   }
   const MutexLock lock(mutex_);
-  if (base_ && !base_->adopted) {
+  if (from_ != nullptr && !from_->adopted) {
     draft_ =
-        SumsDraft(pages_for(parts_of(base_->state.size)), [this](uint64_t index, SumsPage& page) {
-          return tier_.read_page(base_->sums.get(), base_->sums_path, index, page);
+        SumsDraft(pages_for(parts_of(from_->state.size)), [this](uint64_t index, SumsPage& page) {
+          return tier_.read_page(from_->sums.get(), from_->sums_path, index, page);
         });
   }
   return {};

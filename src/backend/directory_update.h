@@ -34,12 +34,14 @@ class DirectoryUpdate final : public Update {
 
  private:
   [[nodiscard]] uint64_t size() const { return wanted_.state.size; }
-  // How much of the base there can be in the new version.
+  // How much of what it begins from there can be in the new version.
   [[nodiscard]] uint64_t common_bytes() const {
-    return base_ ? std::min(base_->state.size, size()) : 0;
+    return from_ != nullptr ? std::min(from_->state.size, size()) : 0;
   }
   [[nodiscard]] Error conflict(std::string_view path) const;
-  [[nodiscard]] Result<void> find_base();
+  // The file of this version; none: there is no object.
+  [[nodiscard]] Result<std::optional<FoundFile>> find_version(const Key& key,
+                                                              std::optional<uint64_t> version);
   [[nodiscard]] Result<void> make(TemporaryFile& file, mode_t mode);
   [[nodiscard]] Result<void> claim(uint64_t first, uint64_t count);
   [[nodiscard]] Result<void> write_parts(uint64_t first, std::span<const PartToPut> parts);
@@ -52,8 +54,8 @@ class DirectoryUpdate final : public Update {
   [[nodiscard]] Result<void> noted(Result<void> result);
 
   // --- directory_commit.cc, in this order
-  [[nodiscard]] Result<void> keep_base();
-  [[nodiscard]] Result<void> check_base(const struct stat& now) const;
+  [[nodiscard]] Result<void> keep_parts();
+  [[nodiscard]] Result<void> check_same(const FoundFile& found, const struct stat& now) const;
   [[nodiscard]] Result<void> cut_last_part();
   [[nodiscard]] Result<void> sum_kept_parts();
   [[nodiscard]] Result<void> sum_parts(PartRange parts);
@@ -74,12 +76,14 @@ class DirectoryUpdate final : public Update {
   DirectoryImpl& tier_;
   const Key key_;
   const NewState wanted_;
-  std::optional<FoundFile> base_;
+  std::optional<FoundFile> base_;    // which it replaces
+  std::optional<FoundFile> source_;  // another object that it begins from
+  const FoundFile* from_ = nullptr;  // what it begins from: one of these two, or nothing
   TemporaryFile file_;
   TemporaryFile sums_;
   struct stat made_{};       // of the temporary file, when its time is set
   std::string sums_placed_;  // where its sums are, from then until it is in place itself
-  bool cloned_ = false;      // all of the base is in the file already
+  bool cloned_ = false;      // all of what it begins from is in the file already
   bool committed_ = false;
 
   Mutex mutex_;

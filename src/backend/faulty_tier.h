@@ -21,6 +21,7 @@ struct TierFaults {
   uint32_t lost_answer_ppm = 0;  // of commits and removals: done, and kIo nevertheless
   uint32_t delay_ppm = 0;        // of calls
   uint32_t delay_us = 0;         // at most
+  uint64_t calls = UINT64_MAX;   // that may work, as fail_ppm counts them; then all fail
 };
 
 class FaultyTier final : public Tier {
@@ -31,6 +32,7 @@ class FaultyTier final : public Tier {
   void set(TierFaults faults) {
     const MutexLock lock(mutex_);
     faults_ = faults;
+    calls_ = 0;
   }
   [[nodiscard]] uint64_t failed_calls() const {
     const MutexLock lock(mutex_);
@@ -110,6 +112,7 @@ class FaultyTier final : public Tier {
         delay_us = random_.below(faults_.delay_us);
       }
       struck = faults_.*ppm > 0 && random_.chance_ppm(faults_.*ppm);
+      if (ppm == &TierFaults::fail_ppm && calls_++ >= faults_.calls) struck = true;
       if (struck) ++failed_;
     }
     if (delay_us > 0) std::this_thread::sleep_for(std::chrono::microseconds(delay_us));
@@ -121,6 +124,7 @@ class FaultyTier final : public Tier {
   SeededRandom random_ VERBENA_GUARDED_BY(mutex_);
   TierFaults faults_ VERBENA_GUARDED_BY(mutex_);
   uint64_t failed_ VERBENA_GUARDED_BY(mutex_) = 0;
+  uint64_t calls_ VERBENA_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace verbena::backend

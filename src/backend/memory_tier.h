@@ -77,7 +77,14 @@ class MemoryTier final : public Tier {
     const MutexLock lock(mutex_);
     if (!is_base(key, wanted.base)) return fail(error(Code::kConflict, "another version"));
     auto update = std::make_unique<NewVersion>(*this, key, wanted);
-    if (wanted.base) update->object_.parts = objects_.at(order_of(key)).parts;
+    if (wanted.source) {
+      if (!is_base(wanted.source->key, wanted.source->version)) {
+        return fail(error(Code::kConflict, "another version of the source"));
+      }
+      update->object_.parts = objects_.at(order_of(wanted.source->key)).parts;
+    } else if (wanted.base) {
+      update->object_.parts = objects_.at(order_of(key)).parts;
+    }
     update->object_.cut();
     return update;
   }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -34,29 +35,48 @@ Result<void> RadosUpdate::begin() {
   if (state.size > kMaxStripes * kStripeBytes) {
     return fail(Error{Code::kUnsupported, "a pool holds objects of up to 64 GiB", {}});
   }
-  auto found = tier_.find(key_);
+  auto base = find_version(key_, wanted_.base);
+  if (!base) return fail(base.error());
+  digest_ = digest_of(key_);
+  base_value_ = std::move(base->value);
+  base_ = std::move(base->head);
+  from_digest_ = digest_;
+  if (wanted_.source) {
+    auto source = find_version(wanted_.source->key, wanted_.source->version);
+    if (!source) return fail(source.error());
+    from_ = std::move(source->head);
+    from_digest_ = digest_of(wanted_.source->key);
+  } else {
+    from_ = base_;
+  }
+  const MutexLock lock(mutex_);
+  stripes_ = from_.stripes;
+  stripes_.resize(stripes_of(state.size));
+  new_stripes_.resize(stripes_.size());
+  // An object that becomes shorter: the last stripe of those that stay is cut.
+  if (state.size < from_.state.size && state.size % kStripeBytes != 0 && stripes_.back() != 0) {
+    drafts_.try_emplace(stripes_.size() - 1);
+  }
+  if (!wanted_.source) return {};
+  // Stripes of another object are copied, unless they are put as a whole.
+  for (uint64_t number = 0; number < stripes_.size(); ++number) {
+    if (std::exchange(stripes_[number], 0) != 0) drafts_.try_emplace(number);
+  }
+  return {};
+}
+
+Result<FoundHead> RadosUpdate::find_version(const Key& key, std::optional<uint64_t> version) {
+  auto found = tier_.find(key);
   if (!found && found.error().code != Code::kNotFound) return fail(found.error());
-  if (found.has_value() != wanted_.base.has_value() ||
-      (found && found->head.state.version != *wanted_.base)) {
+  if (found.has_value() != version.has_value() ||
+      (found && found->head.state.version != *version)) {
     return fail(Error{Code::kConflict,
                       fmt::format("pool {}: it is not the version that the update begins from",
                                   tier_.pool_->name()),
                       {}});
   }
-  digest_ = digest_of(key_);
-  const MutexLock lock(mutex_);
-  if (found) {
-    base_value_ = std::move(found->value);
-    base_ = std::move(found->head);
-    stripes_ = base_.stripes;
-  }
-  stripes_.resize(stripes_of(state.size));
-  new_stripes_.resize(stripes_.size());
-  // An object that becomes shorter: the last stripe of those that stay is cut.
-  if (state.size < base_.state.size && state.size % kStripeBytes != 0 && stripes_.back() != 0) {
-    drafts_.try_emplace(stripes_.size() - 1);
-  }
-  return {};
+  if (!found) return FoundHead{};
+  return found;
 }
 
 uint64_t RadosUpdate::parts_in_stripe(uint64_t number) const {
@@ -180,14 +200,14 @@ void RadosUpdate::write_stripe(uint64_t number, std::span<const PartToPut> parts
 Result<void> RadosUpdate::complete(uint64_t number, Draft& draft) {
   const uint64_t count = parts_in_stripe(number);
   StripeRead read;
-  read.name = {digest_, number < base_.stripes.size() ? base_.stripes[number] : 0, number};
+  read.name = {from_digest_, number < from_.stripes.size() ? from_.stripes[number] : 0, number};
   read.count = count;
   StripeTable table;
   if (read.name.version != 0) {
     RadosFlight flight(*tier_.pool_, 1);
     tier_.begin_read(flight, read, [] {});
     flight.wait_all();
-    auto checked = tier_.check_read(base_.key, read);
+    auto checked = tier_.check_read(from_.key, read);
     if (!checked && checked.error().code == Code::kNotFound) {
       return fail(Error{Code::kConflict, checked.error().what, {}});
     }
@@ -208,9 +228,9 @@ Result<void> RadosUpdate::complete(uint64_t number, Draft& draft) {
 Result<void> RadosUpdate::cut(uint64_t number, uint64_t slot, Draft::Part& part) const {
   const uint64_t offset = (number * kStripeParts + slot) * kPartBytes;
   const uint64_t size = wanted_.state.size;
-  if (size >= base_.state.size || offset + kPartBytes <= size) return {};
+  if (size >= from_.state.size || offset + kPartBytes <= size) return {};
   if (store::crc_of(part.bytes) != part.crc) {
-    return fail(tier_.damaged(base_.key, offset, fmt::format("damaged at offset {}", offset)));
+    return fail(tier_.damaged(from_.key, offset, fmt::format("damaged at offset {}", offset)));
   }
   std::fill(part.bytes.begin() + static_cast<ptrdiff_t>(size - offset), part.bytes.end(),
             uint8_t{0});

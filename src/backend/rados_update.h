@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A new version of an object in a pool. A stripe is written, under its new name, as soon as all of
 // its parts are known; parts of others are kept in memory until commit() reads the rest of the
-// stripe from the base. The head is switched when all stripes are written.
+// stripe from the base, or from the source, whose stripes are copied. The head is switched when all
+// stripes are written.
 #pragma once
 
 #include <map>
@@ -40,6 +41,8 @@ class RadosUpdate final : public Update {
     std::map<uint64_t, Part> parts;  // by their number in the stripe
   };
 
+  // The head of this version; an empty one if there is no object.
+  [[nodiscard]] Result<FoundHead> find_version(const Key& key, std::optional<uint64_t> version);
   // How many parts of the stripe there are in the new version.
   [[nodiscard]] uint64_t parts_in_stripe(uint64_t number) const;
   [[nodiscard]] Result<void> claim(uint64_t first, uint64_t count) VERBENA_REQUIRES(mutex_);
@@ -48,7 +51,7 @@ class RadosUpdate final : public Update {
   void write_stripe(uint64_t number, std::span<const PartToPut> parts) VERBENA_REQUIRES(mutex_);
   void write_draft(uint64_t number, const Draft& draft) VERBENA_REQUIRES(mutex_);
   void write_if_complete(uint64_t number) VERBENA_REQUIRES(mutex_);
-  // Adds what stays of the base to the stripe.
+  // Adds what stays of what it begins from to the stripe.
   [[nodiscard]] Result<void> complete(uint64_t number, Draft& draft) VERBENA_REQUIRES(mutex_);
   [[nodiscard]] Result<void> cut(uint64_t number, uint64_t slot, Draft::Part& part) const;
 
@@ -58,6 +61,8 @@ class RadosUpdate final : public Update {
   std::string digest_;
   std::string base_value_;  // empty: there is none
   RadosHead base_;
+  RadosHead from_;  // what it begins from: the base, or another object
+  std::string from_digest_;
 
   Mutex mutex_;
   PartRanges written_ VERBENA_GUARDED_BY(mutex_);

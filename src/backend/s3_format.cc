@@ -23,7 +23,7 @@ constexpr const char* kModifiedHeader = "x-amz-meta-verbena-modified";
 constexpr const char* kIdHeader = "x-amz-meta-verbena-id";
 constexpr const char* kKeyHeader = "x-amz-meta-verbena-key";
 constexpr size_t kDigits = 16;
-constexpr size_t kDigestDigits = 32;
+constexpr size_t kS3DigestDigits = 32;
 
 template <typename Number>
 [[nodiscard]] std::optional<Number> parse_number(std::string_view text, int base) {
@@ -127,12 +127,12 @@ std::string text_of(const S3Version& version) {
 }
 
 std::optional<S3Version> parse_s3_version(std::string_view text) {
-  if (text.size() != kDigestDigits + 1 + kDigits || text[kDigestDigits] != '-') return std::nullopt;
+  if (text.size() != kS3DigestDigits + 1 + kDigits || text[kS3DigestDigits] != '-') return std::nullopt;
   const auto high = parse_hex(text.substr(0, kDigits));
   const auto low = parse_hex(text.substr(kDigits, kDigits));
-  const auto version = parse_hex(text.substr(kDigestDigits + 1));
+  const auto version = parse_hex(text.substr(kS3DigestDigits + 1));
   if (!high || !low || !version) return std::nullopt;
-  return S3Version{std::string(text.substr(0, kDigestDigits)), *version};
+  return S3Version{std::string(text.substr(0, kS3DigestDigits)), *version};
 }
 
 S3Headers metadata_of(const Key& key, const State& state) {

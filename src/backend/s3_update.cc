@@ -42,6 +42,17 @@ S3Update::~S3Update() {
   if (sums_written_) tier_.remove_quietly(s3_sums_path(digest_, wanted_.state.version));
 }
 
+Result<std::optional<S3Head>> S3Update::find_version(const Key& key,
+                                                     std::optional<uint64_t> version) {
+  auto found = tier_.find(key);
+  if (!found && found.error().code != Code::kNotFound) return fail(found.error());
+  if (found.has_value() != version.has_value() || (found && found->state.version != *version)) {
+    return fail(tier_.conflict());
+  }
+  if (!found) return std::optional<S3Head>{};
+  return std::optional<S3Head>(std::move(*found));
+}
+
 Result<void> S3Update::begin() {
   const State& state = wanted_.state;
   if (state.version == 0 || state.version == wanted_.base) {
@@ -51,13 +62,15 @@ Result<void> S3Update::begin() {
     return fail(Error{Code::kUnsupported, "in S3 this tier holds objects of up to 154 GiB", {}});
   }
   if (auto ours = tier_.lease_->check(); !ours) return ours;
-  auto found = tier_.find(key_);
-  if (!found && found.error().code != Code::kNotFound) return fail(found.error());
-  if (found.has_value() != wanted_.base.has_value() ||
-      (found && found->state.version != *wanted_.base)) {
-    return fail(tier_.conflict());
+  auto base = find_version(key_, wanted_.base);
+  if (!base) return fail(base.error());
+  base_ = from_ = std::move(*base);
+  if (wanted_.source) {
+    auto source = find_version(wanted_.source->key, wanted_.source->version);
+    if (!source) return fail(source.error());
+    from_ = std::move(*source);
+    from_key_ = wanted_.source->key;
   }
-  if (found) base_ = std::move(*found);
   const MutexLock lock(mutex_);
   crcs_.assign(part_count_, store::crc_of_zeros(kPartBytes));
   etags_.resize(piece_count_);
@@ -211,18 +224,18 @@ Result<S3Update::Sent> S3Update::upload(Piece& piece, const std::string& upload_
 
 Result<S3Update::Crcs> S3Update::fill(Piece& piece) {
   Crcs crcs;
-  if (!base_) return crcs;  // what is not put is zeros
+  if (!from_) return crcs;  // what is not put is zeros
   for (const PartRange& range : piece.kept) {
-    const uint64_t end = std::min(range.end, parts_of(base_->state.size));
+    const uint64_t end = std::min(range.end, parts_of(from_->state.size));
     if (range.first >= end) continue;
     const S3Range wanted{range.first, end - range.first};
     std::optional<S3Sums> sums;
-    if (!base_->adopted) {
-      auto read = tier_.read_sums(key_, *base_, wanted);
+    if (!from_->adopted) {
+      auto read = tier_.read_sums(from_key_, *from_, wanted);
       if (!read) return fail(read.error());
       sums = std::move(*read);
     }
-    auto bytes = tier_.read_bytes(key_, *base_, wanted);
+    auto bytes = tier_.read_bytes(from_key_, *from_, wanted);
     if (!bytes) return fail(bytes.error());
     bytes->resize(wanted.count * kPartBytes);
     for (uint64_t part = range.first; part < end; ++part) {
@@ -250,13 +263,13 @@ Result<uint32_t> S3Update::keep_part(uint64_t part, std::string& bytes, const S3
     crc = crc_now();
   } else {
     const auto written = sums->crc_of_part(part);
-    if (!written) return fail(tier_.damaged(key_, offset, "a page of its checksums is damaged"));
+    if (!written) return fail(tier_.damaged(from_key_, offset, "a page of its checksums is damaged"));
     crc = *written;
   }
   const uint64_t size = wanted_.state.size;
-  if (size >= base_->state.size || offset + kPartBytes <= size) return crc;
+  if (size >= from_->state.size || offset + kPartBytes <= size) return crc;
   if (crc_now() != crc) {
-    return fail(tier_.damaged(key_, offset, fmt::format("it is damaged at offset {}", offset)));
+    return fail(tier_.damaged(from_key_, offset, fmt::format("it is damaged at offset {}", offset)));
   }
   std::fill(bytes.begin() + static_cast<ptrdiff_t>(size - offset), bytes.end(), '\0');
   return crc_now();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A new version of an object in a bucket, which is written whole. An object of more than one piece
 // is a multipart upload: a piece is sent as soon as all of its parts are known, the rest at
-// commit(), with what stays read from the base. Then the sums are written, and the object is
+// commit(), with what stays read from the base or the source. Then the sums are written, and the object is
 // switched: by the end of the upload, or by one PUT if it has one piece.
 #pragma once
 
@@ -44,6 +44,9 @@ class S3Update final : public Update {
     Crcs crcs;  // of parts that are kept
   };
 
+  // What there is of this version; none: there is no object.
+  [[nodiscard]] Result<std::optional<S3Head>> find_version(const Key& key,
+                                                           std::optional<uint64_t> version);
   [[nodiscard]] Result<void> claim(uint64_t first, uint64_t count) VERBENA_REQUIRES(mutex_);
   [[nodiscard]] Result<void> noted(Error error) VERBENA_REQUIRES(mutex_);
   // Sends those of the pieces with parts [first, first + count) that are complete.
@@ -72,7 +75,9 @@ class S3Update final : public Update {
   const uint64_t part_count_;
   const uint64_t piece_parts_;
   const uint64_t piece_count_;
-  std::optional<S3Head> base_;
+  std::optional<S3Head> base_;  // which it replaces
+  std::optional<S3Head> from_;  // what it begins from: the base, or another object
+  Key from_key_ = key_;
 
   Mutex mutex_;
   PartRanges written_ VERBENA_GUARDED_BY(mutex_);

@@ -67,8 +67,9 @@ struct PartToLoad {
   uint32_t crc = 0;
 };
 
-// A new version of an object. What is neither put nor said to be a hole is as in the base. Unless
-// it is committed, it is as if it had never been, whatever happens to either end.
+// A new version of an object. What is neither put nor said to be a hole is as in the base, or in
+// the source. Unless it is committed, it is as if it had never been, whatever happens to either
+// end.
 class Update {
  public:
   Update() = default;
@@ -85,9 +86,17 @@ class Update {
   [[nodiscard]] virtual Result<void> commit() = 0;
 };
 
+// A version of another object.
+struct Source {
+  Key key;
+  uint64_t version = 0;
+};
 struct NewState {
-  std::optional<uint64_t> base;  // the version that it begins from; none: there is no object
+  std::optional<uint64_t> base;  // the version that is replaced; none: there is no object
   State state;                   // afterwards
+  // What it begins from, if that is another object: what is neither put nor a hole is as there. It
+  // stays as it is. kConflict if it is another version, or gone.
+  std::optional<Source> source{};
 };
 
 class Tier {

@@ -46,6 +46,30 @@ Result<void> Cache::open() {
   return look_at_known(there);
 }
 
+// One that no object here has.
+Result<void> Cache::meet_unknown(const backend::Entry& entry,
+                                 std::unordered_set<uint64_t>& numbers) {
+  const backend::State& state = entry.state;
+  if (covers(entry.key, state.version)) return {};
+  // Of a put that did not come to its end.
+  if (entry.key.name.empty() && store::is_hidden(entry.key.id)) {
+    return tier_.remove(entry.key, state.version);
+  }
+  const auto number = store::draw_random(options_.random);
+  if (!number) return fail(number.error());
+  const ObjectId fresh = entry.key.name.empty() ? entry.key.id : ObjectId{*number >> 2, *number};
+  count(Counter::kAdopted);
+  if (const auto done =
+          store_.adopt(fresh, entry.key.name, {state.version, state.size, state.modified_ns});
+      !done) {
+    return done;
+  }
+  const auto adopted = store_.stat(fresh);
+  if (!adopted) return fail(adopted.error());
+  numbers.insert(adopted->number);
+  return {};
+}
+
 Result<void> Cache::meet(const backend::Entry& entry, std::unordered_set<uint64_t>& numbers) {
   const backend::State& state = entry.state;
   if (state.version == 0) {
@@ -59,28 +83,17 @@ Result<void> Cache::meet(const backend::Entry& entry, std::unordered_set<uint64_
   const auto info = id ? store_.stat(*id) : fail(id.error());
   if (!info) {
     if (info.error().code != store::Code::kNotFound) return fail(info.error());
-    if (const auto grave = graves_.find(entry.key); grave && grave->behind.may_be(state.version)) {
-      return {};
-    }
-    const auto number = store::draw_random(options_.random);
-    if (!number) return fail(number.error());
-    const ObjectId fresh = entry.key.name.empty() ? entry.key.id : ObjectId{*number >> 2, *number};
-    count(Counter::kAdopted);
-    if (const auto done =
-            store_.adopt(fresh, entry.key.name, {state.version, state.size, state.modified_ns});
-        !done) {
-      return done;
-    }
-    const auto adopted = store_.stat(fresh);
-    if (!adopted) return fail(adopted.error());
-    numbers.insert(adopted->number);
-    return {};
+    return meet_unknown(entry, numbers);
   }
+  if (info->name != entry.key.name)
+    return {};  // it had none: it is behind under its name, or will be
+  const auto place = store_.behind(*id);
+  if (!place) return fail(place.error());
+  const store::Behind& own = place->own();
+  if (!own.may_be(state.version) && covers(entry.key, state.version)) return {};
   numbers.insert(info->number);
-  const auto known = store_.behind(*id);
-  if (!known) return fail(known.error());
-  if (known->version == state.version && known->version != 0) return {};
-  if (known->may_be(state.version)) return store_.found_behind(*id, state.version);
+  if (own.version == state.version && own.version != 0) return {};
+  if (own.may_be(state.version)) return store_.found_behind(*id, state.version);
   if (const auto adopted = store_.adopt_again(*id, {state.version, state.size, state.modified_ns});
       !adopted) {
     if (adopted.error().code != store::Code::kConflict) return adopted;
@@ -101,11 +114,12 @@ Result<void> Cache::look_at_known(const std::unordered_set<uint64_t>& there) {
     const auto page = store_.list(after, kPage);
     if (!page) return fail(page.error());
     for (const store::ObjectInfo& info : *page) {
-      if (store::is_hidden(info.id)) continue;
+      if (info.id.high == store::kGraveHigh) continue;
       const auto known = store_.behind(info.id);
       if (!known) return fail(known.error());
-      if (known->version != 0 && !there.contains(info.number) &&
-          !graves_.find({info.name, info.id})) {
+      // What is under another key is looked at when it is wanted.
+      if (!known->under && known->behind.version != 0 && !there.contains(info.number) &&
+          !graves_.any({info.name, info.id})) {
         if (info.flushed || info.behind > 0) {
           gone.push_back(info.id);
           continue;
@@ -137,7 +151,7 @@ Result<void> Cache::note_here(const store::ObjectInfo& info) {
     const auto page = store_.segments(info.id, at, kPage);
     if (!page) return fail(page.error());
     const MutexLock lock(mutex_);
-    if (!info.flushed) unflushed_.insert(info.id);
+    if (!info.flushed) (store::is_draft(info.id) ? drafts_ : unflushed_).insert(info.id);
     for (const store::SegmentInfo& segment : *page) {
       const uint64_t first = segment.offset / store::kDataBytes;
       const uint64_t end = first + segment.count;
@@ -148,69 +162,6 @@ Result<void> Cache::note_here(const store::ObjectInfo& info) {
     }
     if (page->size() < kPage) return {};
   }
-}
-
-// --- changes that concern what is behind
-
-Result<void> Cache::remove(ObjectId id) {
-  return run([&] { return remove_once(id); });
-}
-
-Result<void> Cache::remove_once(ObjectId id) {
-  const Busy busy(busy_, id);
-  const auto info = store_.stat(id);
-  if (!info) return fail(info.error());
-  const auto behind = store_.behind(id);
-  if (!behind) return fail(behind.error());
-  if (*behind != store::Behind{}) {
-    if (const auto noted = graves_.add({info->name, id}, *behind); !noted) return noted;
-  }
-  return store_.remove(id);
-}
-
-Result<void> Cache::rename(ObjectId id, std::string_view name) {
-  return run([&] { return rename_once(id, name); });
-}
-
-Result<void> Cache::rename_once(ObjectId id, std::string_view name) {
-  const Busy busy(busy_, id);
-  const auto info = store_.stat(id);
-  if (!info) return fail(info.error());
-  if (info->name == name) return {};
-  // Before anything is done for it: whether it can be.
-  if (!store::good_name(name)) return store_.rename(id, name);  // which tells why not
-  if (!name.empty() && store_.find(name)) {
-    return fail(
-        Error{store::Code::kExists, fmt::format("another object has the name '{}'", name), {}});
-  }
-  const auto behind = store_.behind(id);
-  if (!behind) return fail(behind.error());
-  if (*behind != store::Behind{}) {
-    // All of it comes here, and is behind under its new name when it is flushed.
-    if (const auto fits = check_fits(*info); !fits) return fits;
-    if (const auto here = store_.check_here(id); !here) return here;
-    if (const auto noted = graves_.add({info->name, id}, *behind); !noted) return noted;
-    if (const auto detached = store_.detach(id); !detached) return detached;
-  }
-  return store_.rename(id, name);
-}
-
-Result<void> Cache::replace(ObjectId id, ObjectId by, store::ClientId client) {
-  return run([&] { return replace_once(id, by, client); });
-}
-
-Result<void> Cache::replace_once(ObjectId id, ObjectId by, store::ClientId client) {
-  const Busy busy(busy_, id, by);
-  const auto info = store_.stat(by);
-  if (!info) return fail(info.error());
-  const auto behind = store_.behind(by);
-  if (!behind) return fail(behind.error());
-  if (*behind != store::Behind{}) {
-    if (const auto fits = check_fits(*info); !fits) return fits;
-    if (const auto here = store_.check_here(by); !here) return here;
-    if (const auto noted = graves_.add({info->name, by}, *behind); !noted) return noted;
-  }
-  return store_.replace(id, by, client);
 }
 
 // --- by itself

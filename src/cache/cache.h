@@ -7,8 +7,9 @@
 //                 `----- evict: parts that are in both, S3-FIFO
 //
 // Every object behind is known to the store, without its bytes: names, sizes and lists need nothing
-// from there. Removals and renames are noted (graves.h) and done behind later. A flush that fails
-// leaves the object unflushed, and is tried again.
+// from there. Removals and renames are noted (graves.h) and done behind later: an object that was
+// renamed, or has replaced another one, is behind under its old key until it is flushed. A flush
+// that fails leaves the object unflushed, and is tried again.
 //
 // Thread-safe; all calls may wait for the tier, but for used().
 #pragma once
@@ -93,6 +94,8 @@ class Cache {
   [[nodiscard]] Result<void> remove(ObjectId id);
   [[nodiscard]] Result<void> rename(ObjectId id, std::string_view name);
   [[nodiscard]] Result<void> replace(ObjectId id, ObjectId by, store::ClientId client);
+  // A whole object of which most is only behind is copied there, and nothing of it comes here.
+  [[nodiscard]] Result<void> clone(const store::CloneRequest& request, store::ClientId client);
 
   // All that was changed before it is behind, durable.
   [[nodiscard]] Result<void> flush(ObjectId id);
@@ -100,9 +103,6 @@ class Cache {
   // Gives back the memory of what is in both; chunks.
   [[nodiscard]] Result<uint64_t> evict(ObjectId id);
   uint64_t evict_all();
-
-  // For what needs all of an object here at once: whether there can ever be room for that.
-  [[nodiscard]] Result<void> check_fits(const store::ObjectInfo& object) const;
 
   // Bytes of it were read or written. Cheap.
   void used(ObjectId id, uint64_t offset, uint64_t length);
@@ -115,12 +115,14 @@ class Cache {
  private:
   // --- flush.cc
   [[nodiscard]] Result<void> flush_once(ObjectId id, bool* again);
-  [[nodiscard]] Result<void> bury_namesakes(ObjectId id);
+  [[nodiscard]] Result<void> flush_drafts();
   [[nodiscard]] std::set<ObjectId> all_unflushed();
   [[nodiscard]] Result<void> write_behind(const store::PreparedFlush& plan,
                                           backend::Update& update);
   [[nodiscard]] Result<std::optional<uint64_t>> find_base(const store::PreparedFlush& plan,
                                                           const backend::Key& key, bool* again);
+  [[nodiscard]] Result<std::optional<backend::Source>> find_source(const store::PreparedFlush& plan,
+                                                                   bool* again);
   [[nodiscard]] Result<uint64_t> draw_version();
   void note_flushed(const store::PreparedFlush& plan);
   // --- load.cc
@@ -128,9 +130,12 @@ class Cache {
   [[nodiscard]] Result<uint64_t> fetch(store::PreparedFill& fill, ObjectId id);
   [[nodiscard]] Result<void> changed_behind(ObjectId id, const backend::State& there);
   [[nodiscard]] uint64_t wanted_parts(const store::Parts& parts);
+  // For what needs all of an object here at once: whether there can ever be room for that.
+  [[nodiscard]] Result<void> check_fits(const store::ObjectInfo& object) const;
   void count_loaded(ObjectId id, uint64_t first, uint64_t parts);
   // --- cache.cc
-  [[nodiscard]] backend::Key key_of(ObjectId id, const std::string& name) const;
+  [[nodiscard]] Result<void> meet_unknown(const backend::Entry& entry,
+                                          std::unordered_set<uint64_t>& numbers);
   [[nodiscard]] Result<void> meet(const backend::Entry& entry,
                                   std::unordered_set<uint64_t>& numbers);
   [[nodiscard]] Result<void> note_here(const store::ObjectInfo& info);
@@ -138,12 +143,28 @@ class Cache {
   void count(Counter counter, uint64_t n = 1) {
     counters_.at(static_cast<size_t>(counter)).fetch_add(n, std::memory_order_relaxed);
   }
+  // --- places.cc: which object is behind under which key.
   // Each of them once, with the objects kept busy only during that: who waits for the tier or for
   // room meanwhile may have to flush these very objects.
   [[nodiscard]] Result<void> remove_once(ObjectId id);
   [[nodiscard]] Result<void> rename_once(ObjectId id, std::string_view name);
   [[nodiscard]] Result<void> replace_once(ObjectId id, ObjectId by, store::ClientId client);
-  [[nodiscard]] bool did_not_go(const Grave& grave) const;
+  // What may be behind under its own key is about to be no object's, or only the user's.
+  [[nodiscard]] Result<void> leave_own_key(const store::ObjectInfo& info,
+                                           const store::PlaceBehind& place, ObjectId user)
+      VERBENA_REQUIRES(places_);
+  [[nodiscard]] Result<void> clone_once(const store::CloneRequest& request, store::ClientId client);
+  [[nodiscard]] Result<void> copy_behind(const store::CloneRequest& request);
+  [[nodiscard]] Result<void> copy_behind_once(const store::CloneRequest& request, bool* again);
+  // Whether the object is behind under this key, which is not its own.
+  [[nodiscard]] bool uses(ObjectId id, const backend::Key& key) const;
+  // Whether what the grave is of is an object's own after all.
+  [[nodiscard]] bool is_own(const Grave& grave) const;
+  [[nodiscard]] bool covers(const backend::Key& key, uint64_t version) const;
+  // So that nothing of others is behind under this key.
+  [[nodiscard]] Result<void> free_key(const backend::Key& key);
+  [[nodiscard]] Result<void> set_aside(ObjectId user, const backend::Key& key);
+  // Does nothing while an object uses what is there.
   [[nodiscard]] Result<void> bury(const Grave& grave);
   [[nodiscard]] Result<void> bury_all();
   void tell(const std::string& what) const;
@@ -158,6 +179,9 @@ class Cache {
   Options options_;
   Graves graves_;
   BusyObjects busy_;
+  // One at a time: an object gets or leaves a key, or it is decided that nobody has it. Taken after
+  // the objects are busy, and not while the tier is waited for.
+  Mutex places_;
   std::array<std::atomic<uint64_t>, static_cast<size_t>(Counter::kCount)> counters_{};
 
   Mutex mutex_;
@@ -173,6 +197,9 @@ class Cache {
   size_t oldest_stream_ VERBENA_GUARDED_BY(mutex_) = 0;
   bool stopping_ VERBENA_GUARDED_BY(mutex_) = false;
   std::set<ObjectId> unflushed_ VERBENA_GUARDED_BY(mutex_);
+  // Drafts of puts that are under way: flushed only if there is no room otherwise, for most are
+  // gone soon.
+  std::set<ObjectId> drafts_ VERBENA_GUARDED_BY(mutex_);
   // Taken from these, by flush_all() that are under way.
   std::multiset<ObjectId> flushing_ VERBENA_GUARDED_BY(mutex_);
   bool failing_ = false;  // flushes by itself; of the thread alone

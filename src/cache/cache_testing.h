@@ -14,6 +14,7 @@
 #include "backend/faulty_tier.h"
 #include "backend/memory_tier.h"
 #include "cache/cache.h"
+#include "store/drafts.h"
 #include "store/memory_medium.h"
 
 namespace verbena::cache {
@@ -88,10 +89,15 @@ class CacheTest : public ::testing::Test {
                       : store::Store::open(medium_->open(), options);
     ASSERT_TRUE(made.has_value()) << made.error().what;
     store_ = std::move(*made);
+    ASSERT_TRUE(store::remove_drafts(*store_));  // as a server does
     start();
   }
   void start() {
     Options options;
+    options.random = [this]() -> std::optional<uint64_t> {
+      const MutexLock lock(draws_);
+      return random_of_cache_.next();
+    };
     options.tell = [this](const std::string& what) { told_.push_back(what); };
     cache_ = std::make_unique<Cache>(*store_, tier_, options);
     const auto opened = cache_->open();
@@ -101,10 +107,14 @@ class CacheTest : public ::testing::Test {
     cache_.reset();
     store_.reset();
   }
-  // As if the process were killed; what was flushed here is kept.
+  // As if the process were killed after a flush.
   void crash() {
-    cache_.reset();
     ASSERT_TRUE(store_->flush());
+    kill();
+  }
+  // As if it were killed now.
+  void kill() {
+    cache_.reset();
     const auto all = medium_->bytes();
     const Bytes image(all.begin(), all.end());
     const uint32_t existing = medium_->existing;
@@ -147,6 +157,8 @@ class CacheTest : public ::testing::Test {
 
   static constexpr size_t kPiece = 100'000;
   SeededRandom random_{11};
+  Mutex draws_;
+  SeededRandom random_of_cache_ VERBENA_GUARDED_BY(draws_){12};
   backend::MemoryTier behind_;
   std::unique_ptr<backend::Tier> other_;
   WatchedTier watched_{other_ ? *other_ : behind_};

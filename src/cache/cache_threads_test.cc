@@ -123,7 +123,7 @@ TEST_F(CacheThreadsTest, ARenameThatWasNotDoneRemovesNothingBehind) {
   tier_.set({});
   {
     Graves graves(*store_, store::kernel_random);
-    ASSERT_TRUE(graves.add({"a", id_of("a")}, *store_->behind(id_of("a"))));
+    ASSERT_TRUE(graves.add({"a", id_of("a")}, store_->behind(id_of("a"))->behind, id_of("a")));
   }
   crash();
   ASSERT_TRUE(cache_->flush_all());

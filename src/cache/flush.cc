@@ -16,8 +16,6 @@ constexpr int kMaxRounds = 8;  // others that change it there at the same time a
 
 }  // namespace
 
-backend::Key Cache::key_of(ObjectId id, const std::string& name) const { return {name, id}; }
-
 // Far from the end of the numbers: those after it may be used as well.
 Result<uint64_t> Cache::draw_version() {
   for (;;) {
@@ -29,10 +27,13 @@ Result<uint64_t> Cache::draw_version() {
 }
 
 Result<void> Cache::flush(ObjectId id) {
-  if (store::is_hidden(id)) return {};
+  if (id.high == store::kGraveHigh) return {};
   for (int round = 0;; ++round) {
     bool again = false;
-    auto done = bury_namesakes(id);
+    const auto info = store_.stat(id);
+    if (!info) return fail(info.error());
+    // Those that had its name before go first.
+    auto done = info->flushed ? Result<void>{} : free_key({info->name, id});
     if (done) {
       const Busy busy(busy_, id);
       done = flush_once(id, &again);
@@ -44,27 +45,19 @@ Result<void> Cache::flush(ObjectId id) {
   }
 }
 
-// Those that had its name before: they go first.
-Result<void> Cache::bury_namesakes(ObjectId id) {
-  const auto info = store_.stat(id);
-  if (!info) return fail(info.error());
-  while (const auto grave = graves_.find(key_of(id, info->name))) {
-    if (const auto buried = bury(*grave); !buried) return buried;
-  }
-  return {};
-}
-
 Result<void> Cache::flush_once(ObjectId id, bool* again) {
   auto plan = store_.prepare_flush(id);
   if (!plan) return fail(plan.error());
   if (plan->nothing()) return {};
-  const backend::Key key = key_of(id, plan->name());
-  if (graves_.find(key)) {
+  const backend::Key key{plan->name(), id};
+  if (graves_.any(key)) {
     *again = true;
     return fail(Error{store::Code::kConflict, "another object of this name has just gone", {}});
   }
   const auto base = find_base(*plan, key, again);
   if (!base) return fail(base.error());
+  const auto source = find_source(*plan, again);
+  if (!source) return fail(source.error());
   const auto fresh = draw_version();
   if (!fresh) return fail(fresh.error());
   const auto version = store_.begin_flush(id, *fresh);
@@ -73,7 +66,8 @@ Result<void> Cache::flush_once(ObjectId id, bool* again) {
   auto update = tier_.update(
       key,
       {.base = *base,
-       .state = {.version = *version, .size = plan->size(), .modified_ns = plan->modified_ns()}});
+       .state = {.version = *version, .size = plan->size(), .modified_ns = plan->modified_ns()},
+       .source = *source});
   if (!update) {
     *again = update.error().code == store::Code::kConflict;
     return fail(update.error());
@@ -92,11 +86,12 @@ Result<void> Cache::flush_once(ObjectId id, bool* again) {
 // What is there, of the versions that may be: a flush whose end is not known may have come to one.
 Result<std::optional<uint64_t>> Cache::find_base(const store::PreparedFlush& plan,
                                                  const backend::Key& key, bool* again) {
-  const store::Behind& known = plan.base();
+  const store::Behind& known = plan.base().own();
   const auto there = tier_.state(key);
   if (!there && there.error().code != store::Code::kNotFound) return fail(there.error());
   if (!there) {
-    if (known.version == 0) return std::optional<uint64_t>{};
+    // What is there is only replaced, or there has been nothing.
+    if (known.version == 0 || plan.base().under) return std::optional<uint64_t>{};
     // Somebody has removed it there. What was only there is lost; the rest is written anew.
     if (const auto detached = store_.detach(plan.id()); !detached) {
       return fail(Error{store::Code::kConflict,
@@ -121,6 +116,30 @@ Result<std::optional<uint64_t>> Cache::find_base(const store::PreparedFlush& pla
                                 "remove one of the two",
                                 plan.name(), tier_.describe()),
                     {}});
+}
+
+// Where it is, if that is not under its own key.
+Result<std::optional<backend::Source>> Cache::find_source(const store::PreparedFlush& plan,
+                                                          bool* again) {
+  const store::PlaceBehind& place = plan.base();
+  if (!place.under) return std::optional<backend::Source>{};
+  const backend::Key key{place.under->name, place.under->id};
+  const auto there = tier_.state(key);
+  if (!there && there.error().code != store::Code::kNotFound) return fail(there.error());
+  if (there && place.behind.may_be(there->version)) {
+    return std::optional(backend::Source{key, there->version});
+  }
+  // Somebody has removed or changed it there; if all of it is here, that does not matter.
+  if (const auto detached = store_.detach(plan.id()); !detached) {
+    return fail(Error{store::Code::kConflict,
+                      fmt::format("object '{}' was '{}' in the {} until it was renamed; another "
+                                  "program has changed that, and parts of the object were only "
+                                  "there",
+                                  plan.name(), key.name, tier_.describe()),
+                      {}});
+  }
+  *again = true;
+  return fail(Error{store::Code::kConflict, "changed behind", {}});
 }
 
 Result<void> Cache::write_behind(const store::PreparedFlush& plan, backend::Update& update) {
@@ -159,7 +178,7 @@ void Cache::note_flushed(const store::PreparedFlush& plan) {
 std::set<ObjectId> Cache::all_unflushed() {
   std::vector<ObjectId> fresh = store_.take_unflushed();
   const MutexLock lock(mutex_);
-  unflushed_.insert(fresh.begin(), fresh.end());
+  for (const ObjectId id : fresh) (store::is_draft(id) ? drafts_ : unflushed_).insert(id);
   std::set<ObjectId> ids = unflushed_;
   ids.insert(flushing_.begin(), flushing_.end());
   return ids;
@@ -186,36 +205,20 @@ Result<void> Cache::flush_all() {
   return outcome ? buried : outcome;
 }
 
-// --- what is gone here
-
-// It is as it was when the grave was made, but for flushes whose end was not known then.
-bool Cache::did_not_go(const Grave& grave) const {
-  const auto info = store_.stat(grave.key.id);
-  const auto now = store_.behind(grave.key.id);
-  if (!info || !now || info->name != grave.key.name) return false;
-  if (now->version != 0) return grave.behind.may_be(now->version);
-  return now->tries > 0 && now->next == grave.behind.next;
-}
-
-Result<void> Cache::bury(const Grave& grave) {
-  const Busy busy(busy_, grave.key.id);
-  if (did_not_go(grave)) return graves_.remove(grave);
-  // That it is gone is durable before it is.
-  if (const auto durable = store_.flush(); !durable) return durable;
-  const auto there = tier_.state(grave.key);
-  if (there && grave.behind.may_be(there->version)) {
-    if (const auto removed = tier_.remove(grave.key, there->version); !removed) return removed;
-  } else if (!there && there.error().code != store::Code::kNotFound) {
-    return fail(there.error());
+// So that they can leave, too.
+Result<void> Cache::flush_drafts() {
+  std::set<ObjectId> ids;
+  {
+    const MutexLock lock(mutex_);
+    ids.swap(drafts_);
   }
-  return graves_.remove(grave);
-}
-
-Result<void> Cache::bury_all() {
   Result<void> outcome;
-  for (const Grave& grave : graves_.all()) {
-    const auto buried = bury(grave);
-    if (!buried && outcome) outcome = buried;
+  for (const ObjectId id : ids) {
+    const auto done = flush(id);
+    if (done || done.error().code == store::Code::kNotFound) continue;
+    if (outcome) outcome = done;
+    const MutexLock lock(mutex_);
+    drafts_.insert(id);
   }
   return outcome;
 }

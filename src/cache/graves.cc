@@ -8,8 +8,8 @@
 namespace verbena::cache {
 namespace {
 
-//  version u64, next u64, tries u32, id u64 u64, name
-constexpr size_t kHeadBytes = 8 + 8 + 4 + 16;
+//  version u64, next u64, tries u32, id u64 u64, user u64 u64, name
+constexpr size_t kHeadBytes = 8 + 8 + 4 + 16 + 16;
 
 std::vector<uint8_t> encode(const Grave& grave) {
   std::vector<uint8_t> bytes(kHeadBytes + grave.key.name.size());
@@ -18,6 +18,8 @@ std::vector<uint8_t> encode(const Grave& grave) {
   store_be32(&bytes[16], grave.behind.tries);
   store_be64(&bytes[20], grave.key.id.high);
   store_be64(&bytes[28], grave.key.id.low);
+  store_be64(&bytes[36], grave.user.high);
+  store_be64(&bytes[44], grave.user.low);
   std::ranges::copy(grave.key.name, bytes.begin() + kHeadBytes);
   return bytes;
 }
@@ -30,6 +32,7 @@ std::optional<Grave> decode(ObjectId id, std::span<const uint8_t> bytes) {
   grave.behind.next = load_be64(&bytes[8]);
   grave.behind.tries = load_be32(&bytes[16]);
   grave.key.id = {load_be64(&bytes[20]), load_be64(&bytes[28])};
+  grave.user = {load_be64(&bytes[36]), load_be64(&bytes[44])};
   const auto name = bytes.subspan(kHeadBytes);
   grave.key.name.assign(name.begin(), name.end());
   return grave;
@@ -67,10 +70,14 @@ store::Result<void> Graves::open_one(ObjectId id) {
   return {};
 }
 
-store::Result<void> Graves::add(const backend::Key& key, const store::Behind& behind) {
+store::Result<void> Graves::add(const backend::Key& key, const store::Behind& behind,
+                                ObjectId user) {
+  for (const Grave& grave : of(key)) {
+    if (grave.behind == behind && grave.user == user) return {};
+  }
   const auto number = store::draw_random(random_);
   if (!number) return fail(number.error());
-  Grave grave{{store::kGraveHigh, *number | 1}, key, behind};
+  Grave grave{{store::kGraveHigh, *number | 1}, key, behind, user};
   if (const auto made = store_.create_object(grave.id); !made) return made;
   if (const auto written = store_.write(grave.id, 0, encode(grave)); !written) {
     static_cast<void>(store_.remove(grave.id));
@@ -81,11 +88,12 @@ store::Result<void> Graves::add(const backend::Key& key, const store::Behind& be
   return {};
 }
 
-std::optional<Grave> Graves::find(const backend::Key& key) const {
+std::vector<Grave> Graves::of(const backend::Key& key) const {
   const MutexLock lock(mutex_);
-  const auto found = graves_.find(order_of(key));
-  if (found == graves_.end()) return std::nullopt;
-  return found->second;
+  std::vector<Grave> graves;
+  const auto [first, end] = graves_.equal_range(order_of(key));
+  for (auto each = first; each != end; ++each) graves.push_back(each->second);
+  return graves;
 }
 
 std::vector<Grave> Graves::all() const {

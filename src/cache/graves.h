@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Objects that are gone here and still behind: each is an object of the store itself, nameless and
-// under a reserved id, so that a crash forgets none. It is written before the object goes, and
-// removed when there is nothing behind any more. One whose object did not go after all means
-// nothing.
+// What is behind under a key (a name, or an id) that no object here has any more: each is an object
+// of the store itself, nameless and under a reserved id, so that a crash forgets none. It is
+// written before the object goes, is renamed or replaces another one, and removed when there is
+// nothing behind any more. One whose object kept its key after all means nothing. As long as an
+// object is behind under a key that is not its own, there is a grave of that key with the object as
+// its user.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +23,12 @@ struct Grave {
   ObjectId id;  // of the object in the store that it is
   backend::Key key;
   store::Behind behind;
+  ObjectId user;  // the object that went, or uses what is there until it is flushed
 };
+
+[[nodiscard]] inline bool same_key(const backend::Key& a, const backend::Key& b) {
+  return a.name == b.name && (!a.name.empty() || a.id == b.id);
+}
 
 class Graves {
  public:
@@ -29,8 +36,12 @@ class Graves {
       : store_(store), random_(std::move(random)) {}
   // Those that are there.
   [[nodiscard]] store::Result<void> open();
-  [[nodiscard]] store::Result<void> add(const backend::Key& key, const store::Behind& behind);
-  [[nodiscard]] std::optional<Grave> find(const backend::Key& key) const;
+  // Unless there is one that says the same.
+  [[nodiscard]] store::Result<void> add(const backend::Key& key, const store::Behind& behind,
+                                        ObjectId user);
+  // All of one key.
+  [[nodiscard]] std::vector<Grave> of(const backend::Key& key) const;
+  [[nodiscard]] bool any(const backend::Key& key) const { return !of(key).empty(); }
   [[nodiscard]] std::vector<Grave> all() const;
   [[nodiscard]] store::Result<void> remove(const Grave& grave);
 

@@ -67,7 +67,10 @@ Result<void> Cache::load_segments(ObjectId id, uint64_t first, uint64_t count) {
   auto fill = store_.prepare_fill(id, first, count);
   for (int round = 0; !fill && fill.error().code == store::Code::kFull && round < kMaxTries;
        ++round) {
-    if (const auto room = make_room(count); !room) return room;
+    // For more than this: who needs two segments at once must not lose one for the other because
+    // all else is unflushed.
+    const uint64_t more = std::max(count, std::min(4 * count, max_chunks() / 4));
+    if (const auto room = make_room(more); !room) return room;
     fill = store_.prepare_fill(id, first, count);
   }
   if (!fill) return fail(fill.error());
@@ -88,31 +91,32 @@ void Cache::count_loaded(ObjectId id, uint64_t first, uint64_t parts) {
   for (uint64_t i = first / kSegmentParts; i < end; ++i) queue_.add({id, i});
 }
 
-// The version that they were read from; 0: others have changed it, and it was adopted anew.
+// The version that they were read from; 0: it has changed meanwhile, or others have changed it and
+// it was adopted anew.
 Result<uint64_t> Cache::fetch(store::PreparedFill& fill, ObjectId id) {
-  const backend::Key key = key_of(id, fill.name());
+  const store::PlaceBehind place = fill.base();
+  const backend::Key key = place.under ? backend::Key{place.under->name, place.under->id}
+                                       : backend::Key{fill.name(), id};
   std::vector<backend::PartToLoad> parts;
   parts.reserve(fill.parts().size());
   for (const auto& part : fill.parts()) parts.push_back({part.bytes, 0});
-  uint64_t version = fill.base().version;
+  uint64_t version = place.behind.version;
   for (int round = 0;; ++round) {
     const auto done = tier_.load(key, version, fill.first(), parts);
     if (done) break;
     const store::Code why = done.error().code;
-    if (why != store::Code::kConflict || round == kMaxTries) return fail(done.error());
+    const bool other = why == store::Code::kConflict || why == store::Code::kNotFound;
+    if (!other || round == kMaxTries) return fail(done.error());
     // A flush may have come to its end meanwhile, or others have changed it.
-    const auto before = store_.behind(id);
-    if (!before) return fail(before.error());
     const auto there = tier_.state(key);
+    const auto now = store_.behind(id);
+    if (!now) return fail(now.error());
+    if (now->behind != place.behind || now->under != place.under) return 0;
     if (!there) return fail(there.error());
-    const auto known = store_.behind(id);
-    if (!known) return fail(known.error());
-    if (known->may_be(there->version)) {
+    if (place.behind.may_be(there->version)) {
       version = there->version;
       continue;
     }
-    // Of two that are read one after the other, the second may be the newer one.
-    if (*before != *known) continue;
     if (const auto adopted = changed_behind(id, *there); !adopted) return fail(adopted.error());
     return 0;
   }
@@ -191,8 +195,12 @@ Result<void> Cache::make_room(uint64_t chunks) {
   uint64_t gone = evict_some(chunks);
   if (gone < chunks) {
     // Only what is behind may leave.
-    const auto flushed = flush_all();
+    auto flushed = flush_all();
     gone += evict_some(chunks - gone);
+    if (gone < chunks) {
+      if (const auto drafts = flush_drafts(); !drafts && flushed) flushed = drafts;
+      gone += evict_some(chunks - gone);
+    }
     if (gone == 0 && !flushed) return flushed;
   }
   // Chunks are free when that is durable.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // For tests: a cache against a model. Any order of operations, faults between it and what is
-// behind, crashes here, and a memory far below the data. One seed is one history.
+// behind, crashes here, a memory far below the data, and objects that are larger than it. One seed
+// is one history.
 #pragma once
 
 #include <algorithm>
@@ -15,26 +16,87 @@ namespace verbena::cache {
 class CacheModelTest : public CacheTest, public ::testing::WithParamInterface<uint64_t> {
  protected:
   using CacheTest::CacheTest;
+  using Model = std::map<std::string, Bytes>;
 
   // Rounds of operations and faults; after each, all of it from here, and then from behind alone or
   // after a crash.
   void run(uint64_t seed, int rounds);
 
  private:
-  backend::TierFaults faults_;
+  // More than the store has room for.
+  static constexpr uint64_t kLarge = uint64_t{kPerBlock} * kBlocks * store::kDataBytes;
 
-  void step(SeededRandom& random, std::map<std::string, Bytes>& model) {
-    const auto below = [&](uint64_t n) { return random.below(n); };
-    const std::string name = "o" + std::to_string(below(8));
+  // What needs something from behind may fail with it, and then changes nothing.
+  template <typename Done>
+  static bool fine(const Done& done) {
+    if (done) return true;
+    EXPECT_TRUE(done.error().code == Code::kIo || done.error().code == Code::kFull)
+        << done.error().what;
+    return false;
+  }
+  uint64_t below(uint64_t n) { return random_of_history_.below(n); }
+  std::string draw_name() { return "o" + std::to_string(below(8)); }
+
+  void write(Bytes& bytes, ObjectId id) {
+    const uint64_t offset = below(400'000);
+    const Bytes news = pattern(1 + below(100'000), random_of_history_.next());
+    if (!fine(cache_->run([&] { return store_->write(id, offset, news); }))) return;
+    bytes.resize(std::max<size_t>(bytes.size(), offset + news.size()));
+    std::ranges::copy(news, bytes.begin() + static_cast<ptrdiff_t>(offset));
+  }
+  void rename(Model& model, const std::string& name, const std::string& other) {
+    if (model.contains(other) || !fine(cache_->rename(id_of(name), other))) return;
+    auto moved = model.extract(name);
+    moved.key() = other;
+    model.insert(std::move(moved));
+  }
+  // Of another object, which is gone then.
+  void replace(Model& model, const std::string& name, const std::string& by) {
+    if (name == by || !model.contains(by)) return;
+    if (!fine(cache_->replace(id_of(name), id_of(by), store::kNoClient))) return;
+    model[name] = std::move(model.extract(by).mapped());
+  }
+  void clone(Model& model, const std::string& name, const std::string& other) {
+    if (model.contains(other)) return;
+    const ObjectId to{1, ++last_id_};
+    const store::CloneRequest request{.from = id_of(name), .to = to, .to_name = other};
+    if (fine(cache_->clone(request, store::kNoClient))) model[other] = Bytes(model[name]);
+  }
+  // As clients do: a draft is written, and then becomes the object.
+  void put_whole(Model& model, const std::string& name) {
+    const uint64_t size = below(12) == 0 ? kLarge + below(kLarge / 2) : below(100'000);
+    const ObjectId draft{store::kDraftHigh, random_of_history_.next()};
+    const Bytes news = pattern(size, random_of_history_.next());
+    if (!fine(cache_->run([&] { return store_->create_object(draft); }))) return;
+    bool done = true;
+    for (size_t at = 0; done && at < news.size(); at += kPiece) {
+      const auto part = std::span(news).subspan(at, std::min(kPiece, news.size() - at));
+      done = fine(cache_->run([&] { return store_->write(draft, at, part); }));
+    }
+    if (done && model.contains(name)) {
+      done = fine(cache_->replace(id_of(name), draft, store::kNoClient));
+    } else if (done) {
+      const ObjectId to{1, ++last_id_};
+      const store::CloneRequest request{.from = draft, .to = to, .to_name = name};
+      done = fine(cache_->clone(request, store::kNoClient));
+    }
+    if (done) model[name] = news;
+    // It is gone if it has replaced the object.
+    static_cast<void>(cache_->remove(draft));
+  }
+  void read_some(const Bytes& bytes, ObjectId id) {
+    const uint64_t offset = below(bytes.size() + 1);
+    Bytes got(std::min<uint64_t>(kPiece, bytes.size() - offset));
+    if (!fine(cache_->run([&] { return store_->read(id, offset, got); }))) return;
+    EXPECT_TRUE(std::ranges::equal(got, std::span(bytes).subspan(offset, got.size())));
+  }
+
+  // Something that changes what others see, or where it is.
+  void change(Model& model) {
+    const std::string name = draw_name();
     const auto found = model.find(name);
-    const auto fine = [&](const auto& done) {
-      // What needs something from behind may fail with it, and then changes nothing.
-      if (done) return true;
-      EXPECT_TRUE(done.error().code == Code::kIo || done.error().code == Code::kFull)
-          << done.error().what;
-      return false;
-    };
     if (found == model.end()) {
+      if (below(3) == 0) return put_whole(model, name);
       const ObjectId id{1, ++last_id_};
       const auto made = cache_->run([&] { return store_->create_object(id, name); });
       if (fine(made)) model[name] = {};
@@ -42,102 +104,94 @@ class CacheModelTest : public CacheTest, public ::testing::WithParamInterface<ui
     }
     Bytes& bytes = found->second;
     const ObjectId id = id_of(name);
-    switch (below(14)) {
+    switch (below(15)) {
       case 0:
       case 1:
-      case 2: {
-        const uint64_t offset = below(400'000);
-        const Bytes news = pattern(1 + below(100'000), random.next());
-        if (!fine(cache_->run([&] { return store_->write(id, offset, news); }))) break;
-        bytes.resize(std::max<size_t>(bytes.size(), offset + news.size()));
-        std::ranges::copy(news, bytes.begin() + static_cast<ptrdiff_t>(offset));
-        break;
-      }
+      case 2: return write(bytes, id);
       case 3: {
         const uint64_t size = below(500'000);
         if (fine(cache_->run([&] { return store_->truncate(id, size); }))) bytes.resize(size);
-        break;
+        return;
       }
       case 4: {
         if (fine(cache_->remove(id))) model.erase(name);
-        break;
+        return;
       }
-      case 5: {
-        const std::string other = "o" + std::to_string(below(8));
-        if (model.contains(other) || !fine(cache_->rename(id, other))) break;
-        Bytes moved = std::move(bytes);
-        model.erase(name);
-        model[other] = std::move(moved);
-        break;
-      }
-      case 6: {
-        const std::string other = "o" + std::to_string(below(8));
-        if (model.contains(other)) break;
-        const ObjectId to{1, ++last_id_};
-        const auto done =
-            cache_->run([&] { return store_->clone({.from = id, .to = to, .to_name = other}); });
-        if (fine(done)) model[other] = bytes;
-        break;
-      }
-      case 7: {
-        const ObjectId draft{store::kDraftHigh, random.next()};
-        const Bytes news = pattern(below(100'000), random.next());
-        if (!fine(cache_->run([&] { return store_->create_object(draft); }))) break;
-        if (!fine(cache_->run([&] { return store_->write(draft, 0, news); })) ||
-            !fine(cache_->replace(id, draft, store::kNoClient))) {
-          static_cast<void>(store_->remove(draft));
-          break;
-        }
-        bytes = news;
-        break;
-      }
-      case 8:  static_cast<void>(fine(cache_->flush(id))); break;
-      case 9:  static_cast<void>(fine(cache_->flush_all())); break;
-      case 10: static_cast<void>(fine(cache_->evict(id))); break;
-      case 11:
-        if (below(4) > 0) break;
-        tier_.set({});  // opening needs what is behind
-        crash();
-        tier_.set(faults_);
-        break;
-      case 12: cache_->evict_all(); break;
-      case 13: {
-        Bytes got(bytes.size());
-        if (fine(cache_->run([&] { return store_->read(id, 0, got); }))) {
-          EXPECT_EQ(got, bytes);
-        }
-        break;
-      }
-      default: break;
+      case 5:
+      case 6:  return rename(model, name, draw_name());
+      case 7:
+      case 8:  return clone(model, name, draw_name());
+      case 9:  return put_whole(model, name);
+      case 10: return replace(model, name, draw_name());
+      case 11: return static_cast<void>(fine(cache_->flush(id)));
+      case 12: return static_cast<void>(fine(cache_->flush_all()));
+      case 13: return static_cast<void>(fine(cache_->evict(id)));
+      default: return read_some(bytes, id);
     }
   }
+  bool is_there(const Model& model) {
+    size_t count = 0;
+    const auto listed = store_->list({}, 1000);
+    for (const auto& info : *listed) count += store::is_hidden(info.id) ? 0 : 1;
+    if (count != model.size()) return false;
+    return std::ranges::all_of(model, [&](const auto& object) {
+      return store_->find(object.first).has_value() && get(object.first) == object.second;
+    });
+  }
+  // The process is killed in the middle of something: it was done, or not at all.
+  void change_and_be_killed(Model& model) {
+    ASSERT_TRUE(store_->flush());
+    Model after = model;
+    tier_.set({.lost_answer_ppm = 200'000, .calls = below(25)});
+    change(after);
+    tier_.set({});  // opening needs what is behind
+    kill();
+    if (HasFatalFailure()) return;
+    if (is_there(after)) {
+      model = std::move(after);
+    } else {
+      ASSERT_TRUE(is_there(model)) << "neither as before nor as after";
+    }
+    tier_.set(faults_);
+  }
+  void step(Model& model) {
+    switch (below(30)) {
+      case 0:  return change_and_be_killed(model);
+      case 1:  return static_cast<void>(cache_->evict_all());
+      default: return change(model);
+    }
+  }
+
+  backend::TierFaults faults_;
+  SeededRandom random_of_history_{0};
 };
 
 inline void CacheModelTest::run(uint64_t seed, int rounds) {
-  SeededRandom random(seed);
-  std::map<std::string, Bytes> model;
+  random_of_history_ = SeededRandom(seed);
+  Model model;
   for (int round = 0; round < rounds && !HasFailure(); ++round) {
-    const auto some = [&] { return static_cast<uint32_t>(random.below(3) * 60'000); };
+    const auto some = [&] { return static_cast<uint32_t>(below(3) * 60'000); };
     faults_ = {.fail_ppm = some(), .full_ppm = some(), .lost_answer_ppm = 2 * some()};
     tier_.set(faults_);
     for (int i = 0; i < 60 && !HasFailure(); ++i) {
       SCOPED_TRACE("round " + std::to_string(round) + ", step " + std::to_string(i));
-      step(random, model);
+      step(model);
     }
     tier_.set({});
-    for (const auto& [name, bytes] : model) ASSERT_EQ(get(name), bytes) << name;
+    for (const auto& [name, bytes] : model) ASSERT_TRUE(get(name) == bytes) << name;
     const auto flushed = cache_->flush_all();
     ASSERT_TRUE(flushed.has_value()) << flushed.error().what;
-    if (random.below(2) == 0) {
+    if (below(2) == 0) {
       begin();
     } else {
       crash();
     }
-    for (const auto& [name, bytes] : model) ASSERT_EQ(get(name), bytes) << name;
-    size_t count = 0;
-    const auto listed = store_->list({}, 1000);
-    for (const auto& info : *listed) count += store::is_hidden(info.id) ? 0 : 1;
-    EXPECT_EQ(count, model.size());
+    ASSERT_TRUE(is_there(model));
+    // And nothing else is behind.
+    ASSERT_TRUE(cache_->flush_all());
+    size_t behind = 0;
+    ASSERT_TRUE(tier_.list([&](const backend::Entry&) { return ++behind > 0; }));
+    EXPECT_EQ(behind, model.size());
     const auto scrubbed = store_->scrub();
     ASSERT_TRUE(scrubbed.has_value());
     EXPECT_EQ(scrubbed->damaged, 0u);

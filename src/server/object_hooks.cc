@@ -42,6 +42,7 @@ class CreateHook final : public NameHook<protocol::CreateRequest> {
 };
 
 class CowHook final : public ObjectHook<protocol::CowRequest> {
+  [[nodiscard]] bool goes_behind() const override { return true; }
   [[nodiscard]] store::Result<void> check(const Request& request, const Call& call,
                                           store::Store& store) const override {
     const auto from = find_info(request.from, call, store);
@@ -52,9 +53,6 @@ class CowHook final : public ObjectHook<protocol::CowRequest> {
                               request.length, request.from_offset, from->size)));
     }
     const uint64_t length = request.length == 0 ? from->size - request.from_offset : request.length;
-    if (call.cache != nullptr && length == from->size) {
-      if (const auto fits = call.cache->check_fits(*from); !fits) return fits;
-    }
     if (length > UINT64_MAX - request.to_offset) {
       return fail(invalid("the range of the destination ends beyond 2^64 bytes"));
     }
@@ -80,14 +78,15 @@ class CowHook final : public ObjectHook<protocol::CowRequest> {
     }
     if (!to) return fail(to.error());
     response.object = *to;
-    return store.clone({.from = *from,
-                        .to = *to,
-                        .from_offset = request.from_offset,
-                        .length = request.length,
-                        .to_offset = request.to_offset,
-                        .allow_existing = request.allow_existing,
-                        .to_name = name},
-                       call.session);
+    const store::CloneRequest clone{.from = *from,
+                                    .to = *to,
+                                    .from_offset = request.from_offset,
+                                    .length = request.length,
+                                    .to_offset = request.to_offset,
+                                    .allow_existing = request.allow_existing,
+                                    .to_name = name};
+    return call.cache != nullptr ? call.cache->clone(clone, call.session)
+                                 : store.clone(clone, call.session);
   }
   static store::Error taken() {
     return {store::Code::kExists, "the object that is to be made is there already", {}};

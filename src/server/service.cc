@@ -64,12 +64,15 @@ store::Result<void> Service::open_store(const ServiceOptions& options) {
   return {};
 }
 
-store::Result<void> Service::open_cache(const ServiceOptions& options,
-                                        const std::function<void(const std::string&)>& tell) {
-  if (!options.tier) return {};
+void Service::make_cache(const ServiceOptions& options) {
+  if (!options.tier) return;
   cache::Options cache = options.cache;
-  cache.tell = tell;
+  cache.tell = tell_;
   cache_ = std::make_unique<cache::Cache>(*store_, *tier_, std::move(cache));
+}
+
+store::Result<void> Service::open_cache() {
+  if (!cache_) return {};
   if (const auto opened = cache_->open(); !opened) return opened;
   cache_->start();
   return {};
@@ -92,20 +95,24 @@ store::Result<std::unique_ptr<Service>> Service::start(
     service->tier_ = std::move(*tier);
   }
   if (const auto opened = service->open_store(options); !opened) return fail(opened.error());
+  service->make_cache(options);
   service->upkeep_.start(
       *service->store_, options.compaction,
       {.hourly =
-           [store = service->store_] {
+           [store = service->store_, cache = service->cache_.get()] {
              const uint64_t now = wall_clock_ns();
              constexpr uint64_t kDay = uint64_t{24} * 3600 * kSecond;
-             static_cast<void>(store::remove_drafts(*store, now < kDay ? 0 : now - kDay));
+             store::RemoveDraft remove;
+             // It may be behind, too.
+             if (cache != nullptr) remove = [cache](ObjectId id) { return cache->remove(id); };
+             static_cast<void>(store::remove_drafts(*store, now < kDay ? 0 : now - kDay, remove));
            },
        .failed =
            [tell](const store::Error& error) {
              tell("the store takes no more changes: " + error.what);
            },
        .told = tell});
-  if (const auto opened = service->open_cache(options, tell); !opened) return fail(opened.error());
+  if (const auto opened = service->open_cache(); !opened) return fail(opened.error());
   options.server.cache = service->cache_.get();
   service->server_ = std::make_unique<Server>(std::move(options.server), *service->store_,
                                               service->memory_, std::move(*fabric));
@@ -124,6 +131,7 @@ store::Result<void> Service::close() {
   server_.reset();
   auto flushed = flush_behind();
   upkeep_.stop();
+  cache_.reset();
   const auto done = store_->close();
   return done ? flushed : done;
 }
@@ -138,7 +146,6 @@ store::Result<void> Service::flush_behind() {
     tell_("not flushed: " + flushed.error().what + "; what is only in the store is kept there");
     flushed = {};
   }
-  cache_.reset();
   return flushed;
 }
 

@@ -59,8 +59,8 @@ class Service {
   Service() = default;
   [[nodiscard]] store::Result<void> open_store(const ServiceOptions& options);
   [[nodiscard]] store::Result<void> flush_behind();
-  [[nodiscard]] store::Result<void> open_cache(const ServiceOptions& options,
-                                               const std::function<void(const std::string&)>& tell);
+  void make_cache(const ServiceOptions& options);
+  [[nodiscard]] store::Result<void> open_cache();
 
   ChunkMemory memory_;
   Upkeep upkeep_;

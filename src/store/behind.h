@@ -12,6 +12,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -19,6 +20,34 @@
 #include "store/record.h"
 
 namespace verbena::store {
+
+// An object that was renamed, or has taken the place of another one, may be behind under another
+// name than its own until it is flushed. Where that is, and what may be under its own.
+struct Under {
+  std::string name;  // empty: by the id
+  ObjectId id;
+  Behind own;
+
+  explicit Under(const UnderView& view) : name(view.name), id(view.id), own(view.own) {}
+  Under(std::string its_name, ObjectId its_id, const Behind& its_own)
+      : name(std::move(its_name)), id(its_id), own(its_own) {}
+};
+[[nodiscard]] inline std::optional<UnderView> view_of(const std::shared_ptr<const Under>& under) {
+  if (!under) return std::nullopt;
+  return UnderView{under->name, under->id, under->own};
+}
+[[nodiscard]] inline std::shared_ptr<const Under> under_of(const std::optional<UnderView>& view) {
+  return view ? std::make_shared<const Under>(*view) : nullptr;
+}
+
+// Which versions of an object may be behind, and where.
+struct PlaceBehind {
+  Behind behind;
+  std::shared_ptr<const Under> under;  // null: under its own name or id
+
+  // What may be under its own.
+  [[nodiscard]] const Behind& own() const { return under ? under->own : behind; }
+};
 
 class StoreImpl;
 
@@ -35,7 +64,7 @@ class PreparedFlush {
   [[nodiscard]] const std::string& name() const;
   [[nodiscard]] uint64_t size() const;
   [[nodiscard]] uint64_t modified_ns() const;
-  [[nodiscard]] const Behind& base() const;
+  [[nodiscard]] const PlaceBehind& base() const;
   // What differs from the base, in order: chunks, or zeros.
   struct Span {
     uint64_t first = 0;
@@ -65,7 +94,8 @@ class PreparedFill {
   ~PreparedFill();
 
   [[nodiscard]] const std::string& name() const;
-  [[nodiscard]] const Behind& base() const;
+  [[nodiscard]] ObjectId id() const;
+  [[nodiscard]] const PlaceBehind& base() const;
   [[nodiscard]] uint64_t first() const;
   struct Part {
     uint8_t* bytes = nullptr;  // kDataBytes, all to be written

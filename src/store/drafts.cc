@@ -3,7 +3,7 @@
 
 namespace verbena::store {
 
-Result<uint64_t> remove_drafts(Objects& objects, uint64_t before_ns) {
+Result<uint64_t> remove_drafts(Objects& objects, uint64_t before_ns, const RemoveDraft& remove) {
   constexpr size_t kAtOnce = 100;
   uint64_t removed = 0;
   // Nameless ones are first in the list, in order of their ids.
@@ -14,7 +14,7 @@ Result<uint64_t> remove_drafts(Objects& objects, uint64_t before_ns) {
       if (!is_draft(object.id) || !object.name.empty()) return removed;
       after.id = object.id;
       if (object.modified_ns >= before_ns) continue;
-      const auto gone = objects.remove(object.id);
+      const auto gone = remove ? remove(object.id) : objects.remove(object.id);
       // Its owner may just have finished.
       if (!gone && gone.error().code != Code::kNotFound) return fail(gone.error());
       removed += gone ? 1 : 0;

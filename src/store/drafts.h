@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 
 #include "store/objects.h"
 
@@ -26,7 +27,10 @@ inline constexpr uint64_t kGraveHigh = UINT64_MAX - 1;
 // Of a draft that a server removes while clients are putting.
 inline constexpr uint64_t kAbandonedNs = uint64_t{24} * 3600 * 1'000'000'000;
 
-// Those last written to before this moment of the store's clock. How many.
-[[nodiscard]] Result<uint64_t> remove_drafts(Objects& objects, uint64_t before_ns = UINT64_MAX);
+// Those last written to before this moment of the store's clock. How many. `remove` if the store is
+// not all that has to know.
+using RemoveDraft = std::function<Result<void>(ObjectId id)>;
+[[nodiscard]] Result<uint64_t> remove_drafts(Objects& objects, uint64_t before_ns = UINT64_MAX,
+                                             const RemoveDraft& remove = {});
 
 }  // namespace verbena::store

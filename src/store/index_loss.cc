@@ -67,6 +67,9 @@ void ObjectDoubts::applied(const Record& record) {
     replaced(truncate->number, {(truncate->size + kDataBytes - 1) / kDataBytes, kMaxIndex});
   } else if (const auto* const clone = std::get_if<CloneRecord>(&record)) {
     cloned(*clone);
+  } else if (const auto* const take = std::get_if<TakeRecord>(&record)) {
+    cloned({take->from, 0, take->to, 0, kMaxIndex, 0});
+    doubts_.erase(take->from);
   } else if (const auto* const rename = std::get_if<RenameRecord>(&record)) {
     const auto found = doubts_.find(rename->number);
     if (found == doubts_.end()) return;

@@ -4,10 +4,12 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <utility>
 
 #include "base/rw_lock.h"
+#include "store/behind.h"
 #include "store/segment_table.h"
 
 namespace verbena::store {
@@ -29,6 +31,8 @@ struct Object {
   bool removed VERBENA_GUARDED_BY(lock) = false;
   bool listed VERBENA_GUARDED_BY(lock) = false;  // among those that are to be flushed behind
   Behind behind VERBENA_GUARDED_BY(lock);
+  // Where that is, if not under its own name or id.
+  std::shared_ptr<const Under> under VERBENA_GUARDED_BY(lock);
   // How often something was changed that is no run: see Behind::whole.
   uint64_t reshaped VERBENA_GUARDED_BY(lock) = 0;
   // How often what is behind was taken for something else.
@@ -47,9 +51,9 @@ struct Object {
     behind.whole = false;
     ++reshaped;
   }
-  // Nothing of it is here alone.
+  // Nothing of it is here alone, and it is where it belongs.
   [[nodiscard]] bool is_flushed() const VERBENA_REQUIRES_SHARED(lock) {
-    return behind.whole && table.chunks() == table.chunks_in_both();
+    return behind.whole && !under && table.chunks() == table.chunks_in_both();
   }
 
   Object(uint64_t its_number, ObjectId its_id, uint64_t created)

@@ -44,6 +44,8 @@ void RawHistory::said(const ChunkHead& head, std::span<const Record> records) {
       chunk.open.emplace_back(*truncate);
     } else if (const auto* const clone = std::get_if<CloneRecord>(&record)) {
       chunk.open.emplace_back(*clone);
+    } else if (const auto* const take = std::get_if<TakeRecord>(&record)) {
+      chunk.open.emplace_back(CloneRecord{take->from, 0, take->to, 0, kMaxIndex, 0});
     } else if (const auto* const content = std::get_if<ContentRecord>(&record)) {
       if (!is_sound(content->content, content->crc)) continue;
       chunk.open.emplace_back(Content{content->number, 0, std::string(content->content)});
@@ -141,6 +143,8 @@ RawHistory::Outcome RawHistory::objects() const {
         copies.emplace_back(at->first - what.from_index + what.to_index, at->second);
       }
       contents.erase(what.to);
+      const auto content = contents.find(what.from);  // which only a TAKE passes on
+      if (content != contents.end()) contents[what.to] = content->second;
       Object& to = objects[what.to];
       erase(to, to.lower_bound(what.to_index), to.lower_bound(what.to_index + what.count));
       for (const auto& [index, chunk] : copies) share(to, index, chunk);

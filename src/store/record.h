@@ -10,6 +10,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <variant>
@@ -117,11 +118,27 @@ struct Behind {
     return found == version || found - next < tries;
   }
 };
+// Where that is, if it is not under the object's own name (or id): another name or id, which it had
+// or took over. And what may be under its own.
+struct UnderView {
+  std::string_view name;  // empty: by the id; points into the chunk
+  ObjectId id;
+  Behind own;  // never whole
+  bool operator==(const UnderView&) const = default;
+};
 // Replaces what was known of it.
 struct FlushedRecord {
   uint64_t number = 0;
   Behind behind;
+  std::optional<UnderView> under{};  // only with a version
   bool operator==(const FlushedRecord&) const = default;
+};
+// All that one object has is the other's now: its size, its runs as they are, or its content. It is
+// gone.
+struct TakeRecord {
+  uint64_t from = 0;
+  uint64_t to = 0;
+  bool operator==(const TakeRecord&) const = default;
 };
 // In tables alone, the only record of the first chunk: how many chunks the sections have.
 struct TableRecord {
@@ -142,6 +159,7 @@ struct ObjectRecord {
   uint32_t crc = 0;          // of the content
   std::string_view content;  // empty: in chunks; otherwise `size` bytes
   Behind behind{};
+  std::optional<UnderView> under{};
   bool operator==(const ObjectRecord&) const = default;
 };
 // In tables alone: where to look for an object. One without a name is listed by its id.
@@ -159,7 +177,7 @@ struct IdRecord {
 
 using Record = std::variant<CreateRecord, MapRecord, TruncateRecord, CloneRecord, DeleteRecord,
                             RenameRecord, FlushedRecord, CommitRecord, ContentRecord, TableRecord,
-                            ObjectRecord, NameRecord, IdRecord>;
+                            ObjectRecord, NameRecord, IdRecord, TakeRecord>;
 
 // The number of the object that a record changes; 0: none.
 [[nodiscard]] inline uint64_t changed_by(const Record& record) {
@@ -204,6 +222,7 @@ class RecordWriter {
   [[nodiscard]] bool remove(const DeleteRecord& record);
   [[nodiscard]] bool rename(const RenameRecord& record);
   [[nodiscard]] bool flushed(const FlushedRecord& record);
+  [[nodiscard]] bool take(const TakeRecord& record);
   [[nodiscard]] bool commit(const CommitRecord& record);
   [[nodiscard]] bool content(const ContentRecord& record);
   [[nodiscard]] bool table(const TableRecord& record);
@@ -223,7 +242,8 @@ class RecordWriter {
 // What one may take at most: a MAP of one run, a CREATE of the longest name.
 inline constexpr size_t kMaxMapOneBytes = 64;
 inline constexpr size_t kMaxCreateBytes = 64 + kMaxNameBytes;
-inline constexpr size_t kMaxObjectBytes = 100 + kMaxNameBytes + kMaxContentBytes;
+inline constexpr size_t kMaxObjectBytes = 140 + 2 * kMaxNameBytes + kMaxContentBytes;
+inline constexpr size_t kMaxFlushedBytes = 70 + kMaxNameBytes;
 inline constexpr size_t kMaxSmallBytes = 64;  // all others but RENAME, which is below CREATE
 
 class RecordReader {

@@ -21,6 +21,9 @@ size_t bytes_of(uint8_t form) {
   if (form == kWithoutChunks) return kRunBehindBytes;
   return (form & kBornElsewhere) == 0 ? kRunBornHereBytes : kRunBornElsewhereBytes;
 }
+size_t bytes_of(const std::optional<UnderView>& under) {
+  return kBehindBytes + (under ? kUnderBytes + under->name.size() : 0);
+}
 
 Fault fault_of_object(uint64_t number, uint64_t size) {
   if (number == 0) return RecordFault::kNumber;
@@ -61,9 +64,21 @@ Fault fault_of(const Behind& behind) {
   if ((behind.next == 0) != (behind.tries == 0)) return RecordFault::kBehind;
   return {};
 }
+Fault fault_of(const Behind& behind, const std::optional<UnderView>& under) {
+  if (const Fault fault = fault_of(behind)) return fault;
+  if (!under) return {};
+  if (behind.version == 0 || under->own.whole) return RecordFault::kBehind;
+  if (!good_name(under->name)) return RecordFault::kName;
+  return fault_of(under->own);
+}
 Fault fault_of(const FlushedRecord& record) {
   if (record.number == 0) return RecordFault::kNumber;
-  return fault_of(record.behind);
+  return fault_of(record.behind, record.under);
+}
+Fault fault_of(const TakeRecord& record) {
+  if (record.from == 0 || record.to == 0) return RecordFault::kNumber;
+  if (record.from == record.to) return RecordFault::kRange;
+  return {};
 }
 Fault fault_of(const ContentRecord& record) {
   if (record.number == 0) return RecordFault::kNumber;
@@ -80,7 +95,7 @@ Fault fault_of(const ObjectRecord& record) {
   if (record.runs > (record.behind.version == 0 ? record.chunks : kMaxIndex)) {
     return RecordFault::kRun;
   }
-  if (const Fault fault = fault_of(record.behind)) return fault;
+  if (const Fault fault = fault_of(record.behind, record.under)) return fault;
   if (record.content.empty()) {
     if (record.crc != 0) return RecordFault::kContent;
   } else if (record.content.size() > kMaxContentBytes || record.runs != 0 ||

@@ -26,6 +26,7 @@ enum class Type : uint8_t {
   kObject = 11,
   kName = 12,
   kId = 13,
+  kTake = 14,
 };
 
 // Where an object's bytes are: in chunks, or in its record. And whether what is behind it follows.
@@ -43,6 +44,10 @@ inline constexpr size_t kRunBornHereBytes = 1 + 8 + 8 + 2 + 8;
 inline constexpr size_t kRunBornElsewhereBytes = kRunBornHereBytes + 8 + 8;
 inline constexpr size_t kRunBehindBytes = 1 + 8 + 4;
 inline constexpr size_t kBehindBytes = 8 + 8 + 4 + 1;
+inline constexpr size_t kUnderBytes = 8 + 8 + 4 + 16 + 2;  // and the name
+// Of what is behind.
+inline constexpr uint8_t kWhole = 1;
+inline constexpr uint8_t kUnder = 2;
 inline constexpr size_t kCreateHeadBytes = 1 + 8 + 16 + 8 + 2;
 inline constexpr size_t kContentHeadBytes = 1 + 8 + 4 + 2;
 inline constexpr size_t kObjectHeadBytes = 1 + 8 + 16 + 8 + 8 + 2 + 1;
@@ -51,12 +56,15 @@ inline constexpr size_t kContentInObjectBytes = 4 + 2;
 static_assert(kMapHeadBytes + kRunBornElsewhereBytes <= kMaxMapOneBytes);
 static_assert(kCreateHeadBytes + kMaxNameBytes <= kMaxCreateBytes);
 static_assert(kObjectHeadBytes + kMaxNameBytes + kContentInObjectBytes + kMaxContentBytes +
-                  kBehindBytes <=
+                  kBehindBytes + kUnderBytes + kMaxNameBytes <=
               kMaxObjectBytes);
+static_assert(1 + 8 + kBehindBytes + kUnderBytes + kMaxNameBytes <= kMaxFlushedBytes);
 
 // There is one way to write a run.
 [[nodiscard]] uint8_t form_of(uint64_t number, const Run& run);
 [[nodiscard]] size_t bytes_of(uint8_t form);
+// Of what is behind, and where.
+[[nodiscard]] size_t bytes_of(const std::optional<UnderView>& under);
 
 // What may not be written, and is a fault where it is read.
 using Fault = std::optional<RecordFault>;
@@ -65,7 +73,9 @@ using Fault = std::optional<RecordFault>;
 [[nodiscard]] Fault fault_of(const Run& run);
 [[nodiscard]] Fault fault_of(const CloneRecord& record);
 [[nodiscard]] Fault fault_of(const Behind& behind);
+[[nodiscard]] Fault fault_of(const Behind& behind, const std::optional<UnderView>& under);
 [[nodiscard]] Fault fault_of(const FlushedRecord& record);
+[[nodiscard]] Fault fault_of(const TakeRecord& record);
 [[nodiscard]] Fault fault_of(const ContentRecord& record);
 [[nodiscard]] Fault fault_of(const ObjectRecord& record);
 [[nodiscard]] Fault fault_of(const NameRecord& record);

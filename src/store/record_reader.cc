@@ -48,15 +48,19 @@ using Read = verbena::Result<Record, RecordFault>;
   return record;
 }
 
-[[nodiscard]] verbena::Result<Behind, RecordFault> read_behind(Parse& parse) {
-  Behind behind;
-  uint8_t whole = 0;
-  if (!parse.take(behind.version, behind.next, behind.tries, whole))
-    return fail(RecordFault::kShort);
-  if (whole > 1) return fail(RecordFault::kBehind);
-  behind.whole = whole == 1;
-  if (const Fault fault = fault_of(behind)) return fail(*fault);
-  return behind;
+[[nodiscard]] Fault read_behind(Parse& parse, Behind& behind, std::optional<UnderView>& under) {
+  uint8_t flags = 0;
+  if (!parse.take(behind.version, behind.next, behind.tries, flags)) return RecordFault::kShort;
+  if (flags > (kWhole | kUnder)) return RecordFault::kBehind;
+  behind.whole = (flags & kWhole) != 0;
+  if ((flags & kUnder) != 0) {
+    UnderView& there = under.emplace();
+    Behind& own = there.own;
+    if (!parse.take(own.version, own.next, own.tries, there.id, there.name)) {
+      return RecordFault::kShort;
+    }
+  }
+  return fault_of(behind, under);
 }
 
 [[nodiscard]] verbena::Result<Run, RecordFault> read_run(uint64_t number, Parse& parse) {
@@ -106,11 +110,9 @@ using Read = verbena::Result<Record, RecordFault>;
   if (!parse.take(r.number, r.id, r.created_ns, r.modified_ns, r.name, place)) return short_record;
   if (place > (kInRecord | kWithBehind)) return fail(RecordFault::kContent);
   if ((place & kWithBehind) != 0) {
-    const auto behind = read_behind(parse);
-    if (!behind) return fail(behind.error());
+    if (const Fault fault = read_behind(parse, r.behind, r.under)) return fail(*fault);
     // There is one way to say that there is nothing.
-    if (*behind == Behind{}) return fail(RecordFault::kBehind);
-    r.behind = *behind;
+    if (r.behind == Behind{}) return fail(RecordFault::kBehind);
   }
   if ((place & kInRecord) == 0) {
     if (!parse.take(r.size, r.runs, r.chunks)) return short_record;
@@ -156,9 +158,7 @@ using Read = verbena::Result<Record, RecordFault>;
     case Type::kFlushed: {
       FlushedRecord r;
       if (!parse.take(r.number)) return short_record;
-      const auto behind = read_behind(parse);
-      if (!behind) return fail(behind.error());
-      r.behind = *behind;
+      if (const Fault fault = read_behind(parse, r.behind, r.under)) return fail(*fault);
       return checked(r, fault_of(r));
     }
     case Type::kCommit: {
@@ -188,6 +188,11 @@ using Read = verbena::Result<Record, RecordFault>;
     case Type::kId: {
       IdRecord r;
       if (!parse.take(r.id, r.number)) return short_record;
+      return checked(r, fault_of(r));
+    }
+    case Type::kTake: {
+      TakeRecord r;
+      if (!parse.take(r.from, r.to)) return short_record;
       return checked(r, fault_of(r));
     }
   }

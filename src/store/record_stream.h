@@ -47,6 +47,9 @@ class RecordStream {
   void flushed(const FlushedRecord& record) {
     put([&](RecordWriter& to) { return to.flushed(record); });
   }
+  void take(const TakeRecord& record) {
+    put([&](RecordWriter& to) { return to.take(record); });
+  }
   void content(const ContentRecord& record) {
     put([&](RecordWriter& to) { return to.content(record); });
   }

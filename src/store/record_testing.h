@@ -23,6 +23,7 @@ namespace verbena::store {
     bool operator()(const DeleteRecord& r) const { return to.remove(r); }
     bool operator()(const RenameRecord& r) const { return to.rename(r); }
     bool operator()(const FlushedRecord& r) const { return to.flushed(r); }
+    bool operator()(const TakeRecord& r) const { return to.take(r); }
     bool operator()(const CommitRecord& r) const { return to.commit(r); }
     bool operator()(const TableRecord& r) const { return to.table(r); }
     bool operator()(const ContentRecord& r) const { return to.content(r); }

@@ -19,9 +19,12 @@ class Fields {
  public:
   explicit Fields(uint8_t* p) : p_(p) {}
   Fields& operator<<(Type type) { return *this << static_cast<uint8_t>(type); }
-  Fields& operator<<(const Behind& behind) {
-    return *this << behind.version << behind.next << behind.tries
-                 << static_cast<uint8_t>(behind.whole ? 1 : 0);
+  Fields& behind(const Behind& behind, const std::optional<UnderView>& under) {
+    *this << behind.version << behind.next << behind.tries
+          << static_cast<uint8_t>((behind.whole ? kWhole : 0) | (under ? kUnder : 0));
+    if (!under) return *this;
+    return *this << under->own.version << under->own.next << under->own.tries << under->id
+                 << under->name;
   }
   template <typename T>
     requires std::is_unsigned_v<T>
@@ -111,10 +114,15 @@ bool RecordWriter::rename(const RenameRecord& r) {
 
 bool RecordWriter::flushed(const FlushedRecord& r) {
   VERBENA_CHECK(!fault_of(r));
-  uint8_t* p = claim(1 + 8 + kBehindBytes);
+  uint8_t* p = claim(1 + 8 + bytes_of(r.under));
   if (p == nullptr) return false;
-  Fields(p) << Type::kFlushed << r.number << r.behind;
+  (Fields(p) << Type::kFlushed << r.number).behind(r.behind, r.under);
   return true;
+}
+
+bool RecordWriter::take(const TakeRecord& r) {
+  VERBENA_CHECK(!fault_of(r));
+  return small(Type::kTake, r.from, r.to);
 }
 
 bool RecordWriter::commit(const CommitRecord& r) {
@@ -138,13 +146,13 @@ bool RecordWriter::object(const ObjectRecord& r) {
   VERBENA_CHECK(!fault_of(r));
   const bool here = !r.content.empty();
   const bool behind = r.behind != Behind{};
-  uint8_t* p = claim(kObjectHeadBytes + r.name.size() + (behind ? kBehindBytes : 0) +
+  uint8_t* p = claim(kObjectHeadBytes + r.name.size() + (behind ? bytes_of(r.under) : 0) +
                      (here ? kContentInObjectBytes + r.content.size() : kInChunksBytes));
   if (p == nullptr) return false;
   Fields fields(p);
   fields << Type::kObject << r.number << r.id << r.created_ns << r.modified_ns << r.name;
   fields << static_cast<uint8_t>((here ? kInRecord : kInChunks) | (behind ? kWithBehind : 0));
-  if (behind) fields << r.behind;
+  if (behind) fields.behind(r.behind, r.under);
   if (here) {
     fields << r.crc << r.content;
   } else {

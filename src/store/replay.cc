@@ -25,7 +25,8 @@ verbena::Result<void, std::string> Replay::apply(const Record& record) {
   return std::visit([this](const auto& one) { return on(one); }, record);
 }
 
-// An object whose state is lost is damaged, and so is what is cloned from it. Others are not.
+// An object whose state is lost is damaged, and so is what is cloned or taken from it. Others are
+// not.
 Replay::Outcome Replay::apply_on_demand(const Record& record) {
   const uint64_t number = changed_by(record);
   auto known = damaged_.find(number);
@@ -42,6 +43,10 @@ Replay::Outcome Replay::apply_on_demand(const Record& record) {
     known->second.name = rename->name;
   }
   if (std::holds_alternative<DeleteRecord>(record)) known->second.removed = true;
+  // The other one is gone all the same.
+  if (const auto* const take = std::get_if<TakeRecord>(&record)) {
+    return apply_on_demand(DeleteRecord{take->from});
+  }
   return {};
 }
 
@@ -92,6 +97,7 @@ Replay::Outcome Replay::add(const ObjectRecord& record) {
   object.modified_ns = record.modified_ns;
   object.stored = true;
   object.behind = record.behind;
+  object.under = under_of(record.under);
   return set_content(object, record.crc, record.content);
 }
 
@@ -332,7 +338,25 @@ Replay::Outcome Replay::on(const FlushedRecord& record) {
     object->table.hold_here();
   }
   object->behind = record.behind;
+  object->under = under_of(record.under);
   return {};
+}
+
+// What the one had behind is said by a FLUSHED that follows.
+Replay::Outcome Replay::on(const TakeRecord& record) {
+  Object* const from = look_up(record.from);
+  if (from == nullptr) return unknown("TAKE", record.from);
+  Object* const to = find(record.to);
+  if (to == nullptr) return unknown("TAKE", record.to);
+  from->lock.assert_held();
+  to->lock.assert_held();
+  to->table.swap(from->table);
+  to->content.swap(from->content);
+  std::swap(to->content_crc, from->content_crc);
+  to->size = from->size;
+  to->behind = from->behind;
+  to->under.reset();
+  return on(DeleteRecord{record.from});
 }
 
 Replay::Outcome Replay::on(const CommitRecord& /*record*/) { return {}; }

@@ -68,6 +68,7 @@ class Replay {
   Outcome on(const DeleteRecord& record);
   Outcome on(const RenameRecord& record);
   Outcome on(const FlushedRecord& record);
+  Outcome on(const TakeRecord& record);
   Outcome on(const CommitRecord& record);
   Outcome on(const ContentRecord& record);
   [[nodiscard]] static Outcome set_content(Object& object, uint32_t crc, std::string_view content)

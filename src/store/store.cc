@@ -368,7 +368,11 @@ Result<void> Store::detach(ObjectId id) {
 Result<void> Store::check_here(ObjectId id) const {
   return guarded([&] { return impl_->check_here(id); });
 }
-Result<Behind> Store::behind(ObjectId id) const {
+Result<void> Store::move_behind(ObjectId id, const std::string& name, ObjectId under,
+                                uint64_t version) {
+  return guarded([&] { return impl_->move_behind(id, name, under, version); });
+}
+Result<PlaceBehind> Store::behind(ObjectId id) const {
   return guarded([&] { return impl_->behind(id); });
 }
 std::vector<ObjectId> Store::take_unflushed() { return impl_->take_unflushed(); }

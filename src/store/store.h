@@ -263,7 +263,11 @@ class Store final : public Objects {
   [[nodiscard]] Result<void> detach(ObjectId id);
   // kBehind if parts of it are only there.
   [[nodiscard]] Result<void> check_here(ObjectId id) const;
-  [[nodiscard]] Result<Behind> behind(ObjectId id) const;
+  // Of one that is behind under another name: it is there under this one now (an id, if it is
+  // empty), in this version.
+  [[nodiscard]] Result<void> move_behind(ObjectId id, const std::string& name, ObjectId under,
+                                         uint64_t version);
+  [[nodiscard]] Result<PlaceBehind> behind(ObjectId id) const;
   // Objects that were changed since they were taken last, or since the store was opened: what to
   // flush. Some may be flushed, or gone.
   [[nodiscard]] std::vector<ObjectId> take_unflushed();

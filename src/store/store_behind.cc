@@ -22,7 +22,8 @@ struct PreparedFlush::State {
   uint64_t size = 0;
   uint64_t modified_ns = 0;
   uint64_t reshaped = 0;
-  Behind base;
+  PlaceBehind base;
+  uint64_t adopted = 0;
   std::vector<Span> spans;
   std::vector<Run> runs;  // of each span; pinned if it has chunks
   std::vector<uint8_t> content;
@@ -42,7 +43,7 @@ struct PreparedFlush::State {
     uint64_t at = 0;
     const auto hole_until = [&](uint64_t end) {
       // Where nothing but runs has changed, holes are behind as they are here.
-      if (end > at && !base.whole) add({at, end - at, true}, {});
+      if (end > at && !base.behind.whole) add({at, end - at, true}, {});
       at = end;
     };
     source.table.for_all(0, kMaxIndex, [&](const Run& run) {
@@ -70,7 +71,7 @@ ObjectId PreparedFlush::id() const { return state_->object->id; }
 const std::string& PreparedFlush::name() const { return state_->name; }
 uint64_t PreparedFlush::size() const { return state_->size; }
 uint64_t PreparedFlush::modified_ns() const { return state_->modified_ns; }
-const Behind& PreparedFlush::base() const { return state_->base; }
+const PlaceBehind& PreparedFlush::base() const { return state_->base; }
 std::span<const PreparedFlush::Span> PreparedFlush::spans() const { return state_->spans; }
 Result<PreparedFlush::Part> PreparedFlush::part(size_t span, uint64_t i) const {
   if (!state_->content.empty()) return Part{state_->content.data(), state_->content_crc};
@@ -105,7 +106,8 @@ Result<PreparedFlush> StoreImpl::prepare_flush(ObjectId id) const {
   state.size = source.size;
   state.modified_ns = source.modified_ns;
   state.reshaped = source.reshaped;
-  state.base = source.behind;
+  state.adopted = source.adopted;
+  state.base = {source.behind, source.under};
   if (!state.nothing && !source.content.empty()) {
     state.content.resize(kDataBytes);
     const auto crc = copy_content(source, {0, source.size}, state.content.data());
@@ -120,17 +122,19 @@ Result<PreparedFlush> StoreImpl::prepare_flush(ObjectId id) const {
 }
 
 // The record, and what it says.
-Result<void> StoreImpl::note_behind(Object& object, const Behind& behind,
-                                    std::span<const Run> runs) {
+Result<void> StoreImpl::note_behind(Object& object, PlaceBehind place, std::span<const Run> runs) {
   if (log_) {
-    auto entry = log_->begin((runs.size() + 1) * kRunBytes + 3 * kMaxSmallBytes,
-                             {growth_of(object, runs.size())});
+    // No more than it needs: whoever makes room by flushing has none to spare.
+    const size_t more = place.under ? kMaxFlushedBytes : 0;
+    auto entry = log_->begin((runs.size() + 1) * kRunBytes + 3 * kMaxSmallBytes + more,
+                             {growth_of(object, runs.size(), more)}, Log::Room::kPreferred);
     if (!entry) return fail(entry.error());
-    (*entry)->flushed({object.number, behind});
+    (*entry)->flushed({object.number, place.behind, view_of(place.under)});
     (*entry)->map(object.number, object.size, runs);
     entry->commit(next_txn(), object.modified_ns);
   }
-  object.behind = behind;
+  object.behind = place.behind;
+  object.under = std::move(place.under);
   for (const Run& run : runs) object.table.hold_in_both(run);
   mark_dirty(object);
   return {};
@@ -142,13 +146,19 @@ Result<uint64_t> StoreImpl::begin_flush(ObjectId id, uint64_t fresh) {
     if (!object) return fail(object.error());
     const WriteLock lock((*object)->lock);
     if ((*object)->removed) return fail(no_such(id));
-    Behind behind = (*object)->behind;
-    if (behind.tries == 0) behind.next = fresh;
-    const uint64_t version = behind.next + behind.tries;
-    if (version == 0 || ++behind.tries == 0) {
+    PlaceBehind place{(*object)->behind, (*object)->under};
+    Behind own = place.under ? place.under->own : place.behind;
+    if (own.tries == 0) own.next = fresh;
+    const uint64_t version = own.next + own.tries;
+    if (version == 0 || ++own.tries == 0) {
       return fail(Error{Code::kInvalid, "not a version of an object", {}});
     }
-    if (const auto noted = note_behind(**object, behind, {}); !noted) return fail(noted.error());
+    if (place.under) {
+      place.under = std::make_shared<const Under>(place.under->name, place.under->id, own);
+    } else {
+      place.behind = own;
+    }
+    if (const auto noted = note_behind(**object, place, {}); !noted) return fail(noted.error());
     return version;
   });
 }
@@ -167,6 +177,9 @@ Result<void> StoreImpl::end_flush(const PreparedFlush& flushed, uint64_t version
       Object& object = *state.object;
       const WriteLock lock(object.lock);
       if (object.removed) return fail(no_such(object.id));
+      if (object.adopted != state.adopted) {
+        return fail(Error{Code::kConflict, "it was renamed while it was flushed", {}});
+      }
       std::vector<Run> left;
       for (const Run& run : runs) {
         object.table.for_each(run.index, run.index + run.count, [&](const Run& there) {
@@ -176,7 +189,7 @@ Result<void> StoreImpl::end_flush(const PreparedFlush& flushed, uint64_t version
       }
       for (Run& run : left) run.held = Held::kBoth;
       const Behind behind{.version = version, .whole = last && object.reshaped == state.reshaped};
-      return note_behind(object, behind, left);
+      return note_behind(object, {behind, nullptr}, left);
     });
     if (!done || last) return done;
   }
@@ -188,13 +201,16 @@ Result<void> StoreImpl::found_behind(ObjectId id, uint64_t version) {
     if (!object) return fail(object.error());
     const WriteLock lock((*object)->lock);
     if ((*object)->removed) return fail(no_such(id));
-    Behind behind = (*object)->behind;
-    if (!behind.may_be(version)) {
+    const Behind behind = (*object)->behind;
+    const Behind own = (*object)->under ? (*object)->under->own : behind;
+    if (!own.may_be(version)) {
       return fail(Error{Code::kConflict, "what is behind is of another history", {}});
     }
-    const bool same = behind.version == version;
-    behind = {.version = version, .whole = same && behind.whole};
-    return note_behind(**object, behind, {});
+    const bool same = own.version == version;
+    // What was under its own name before: it begins from somewhere else.
+    if (same && (*object)->under) return {};
+    const Behind found{.version = version, .whole = same && behind.whole};
+    return note_behind(**object, {found, nullptr}, {});
   });
 }
 
@@ -207,10 +223,28 @@ Result<void> StoreImpl::detach(ObjectId id) {
     if ((*object)->table.parts_behind() > 0) {
       return fail(is_behind(**object, (*object)->table.first_behind_store()));
     }
+    // What may be under its own name is still to be replaced.
+    const Behind own = (*object)->under ? (*object)->under->own : Behind{};
     if (const auto noted = note_behind(**object, {}, {}); !noted) return noted;
     (*object)->table.hold_here();
     ++(*object)->adopted;
-    return {};
+    return own == Behind{} ? Result<void>{} : note_behind(**object, {own, nullptr}, {});
+  });
+}
+
+Result<void> StoreImpl::move_behind(ObjectId id, const std::string& name, ObjectId under,
+                                    uint64_t version) {
+  return attempt(0, [&]() -> Result<void> {
+    const auto object = find(id);
+    if (!object) return fail(object.error());
+    const WriteLock lock((*object)->lock);
+    if ((*object)->removed) return fail(no_such(id));
+    if (!(*object)->under) {
+      return fail(Error{Code::kInvalid, "it is behind under its own name", {}});
+    }
+    const Behind behind{.version = version, .whole = (*object)->behind.whole};
+    return note_behind(
+        **object, {behind, std::make_shared<const Under>(name, under, (*object)->under->own)}, {});
   });
 }
 
@@ -249,12 +283,42 @@ std::vector<ObjectId> StoreImpl::take_unflushed() {
   return taken;
 }
 
-Result<Behind> StoreImpl::behind(ObjectId id) const {
+Result<PlaceBehind> StoreImpl::behind(ObjectId id) const {
   const auto object = find(id);
   if (!object) return fail(object.error());
   const ReadLock lock((*object)->lock);
   if ((*object)->removed) return fail(no_such(id));
-  return (*object)->behind;
+  return PlaceBehind{(*object)->behind, (*object)->under};
+}
+
+// Of an object that gets another name: what is behind stays where it is until it is flushed.
+PlaceBehind StoreImpl::place_renamed(const Object& object, std::string_view name) {
+  if (object.behind.version == 0) return {};
+  if (!object.under) {
+    return {object.behind, std::make_shared<const Under>(object.name, object.id, Behind{})};
+  }
+  return place_under(object.behind, object.under->name, object.under->id, name, object.id, {});
+}
+
+// Of one that gets all that another one has. Versions that were begun under its own name are of
+// what it had: they must not be taken for what it gets. Who replaces it sees to it that they go.
+PlaceBehind StoreImpl::place_replaced(const Object& to, const Object& from) {
+  Behind own = to.under ? to.under->own : to.behind;
+  own.whole = false;
+  if (from.behind.version == 0) return {own, nullptr};
+  if (own.tries > 0) own = {};
+  if (!from.under) return place_under(from.behind, from.name, from.id, to.name, to.id, own);
+  return place_under(from.behind, from.under->name, from.under->id, to.name, to.id, own);
+}
+
+// Of one called `name` that is behind under another name; or under its own after all.
+PlaceBehind StoreImpl::place_under(const Behind& behind, const std::string& under,
+                                   ObjectId under_id, std::string_view name, ObjectId id,
+                                   Behind own) {
+  const bool same = under == name && (!under.empty() || under_id == id);
+  if (same) return {behind, nullptr};
+  own.whole = false;
+  return {behind, std::make_shared<const Under>(under, under_id, own)};
 }
 
 }  // namespace verbena::store

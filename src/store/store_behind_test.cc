@@ -8,15 +8,19 @@
 namespace verbena::store {
 namespace {
 
-// What is behind: whole objects, by id.
+// What is behind: whole objects, by name or id.
 struct Shelf {
   struct Entry {
     uint64_t version = 0;
     Bytes bytes;
   };
-  std::map<ObjectId, Entry> objects;
+  std::map<std::string, Entry> objects;
   uint64_t next = 1000;
 };
+
+std::string key_of(const std::string& name, ObjectId id) {
+  return name.empty() ? std::to_string(id.high) + ":" + std::to_string(id.low) : name;
+}
 
 class StoreBehindTest : public StoreTest {
  protected:
@@ -29,6 +33,7 @@ class StoreBehindTest : public StoreTest {
 
   // As a cache does it. `between`: what happens after it was written, before it is noted.
   void flush(ObjectId id, const std::function<void()>& between = {}) {
+    set_aside(id);
     auto plan = store_->prepare_flush(id);
     ASSERT_TRUE(plan.has_value()) << plan.error().what;
     if (plan->nothing()) return;
@@ -39,9 +44,37 @@ class StoreBehindTest : public StoreTest {
     const auto done = store_->end_flush(*plan, *version);
     ASSERT_TRUE(done.has_value()) << done.error().what;
   }
+  // What others have under its name goes elsewhere first.
+  void set_aside(ObjectId id) {
+    const auto info = store_->stat(id);
+    ASSERT_TRUE(info.has_value());
+    const auto all = store_->list({}, 1000);
+    for (const ObjectInfo& other : *all) {
+      const auto place = store_->behind(other.id);
+      if (!place->under || key_of(place->under->name, place->under->id) != key_of(info->name, id) ||
+          other.id == id) {
+        continue;
+      }
+      auto entry = shelf_.objects.at(key_of(info->name, id));
+      entry.version = shelf_.next += 100;
+      shelf_.objects["aside " + std::to_string(other.id.low)] = entry;
+      ASSERT_TRUE(store_->move_behind(other.id, "aside " + std::to_string(other.id.low), {},
+                                      entry.version));
+    }
+    // What is left there of one that is gone is removed.
+    const auto place = store_->behind(id);
+    const Behind own = place->under ? place->under->own : place->behind;
+    if (own == Behind{}) shelf_.objects.erase(key_of(info->name, id));
+  }
   void write_behind(const PreparedFlush& plan, uint64_t version) {
-    auto& entry = shelf_.objects[plan.id()];
-    ASSERT_TRUE(entry.version == 0 || plan.base().may_be(entry.version));
+    const auto& [behind, under] = plan.base();
+    auto& entry = shelf_.objects[key_of(plan.name(), plan.id())];
+    ASSERT_TRUE(entry.version == 0 || (under ? under->own : behind).may_be(entry.version));
+    if (under) {
+      const auto& source = shelf_.objects.at(key_of(under->name, under->id));
+      ASSERT_TRUE(behind.may_be(source.version));
+      entry.bytes = source.bytes;
+    }
     entry.version = version;
     Bytes& bytes = entry.bytes;
     // Parts past the end are zeros.
@@ -63,17 +96,27 @@ class StoreBehindTest : public StoreTest {
     }
     bytes.resize(plan.size());
   }
+  // Whether another object has what is under this name.
+  bool is_used(const std::string& name) {
+    const auto all = store_->list({}, 1000);
+    return std::ranges::any_of(*all, [&](const ObjectInfo& info) {
+      const auto place = store_->behind(info.id);
+      return place->under && place->under->name == name;
+    });
+  }
   void fill(ObjectId id, uint64_t first, uint64_t count) {
     auto fill = store_->prepare_fill(id, first, count);
     ASSERT_TRUE(fill.has_value()) << fill.error().what;
     load(*fill, id);
-    const auto done = fill->commit(fill->base().version);
+    const auto done = fill->commit(fill->base().behind.version);
     ASSERT_TRUE(done.has_value()) << done.error().what;
   }
   void load(PreparedFill& fill, ObjectId id) const {
     if (fill.parts().empty()) return;
-    const auto& entry = shelf_.objects.at(id);
-    ASSERT_TRUE(fill.base().may_be(entry.version));
+    const auto& [behind, under] = fill.base();
+    const auto& entry =
+        shelf_.objects.at(under ? key_of(under->name, under->id) : key_of(fill.name(), id));
+    ASSERT_TRUE(behind.may_be(entry.version));
     uint64_t at = fill.first() * kDataBytes;
     for (auto& part : fill.parts()) {
       std::fill_n(part.bytes, kDataBytes, uint8_t{0});
@@ -127,7 +170,7 @@ TEST_F(StoreBehindTest, LeavesAndComesBack) {
   EXPECT_EQ(store_->stat(kOne)->only_here, 25u);
   EXPECT_FALSE(store_->stat(kOne)->flushed);
   flush(kOne);
-  EXPECT_EQ(shelf_.objects.at(kOne).bytes, bytes);
+  EXPECT_EQ(shelf_.objects.at("one").bytes, bytes);
   EXPECT_TRUE(store_->stat(kOne)->flushed);
   const uint64_t used = store_->space().used;
   EXPECT_EQ(evict(kOne), 25u);
@@ -165,13 +208,13 @@ TEST_F(StoreBehindTest, WhatChangesMeanwhileIsNotFlushed) {
   EXPECT_EQ(evict(kOne), 22u);
   EXPECT_EQ(read_all(kOne), bytes);
   flush(kOne);
-  EXPECT_EQ(shelf_.objects.at(kOne).bytes, bytes);
+  EXPECT_EQ(shelf_.objects.at("one").bytes, bytes);
   // And the shape of it.
   write(kOne, 0, news);
   flush(kOne, [&] { ASSERT_TRUE(store_->truncate(kOne, 30'000)); });
   EXPECT_FALSE(store_->stat(kOne)->flushed);
   flush(kOne);
-  EXPECT_EQ(shelf_.objects.at(kOne).bytes.size(), 30'000u);
+  EXPECT_EQ(shelf_.objects.at("one").bytes.size(), 30'000u);
 }
 
 TEST_F(StoreBehindTest, HolesOverWhatIsBehind) {
@@ -187,7 +230,7 @@ TEST_F(StoreBehindTest, HolesOverWhatIsBehind) {
   reopen_cache();
   EXPECT_FALSE(store_->stat(kOne)->flushed);
   flush(kOne);
-  EXPECT_EQ(shelf_.objects.at(kOne).bytes, bytes);
+  EXPECT_EQ(shelf_.objects.at("one").bytes, bytes);
   EXPECT_EQ(evict(kOne), 0u) << "holes take nothing";
   EXPECT_EQ(read_all(kOne), bytes);
   // A cut through a part that is not here.
@@ -202,7 +245,7 @@ TEST_F(StoreBehindTest, FewBytes) {
   const Bytes bytes = pattern(100, 1);
   write(kOne, 0, bytes);
   flush(kOne);
-  EXPECT_EQ(shelf_.objects.at(kOne).bytes, bytes);
+  EXPECT_EQ(shelf_.objects.at("one").bytes, bytes);
   EXPECT_TRUE(store_->stat(kOne)->flushed);
   reopen_cache();
   EXPECT_TRUE(store_->stat(kOne)->flushed);
@@ -224,18 +267,85 @@ TEST_F(StoreBehindTest, ClonesAndReplacementsAreOnlyHere) {
   EXPECT_EQ(evict(kTwo), 0u);
   EXPECT_EQ(evict(kOne), 10u);
   EXPECT_EQ(read(kTwo, 0, bytes.size()), bytes) << "shared chunks stay for the other";
-  // What is not here cannot be cloned, nor be given to another.
+  // What is not here cannot be cloned.
   constexpr ObjectId kThree{1, 3};
   EXPECT_EQ(store_->clone({.from = kOne, .to = kThree}).error().code, Code::kBehind);
-  EXPECT_EQ(store_->replace(kTwo, kOne).error().code, Code::kBehind);
+  // One that is only here takes the place of one that is behind.
+  ASSERT_TRUE(store_->replace(kOne, kTwo));
+  for (int opening = 0; opening < 2; ++opening) {
+    EXPECT_EQ(store_->stat(kOne)->only_here, 10u);
+    EXPECT_FALSE(store_->stat(kOne)->flushed);
+    reopen_cache();
+  }
+  flush(kOne);
+  EXPECT_TRUE(store_->stat(kOne)->flushed);
+}
+
+TEST_F(StoreBehindTest, AnotherNameIsBehindWhenItIsFlushed) {
+  ASSERT_TRUE(store_->create_object(kOne, "one"));
+  Bytes bytes = pattern(10 * kDataBytes, 1);
+  write(kOne, 0, bytes);
+  flush(kOne);
+  evict(kOne);
+  ASSERT_TRUE(store_->rename(kOne, "another"));
+  const Bytes news = pattern(kDataBytes, 2);
+  write(kOne, kDataBytes, news);
+  std::ranges::copy(news, bytes.begin() + kDataBytes);
+  for (int opening = 0; opening < 2; ++opening) {
+    const auto place = store_->behind(kOne);
+    ASSERT_TRUE(place->under);
+    EXPECT_EQ(place->under->name, "one");
+    EXPECT_EQ(store_->stat(kOne)->behind, 9u);
+    EXPECT_FALSE(store_->stat(kOne)->flushed);
+    reopen_cache();
+  }
+  fill(kOne, 3, 2);  // from where it is
+  flush(kOne);
+  EXPECT_EQ(shelf_.objects.at("another").bytes, bytes);
+  shelf_.objects.erase("one");
+  for (int opening = 0; opening < 2; ++opening) {
+    EXPECT_FALSE(store_->behind(kOne)->under);
+    EXPECT_TRUE(store_->stat(kOne)->flushed);
+    reopen_cache();
+  }
   EXPECT_EQ(read_all(kOne), bytes);
-  flush(kTwo);
-  ASSERT_TRUE(store_->replace(kTwo, kOne));
-  EXPECT_EQ(store_->stat(kTwo)->only_here, 10u);
-  EXPECT_FALSE(store_->stat(kTwo)->flushed);
+  // There and back again.
+  ASSERT_TRUE(store_->rename(kOne, "one"));
+  EXPECT_TRUE(store_->behind(kOne)->under);
+  ASSERT_TRUE(store_->rename(kOne, "another"));
+  EXPECT_FALSE(store_->behind(kOne)->under);
+  EXPECT_TRUE(store_->stat(kOne)->flushed);
+}
+
+TEST_F(StoreBehindTest, ADraftThatDoesNotFit) {
+  constexpr ObjectId kDraft{UINT64_MAX, 5};
+  ASSERT_TRUE(store_->create_object(kOne, "one"));
+  write(kOne, 0, pattern(5 * kDataBytes, 1));
+  flush(kOne);
+  ASSERT_TRUE(store_->create_object(kDraft));
+  const Bytes bytes = pattern(10 * kDataBytes, 2);
+  write(kDraft, 0, bytes);
+  flush(kDraft);
+  evict(kDraft);
+  ASSERT_TRUE(store_->replace(kOne, kDraft));
+  for (int opening = 0; opening < 2; ++opening) {
+    const auto place = store_->behind(kOne);
+    ASSERT_TRUE(place->under);
+    EXPECT_EQ(place->under->id, kDraft);
+    EXPECT_TRUE(place->under->own.may_be(shelf_.objects.at("one").version));
+    EXPECT_EQ(store_->stat(kOne)->behind, 10u);
+    EXPECT_EQ(store_->stat(kDraft).error().code, Code::kNotFound);
+    reopen_cache();
+  }
+  // A flush whose end is not known, and another one.
+  ASSERT_TRUE(store_->begin_flush(kOne, 9000));
   reopen_cache();
-  EXPECT_EQ(store_->stat(kTwo)->only_here, 10u);
-  EXPECT_FALSE(store_->stat(kTwo)->flushed);
+  flush(kOne);
+  EXPECT_EQ(shelf_.objects.at("one").bytes, bytes);
+  EXPECT_EQ(shelf_.objects.at("one").version, 9001u);
+  shelf_.objects.erase(key_of("", kDraft));
+  EXPECT_EQ(read_all(kOne), bytes);
+  EXPECT_TRUE(store_->stat(kOne)->flushed);
 }
 
 TEST_F(StoreBehindTest, AFlushWhoseEndIsNotKnown) {
@@ -247,18 +357,18 @@ TEST_F(StoreBehindTest, AFlushWhoseEndIsNotKnown) {
   const Bytes news = pattern(kDataBytes, 2);
   write(kOne, 0, news);
   std::ranges::copy(news, bytes.begin());
-  const uint64_t before = store_->behind(kOne)->version;
+  const uint64_t before = store_->behind(kOne)->behind.version;
   const auto first = store_->begin_flush(kOne, 5000);
   const auto second = store_->begin_flush(kOne, 7000);
   EXPECT_EQ(*first, 5000u);
   EXPECT_EQ(*second, 5001u) << "the first one may still be there some day";
   reopen_cache();
-  const auto behind = store_->behind(kOne);
-  EXPECT_TRUE(behind->may_be(before));
-  EXPECT_TRUE(behind->may_be(5000));
-  EXPECT_TRUE(behind->may_be(5001));
-  EXPECT_FALSE(behind->may_be(5002));
-  EXPECT_FALSE(behind->may_be(4999));
+  const Behind behind = store_->behind(kOne)->behind;
+  EXPECT_TRUE(behind.may_be(before));
+  EXPECT_TRUE(behind.may_be(5000));
+  EXPECT_TRUE(behind.may_be(5001));
+  EXPECT_FALSE(behind.may_be(5002));
+  EXPECT_FALSE(behind.may_be(4999));
   // The second one is there: what was written is flushed again, and the rest is as it was.
   {
     const auto plan = store_->prepare_flush(kOne);
@@ -273,7 +383,7 @@ TEST_F(StoreBehindTest, AFlushWhoseEndIsNotKnown) {
 }
 
 TEST_F(StoreBehindTest, ObjectsThatAreOnlyThere) {
-  shelf_.objects[kOne] = {77, pattern(50'000, 3)};
+  shelf_.objects["found"] = {77, pattern(50'000, 3)};
   ASSERT_TRUE(
       store_->adopt(kOne, "found", {.version = 77, .size = 50'000, .modified_ns = 123'456}));
   const auto info = store_->stat(kOne);
@@ -286,24 +396,24 @@ TEST_F(StoreBehindTest, ObjectsThatAreOnlyThere) {
   auto late = store_->prepare_fill(kOne, 0, 5);
   ASSERT_TRUE(late.has_value());
   load(*late, kOne);
-  shelf_.objects[kOne] = {78, pattern(60'000, 4)};
+  shelf_.objects["found"] = {78, pattern(60'000, 4)};
   ASSERT_TRUE(store_->adopt_again(kOne, {.version = 78, .size = 60'000, .modified_ns = 222'222}));
-  ASSERT_TRUE(late->commit(late->base().version));
+  ASSERT_TRUE(late->commit(late->base().behind.version));
   EXPECT_EQ(store_->stat(kOne)->behind, 15u) << "what was on its way is not what is there";
-  EXPECT_EQ(read_all(kOne), shelf_.objects.at(kOne).bytes);
+  EXPECT_EQ(read_all(kOne), shelf_.objects.at("found").bytes);
   write(kOne, 0, pattern(10, 5));
   EXPECT_EQ(store_->adopt_again(kOne, {.version = 79, .size = 1, .modified_ns = 1}).error().code,
             Code::kConflict);
   // A part that is written while it is on its way.
   ASSERT_TRUE(store_->adopt(kTwo, "other", {.version = 80, .size = 50'000, .modified_ns = 1}));
-  shelf_.objects[kTwo] = {80, pattern(50'000, 6)};
+  shelf_.objects["other"] = {80, pattern(50'000, 6)};
   auto fill = store_->prepare_fill(kTwo, 0, 100);
   load(*fill, kTwo);
-  Bytes expected = shelf_.objects.at(kTwo).bytes;
+  Bytes expected = shelf_.objects.at("other").bytes;
   const Bytes news = pattern(3 * kDataBytes, 7);
   write(kTwo, 2 * kDataBytes, news);
   std::ranges::copy(news, expected.begin() + 2 * kDataBytes);
-  ASSERT_TRUE(fill->commit(fill->base().version));
+  ASSERT_TRUE(fill->commit(fill->base().behind.version));
   EXPECT_EQ(store_->stat(kTwo)->only_here, 3u);
   EXPECT_EQ(read(kTwo, 0, 50'000), expected);
 }
@@ -318,7 +428,7 @@ TEST_F(StoreBehindTest, NothingBehindAnyMore) {
   ASSERT_TRUE(store_->detach(kOne));
   for (int opening = 0; opening < 2; ++opening) {
     EXPECT_EQ(store_->stat(kOne)->only_here, 10u);
-    EXPECT_EQ(store_->behind(kOne)->version, 0u);
+    EXPECT_EQ(store_->behind(kOne)->behind.version, 0u);
     EXPECT_EQ(evict(kOne), 0u);
     reopen_cache();
   }
@@ -343,20 +453,25 @@ TEST_F(StoreBehindTest, AnyOrder) {
     options.cache = true;
     make(options);
     SeededRandom random(seed);
-    std::map<ObjectId, Bytes> model;
-    const auto below = [&](uint64_t n) { return random.next() % n; };
-    for (int step = 0; step < 150; ++step) {
-      const ObjectId id{1, 1 + below(4)};
-      const bool there = model.contains(id);
-      Bytes& bytes = model[id];
-      if (!there) {
-        ASSERT_TRUE(store_->create_object(id, "o" + std::to_string(id.low)));
-        shelf_.objects.erase(id);
+    std::map<std::string, Bytes> model;
+    uint64_t last_id = 0;
+    const auto below = [&](uint64_t n) { return random.below(n); };
+    const auto draw_name = [&] { return "o" + std::to_string(below(5)); };
+    for (int step = 0; step < 200; ++step) {
+      SCOPED_TRACE(step);
+      const std::string name = draw_name();
+      if (!model.contains(name)) {
+        ASSERT_TRUE(store_->create_object({1, ++last_id}, name));
+        if (!is_used(name)) shelf_.objects.erase(name);
+        model[name] = {};
       }
+      Bytes& bytes = model[name];
+      const ObjectId id = *store_->find(name);
+      const std::string other = draw_name();
       const auto fine = [&](const auto& done) {
-        ASSERT_TRUE(done.has_value()) << done.error().what << ", step " << step;
+        ASSERT_TRUE(done.has_value()) << done.error().what;
       };
-      switch (below(12)) {
+      switch (below(14)) {
         case 0:
         case 1: {
           const uint64_t offset = below(100'000);
@@ -377,8 +492,8 @@ TEST_F(StoreBehindTest, AnyOrder) {
         case 5:
         case 6: fine(store_->evict(id, below(20), below(30))); break;
         case 7: {
-          const ObjectId to{1, 1 + below(4)};
-          if (!model.contains(to) || to == id || bytes.empty()) break;
+          if (!model.contains(other) || other == name || bytes.empty()) break;
+          const ObjectId to = *store_->find(other);
           const uint64_t from = below(bytes.size());
           const uint64_t length = 1 + below(bytes.size() - from);
           const uint64_t at = from % kDataBytes + kDataBytes * below(10);
@@ -393,13 +508,12 @@ TEST_F(StoreBehindTest, AnyOrder) {
             const auto done = store_->clone(request);
             if (done) break;
             ASSERT_EQ(done.error().code, Code::kBehind) << done.error().what;
-            fill(id, from / kDataBytes, length / kDataBytes + 2);
-            fill(to, at / kDataBytes, length / kDataBytes + 2);
+            fill(done.error().behind.object, done.error().behind.first, done.error().behind.count);
             ASSERT_LT(round, 99);
           }
           const Bytes part(bytes.begin() + static_cast<ptrdiff_t>(from),
                            bytes.begin() + static_cast<ptrdiff_t>(from + length));
-          Bytes& target = model[to];
+          Bytes& target = model[other];
           target.resize(std::max<size_t>(target.size(), at + length));
           std::ranges::copy(part, target.begin() + static_cast<ptrdiff_t>(at));
           break;
@@ -414,19 +528,36 @@ TEST_F(StoreBehindTest, AnyOrder) {
           break;
         case 10:
           fine(store_->remove(id));
-          model.erase(id);
+          model.erase(name);
           break;
-        case 11:
-          if (shelf_.objects.contains(id)) fill(id, below(20), 1 + below(20));
+        case 11: fill(id, below(20), 1 + below(20)); break;
+        case 12: {
+          if (model.contains(other)) break;
+          fine(store_->rename(id, other));
+          const auto place = store_->behind(id);
+          const bool back = !place->under && place->behind.version != 0;
+          if (!back && !is_used(other)) shelf_.objects.erase(other);
+          Bytes moved = std::move(bytes);
+          model.erase(name);
+          model[other] = std::move(moved);
           break;
+        }
+        case 13: {
+          if (!model.contains(other) || other == name) break;
+          fine(store_->replace(id, *store_->find(other)));
+          Bytes moved = std::move(model[other]);
+          model[name] = std::move(moved);
+          model.erase(other);
+          break;
+        }
         default: break;
       }
       if (HasFatalFailure()) return;
     }
-    for (const auto& [id, bytes] : model) ASSERT_EQ(read_all(id), bytes) << id.low;
+    for (const auto& [name, bytes] : model) ASSERT_EQ(read_all(*store_->find(name)), bytes) << name;
     // And from what is behind alone.
-    for (const auto& [id, bytes] : model) flush(id);
-    for (const auto& [id, bytes] : model) ASSERT_EQ(shelf_.objects.at(id).bytes, bytes) << id.low;
+    for (const auto& [name, bytes] : model) flush(*store_->find(name));
+    for (const auto& [name, bytes] : model) ASSERT_EQ(shelf_.objects.at(name).bytes, bytes) << name;
     const auto scrubbed = store_->scrub();
     ASSERT_TRUE(scrubbed.has_value());
     EXPECT_EQ(scrubbed->damaged, 0u);

@@ -89,7 +89,7 @@ struct PreparedFill::State {
   uint64_t size = 0;
   uint64_t adopted = 0;
   uint64_t txn = 0;
-  Behind base;
+  PlaceBehind base;
   std::vector<Piece> pieces;
   std::vector<Part> parts;
 
@@ -107,7 +107,8 @@ PreparedFill::PreparedFill(PreparedFill&&) noexcept = default;
 PreparedFill& PreparedFill::operator=(PreparedFill&&) noexcept = default;
 PreparedFill::~PreparedFill() = default;
 const std::string& PreparedFill::name() const { return state_->name; }
-const Behind& PreparedFill::base() const { return state_->base; }
+ObjectId PreparedFill::id() const { return state_->object->id; }
+const PlaceBehind& PreparedFill::base() const { return state_->base; }
 uint64_t PreparedFill::first() const { return state_->first; }
 std::span<PreparedFill::Part> PreparedFill::parts() { return state_->parts; }
 Result<void> PreparedFill::commit(uint64_t version) {
@@ -129,7 +130,7 @@ Result<PreparedFill> StoreImpl::prepare_fill(ObjectId id, uint64_t first, uint64
       if (there.removed) return fail(no_such(id));
       state.size = there.size;
       state.adopted = there.adopted;
-      state.base = there.behind;
+      state.base = {there.behind, there.under};
       const uint64_t end = count > kMaxIndex - first ? kMaxIndex : first + count;
       count = 0;
       there.table.for_all(first, end, [&](const Run& run) {
@@ -254,7 +255,7 @@ Result<void> StoreImpl::adopt_again(ObjectId id, const AdoptedState& there) {
     Object& object = **found;
     const WriteLock lock(object.lock);
     if (object.removed) return fail(no_such(id));
-    if (!object.is_flushed()) {
+    if (!object.is_flushed() || object.under) {
       return fail(Error{Code::kConflict, "it was changed both here and behind the cache", {}});
     }
     const auto runs = runs_behind(0, (there.size + kDataBytes - 1) / kDataBytes);

@@ -38,7 +38,9 @@ inline constexpr uint64_t kRunInTable = 43;
 [[nodiscard]] inline uint64_t table_bytes(std::string_view name) { return 180 + 2 * name.size(); }
 [[nodiscard]] inline uint64_t table_bytes(const Object& object)
     VERBENA_REQUIRES_SHARED(object.lock) {
-  return table_bytes(object.name) + object.content.size() + object.table.runs() * kRunInTable;
+  const uint64_t under = object.under ? object.under->name.size() + 40 : 0;
+  return table_bytes(object.name) + under + object.content.size() +
+         object.table.runs() * kRunInTable;
 }
 
 // And once it is removed.
@@ -136,7 +138,8 @@ class StoreImpl {
   Result<void> found_behind(ObjectId id, uint64_t version);
   Result<void> detach(ObjectId id);
   Result<void> check_here(ObjectId id) const;
-  Result<Behind> behind(ObjectId id) const;
+  Result<void> move_behind(ObjectId id, const std::string& name, ObjectId under, uint64_t version);
+  Result<PlaceBehind> behind(ObjectId id) const;
   Result<uint64_t> evict(ObjectId id, uint64_t first, uint64_t count);
   Result<PreparedFill> prepare_fill(ObjectId id, uint64_t first, uint64_t count);
   Result<void> commit(PreparedFill::State& state, uint64_t version);
@@ -311,8 +314,15 @@ class StoreImpl {
   [[nodiscard]] Result<void> check_alone(const Object& object) const
       VERBENA_REQUIRES_SHARED(object.lock);
   // These runs are of the object, and behind as well now.
-  [[nodiscard]] Result<void> note_behind(Object& object, const Behind& behind,
+  [[nodiscard]] Result<void> note_behind(Object& object, PlaceBehind place,
                                          std::span<const Run> runs) VERBENA_REQUIRES(object.lock);
+  [[nodiscard]] static PlaceBehind place_renamed(const Object& object, std::string_view name)
+      VERBENA_REQUIRES_SHARED(object.lock);
+  [[nodiscard]] static PlaceBehind place_replaced(const Object& to, const Object& from)
+      VERBENA_REQUIRES_SHARED(to.lock, from.lock);
+  [[nodiscard]] static PlaceBehind place_under(const Behind& behind, const std::string& under,
+                                               ObjectId under_id, std::string_view name,
+                                               ObjectId id, Behind own);
   // Parts [first, end), none of which is only here. How many chunks that gives back.
   [[nodiscard]] Result<uint64_t> evict_range(Object& object, uint64_t first, uint64_t end)
       VERBENA_REQUIRES(object.lock);

@@ -166,12 +166,21 @@ Result<void> StoreImpl::rename(ObjectId id, std::string_view name) {
     const WriteLock catalog(catalog_.lock());
     if ((*object)->name == name) return {};
     if (catalog_.by_name(name) != nullptr) return fail(name_taken(name));
+    const bool moves = (*object)->behind != Behind{};
+    PlaceBehind place = moves ? place_renamed(**object, name) : PlaceBehind{};
     if (log_) {
-      auto entry =
-          log_->begin(kMaxCreateBytes + kMaxSmallBytes, {growth_of(**object, 0, 2 * name.size())});
+      const size_t more = moves ? kMaxFlushedBytes : 0;
+      auto entry = log_->begin(kMaxCreateBytes + kMaxSmallBytes + more,
+                               {growth_of(**object, 0, 2 * name.size() + more)});
       if (!entry) return fail(entry.error());
       (*entry)->rename({(*object)->number, name});
+      if (moves) (*entry)->flushed({(*object)->number, place.behind, view_of(place.under)});
       entry->commit(next_txn(), now());
+    }
+    if (moves) {
+      (*object)->behind = place.behind;
+      (*object)->under = std::move(place.under);
+      ++(*object)->adopted;
     }
     object_bytes_.fetch_add(2 * (name.size() - (*object)->name.size()), std::memory_order_relaxed);
     catalog_.rename(**object, std::move(copy), std::move(again));
@@ -193,29 +202,38 @@ Result<void> StoreImpl::replace(ObjectId id, ObjectId by, ClientId client) {
     if (to.removed) return fail(no_such(id));
     if (from.removed) return fail(no_such(by));
     if (const auto alone = check_alone(from); !alone) return alone;
-    if (from.table.parts_behind() > 0) {
-      return fail(is_behind(from, from.table.first_behind_store()));
-    }
     const uint64_t length = std::max(to.size, from.size);
     if (const auto may = may_write(id, 0, length, client); !may) return may;
     const WriteLock catalog(catalog_.lock());
     const uint64_t time = now();
+    const bool takes = from.behind.version != 0;  // what is behind, too
+    PlaceBehind place = place_replaced(to, from);
     if (log_) {
+      const size_t more = place.under ? kMaxFlushedBytes : 0;
       const Log::Growth grown{to.counted_in, table_bytes(to.name),
-                              from.table.runs() * kRunInTable + from.content.size()};
-      auto entry = log_->begin(kMaxContentBytes + 5 * kMaxSmallBytes,
+                              from.table.runs() * kRunInTable + from.content.size() + more};
+      auto entry = log_->begin(kMaxContentBytes + 6 * kMaxSmallBytes + more,
                                {grown, growth_of_removed(from)}, Log::Room::kPreferred);
       if (!entry) return fail(entry.error());
-      (*entry)->truncate({to.number, 0});
-      const uint64_t count = from.content.empty() ? (from.size + kDataBytes - 1) / kDataBytes : 0;
-      if (!from.content.empty()) (*entry)->content({to.number, from.content_crc, from.content});
-      if (count > 0) (*entry)->clone({from.number, 0, to.number, 0, count, from.size});
-      (*entry)->remove({from.number});
+      if (takes) {
+        (*entry)->take({from.number, to.number});
+      } else {
+        (*entry)->truncate({to.number, 0});
+        const uint64_t count = from.content.empty() ? (from.size + kDataBytes - 1) / kDataBytes : 0;
+        if (!from.content.empty()) (*entry)->content({to.number, from.content_crc, from.content});
+        if (count > 0) (*entry)->clone({from.number, 0, to.number, 0, count, from.size});
+        (*entry)->remove({from.number});
+      }
+      if (takes || to.under) {
+        (*entry)->flushed({to.number, place.behind, view_of(place.under)});
+      }
       entry->commit(next_txn(), time);
     }
-    from.table.hold_here();
     to.table.swap(from.table);
-    to.note_reshaped();
+    to.behind = place.behind;
+    to.under = std::move(place.under);
+    ++to.reshaped;
+    ++to.adopted;
     to.content.swap(from.content);
     std::swap(to.content_crc, from.content_crc);
     to.size = from.size;

@@ -30,6 +30,7 @@ Result<ObjectRef> StoreImpl::load(const Tables::Found& found) const {
   object->content = record.content;
   object->content_crc = record.crc;
   object->behind = record.behind;
+  object->under = under_of(record.under);
   if (const auto sound = check_content(*object); !sound) return fail(sound.error());
   std::vector<Run> runs;
   bool good = true;

@@ -23,7 +23,8 @@ void write_state(const Object& object, TableWriter& to) {
                .name = object.name,
                .crc = object.content_crc,
                .content = object.content,
-               .behind = object.behind});
+               .behind = object.behind,
+               .under = view_of(object.under)});
   } else if (object.stored) {
     to.remove({object.number});
   }

@@ -174,6 +174,10 @@ TEST_F(RadosTest, AgreesWithTheModel) {
       const uint64_t limit = random_.below(2) == 0 ? 10 * kPartBytes : 3 * kStripeBytes;
       NewState wanted{std::nullopt, {++version_, random_.below(limit), version_}};
       if (before) wanted.base = before->version;
+      const Key& other = keys[random_.below(keys.size())];
+      if (const auto source = model.state(other); source && random_.below(3) == 0) {
+        wanted.source = Source{other, source->version};
+      }
       const Bytes bytes = random_bytes(random_, wanted.state.size);
       auto update = tier->update(key, wanted);
       auto modelled = model.update(key, wanted);

@@ -105,7 +105,7 @@ TEST_F(S3Test, AgreesWithTheModel) {
   MemoryTier model;
   auto tier = open();
   ASSERT_TRUE(tier);
-  for (int step = 0; step < 15 && !HasFailure(); ++step) {
+  for (int step = 0; step < 20 && !HasFailure(); ++step) {
     SCOPED_TRACE("step " + std::to_string(step));
     const Key& key = keys[random_.below(keys.size())];
     const auto before = model.state(key);
@@ -122,6 +122,10 @@ TEST_F(S3Test, AgreesWithTheModel) {
       const uint64_t limit = random_.below(3) > 0 ? 10 * kPartBytes : 3 * kPieceBytes;
       NewState wanted{std::nullopt, {++version_, random_.below(limit), version_}};
       if (before) wanted.base = before->version;
+      const Key& other = keys[random_.below(keys.size())];
+      if (const auto source = model.state(other); source && random_.below(3) == 0) {
+        wanted.source = Source{other, source->version};
+      }
       const Bytes bytes = random_bytes(random_, wanted.state.size);
       auto update = tier->update(key, wanted);
       auto modelled = model.update(key, wanted);

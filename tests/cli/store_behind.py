@@ -201,7 +201,13 @@ class InFrontOfADirectory(Behind):
         self.expect(0, "truncate", "x1000000", "700000")
         self.put(content(300_000), "new")
         self.run_raw("get", f"x{CHUNK}", "-")
-        shown = {name: self.behind(name) for name in ("x0", "x100", f"x{CHUNK}", "x1000000", "new")}
+        self.put(content(500_000), "replaced")
+        self.put(content(600_000), "y")
+        self.expect(0, "flush")
+        self.expect(0, "evict", "y")
+        self.expect(0, "cp", "--replace", "y", "replaced")
+        self.expect(0, "mv", "y", "moved")
+        shown = {name: self.behind(name) for name in ("x0", "x100", f"x{CHUNK}", "x1000000", "new", "replaced", "moved")}
         self.assertEqual(self.stop(), 0)
         reader = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../store/reader/reader.py")
         done = support.call([sys.executable, "-B", reader, "--check", self.data])
@@ -249,16 +255,85 @@ class InFrontOfADirectory(Behind):
         self.assertEqual(self.get("x"), content(1_000_000))
         self.expect(NO_OBJECT, "stat", "z")
 
-    def test_larger_than_the_cache(self):
+    def test_a_put_larger_than_the_cache(self):
+        self.put_larger_than("--cache-size", "24M")
+
+    def test_a_put_larger_than_the_memory(self):
+        self.data = None
+        self.put_larger_than("--memory", "24M")
+
+    def put_larger_than(self, *options):
+        self.start(*self.backend(), *options)
+        for size in (60_000_000, 70_000_001):  # a new object, and one that is replaced
+            self.put(content(size), "big")
+            self.assertEqual(self.get("big"), content(size))
+            self.expect(0, "flush")
+            self.assertEqual(self.file_of("big"), content(size))
+        self.assertEqual(self.ids_behind(), [], "nothing is left of what was on its way")
+
+    def ids_behind(self):
+        path = os.path.join(self.tier, ".verbena", "ids")
+        return os.listdir(path) if os.path.exists(path) else []
+
+    def test_larger_than_the_cache_moved_and_copied(self):
         with open(os.path.join(self.tier, "big"), "wb") as file:
             file.write(content(60_000_000))
-        self.data = None
-        self.start(*self.backend(), "--memory", "24M")
-        for command in ("mv", "cp"):
-            refused = self.run_text(command, "big", "other")
-            self.assertNotEqual(refused.returncode, 0)
-            self.assertIn("too large for the cache", refused.stderr)
-        self.assertEqual(self.get("big"), content(60_000_000))
+        self.serve("--cache-size", "24M")
+        self.put(content(100_000), "small")
+        self.expect(0, "mv", "big", "moved")
+        self.assertEqual(self.file_of("big"), content(60_000_000), "until it is flushed")
+        self.expect(NO_OBJECT, "stat", "big")
+        self.assertEqual(self.get("moved"), content(60_000_000))
+        self.put(content(200_000), "big")  # which needs the place of the other one
+        self.expect(0, "cp", "moved", "copied")
+        self.expect(0, "cp", "--replace", "moved", "small")
+        self.stop(signal.SIGKILL)
+        self.serve("--cache-size", "24M")
+        expected = {"moved": 60_000_000, "copied": 60_000_000, "small": 60_000_000, "big": 200_000}
+        for name, size in expected.items():
+            self.assertEqual(self.get(name), content(size), name)
+        self.expect(0, "flush")
+        for name, size in expected.items():
+            self.assertEqual(self.file_of(name), content(size), name)
+        self.assertEqual(self.ids_behind(), [])
+
+    def test_names_that_are_exchanged(self):
+        self.serve()
+        self.put(content(300_000), "x")
+        self.put(content(400_000), "y")
+        self.expect(0, "flush")
+        self.expect(0, "evict")
+        for words in (("x", "z"), ("y", "x"), ("z", "y")):
+            self.expect(0, "mv", *words)
+        self.expect(0, "flush")
+        self.assertEqual(self.file_of("x"), content(400_000))
+        self.assertEqual(self.file_of("y"), content(300_000))
+        self.assertEqual(self.ids_behind(), [])
+
+    def test_a_kill_during_a_put_larger_than_the_cache(self):
+        self.serve("--cache-size", "24M")
+        self.put(content(1_000_000), "big")
+        self.expect(0, "flush")
+        source = self.path("source")
+        with open(source, "wb") as file:
+            file.write(content(100_000_000))
+        put = subprocess.Popen([support.VERBENA, "put", "--server", self.address, source, "big"],
+                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.addCleanup(put.wait)
+        self.addCleanup(put.kill)
+        until = time.monotonic() + support.SECONDS
+        while not self.ids_behind() and put.poll() is None:
+            self.assertLess(time.monotonic(), until)
+            time.sleep(0.01)
+        self.stop(signal.SIGKILL)
+        put.kill()  # it would begin again
+        old_or_new = (content(1_000_000), content(100_000_000))
+        self.assertIn(self.file_of("big"), old_or_new)
+        self.serve("--cache-size", "24M")
+        self.assertIn(self.get("big"), old_or_new)
+        self.expect(0, "flush")
+        self.assertIn(self.file_of("big"), old_or_new)
+        self.assertEqual(self.ids_behind(), [])
 
     def test_a_server_that_is_no_cache(self):
         self.start()

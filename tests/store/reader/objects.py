@@ -86,7 +86,7 @@ class Objects:
         changed = set()
         for record in transaction:
             self._apply_one(record)
-            if record.type in (records.MAP, records.TRUNCATE, records.CONTENT, records.CLONE):
+            if record.type in (records.MAP, records.TRUNCATE, records.CONTENT, records.CLONE, records.TAKE):
                 changed.add(record.number)
         for number in changed & self.by_number.keys():
             self.by_number[number].modified = time
@@ -105,6 +105,8 @@ class Objects:
             target.name = fields["name"]
         elif target is not None and not target.lost:
             self._change(target, record)
+        if record.type == records.TAKE:
+            self.by_number.pop(fields["source"], None)
 
     def _change(self, target, record):
         fields = record.fields
@@ -121,6 +123,13 @@ class Objects:
             target.set_content(fields["content"])
         elif record.type == records.CLONE:
             self._clone(target, fields)
+        elif record.type == records.TAKE:
+            source = self._get(fields["source"])
+            if source is None or source.lost:
+                target.lost.add("runs")
+                return
+            for what in ("size", "content", "map", "only_behind", "behind"):
+                setattr(target, what, getattr(source, what))
         elif record.type == records.FLUSHED:
             if target.only_behind and not fields["behind"].version:
                 raise Inapplicable(f"parts of object {target.number} are only behind, and nothing is")

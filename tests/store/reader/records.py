@@ -4,8 +4,9 @@ import re
 import struct
 from collections import namedtuple
 
-CREATE, MAP, TRUNCATE, CLONE, DELETE, RENAME, FLUSHED, COMMIT, CONTENT, TABLE, OBJECT, NAME, ID = range(1, 14)
-IN_LOG = {CREATE, MAP, TRUNCATE, CLONE, DELETE, RENAME, FLUSHED, COMMIT, CONTENT}
+(CREATE, MAP, TRUNCATE, CLONE, DELETE, RENAME, FLUSHED, COMMIT, CONTENT, TABLE, OBJECT, NAME, ID,
+ TAKE) = range(1, 15)
+IN_LOG = {CREATE, MAP, TRUNCATE, CLONE, DELETE, RENAME, FLUSHED, COMMIT, CONTENT, TAKE}
 MAX_CHUNKS = 1 << 48
 MAX_SIZE = MAX_CHUNKS * 4048
 MAX_CONTENT = 512
@@ -13,8 +14,9 @@ MAX_CONTENT = 512
 _FORBIDDEN = re.compile(r"[\0-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 Record = namedtuple("Record", "type, number, fields")
 Run = namedtuple("Run", "index, chunk, count, txn, owner, birth_index, held")
-Behind = namedtuple("Behind", "version, next, tries, whole")
-NOTHING = Behind(0, 0, 0, 0)
+Behind = namedtuple("Behind", "version, next, tries, whole, under")
+Under = namedtuple("Under", "version, next, tries, id, name")
+NOTHING = Behind(0, 0, 0, 0, None)
 HERE, BOTH, BEHIND = range(3)  # where the bytes of a run are
 
 
@@ -29,6 +31,16 @@ class Refused(Exception):
 def _need(fits, reason):
     if not fits:
         raise Refused(reason)
+
+
+def _name_of(data):
+    _need(len(data) <= 1000, "name")
+    try:
+        name = data.decode("utf-8")
+    except UnicodeDecodeError:
+        raise Refused("name") from None
+    _need(not _FORBIDDEN.search(name), "name")
+    return name
 
 
 class _Cursor:
@@ -62,15 +74,7 @@ class _Cursor:
         return size
 
     def name(self):
-        length = self.u(16)
-        data = self.bytes(length)
-        _need(length <= 1000, "name")
-        try:
-            name = data.decode("utf-8")
-        except UnicodeDecodeError:
-            raise Refused("name") from None
-        _need(not _FORBIDDEN.search(name), "name")
-        return name
+        return _name_of(self.bytes(self.u(16)))
 
     def content(self):
         crc = self.u(32)
@@ -95,10 +99,16 @@ class _Cursor:
         return Run(index, chunk, count, txn, owner, birth_index, BOTH if form & 2 else HERE)
 
     def behind(self):
-        behind = Behind(self.u(64), self.u(64), self.u(32), self.u(8))
-        _need(behind.whole <= 1 and (behind.version or not behind.whole), "behind")
-        _need((behind.next == 0) == (behind.tries == 0), "behind")
-        return behind
+        version, begun, tries, flags = self.u(64), self.u(64), self.u(32), self.u(8)
+        _need(flags <= 3, "behind")
+        under = None
+        if flags & 2:
+            under = Under(self.u(64), self.u(64), self.u(32), self.id(), self.bytes(self.u(16)))
+        _need((version or not flags) and (begun == 0) == (tries == 0), "behind")
+        if under:
+            under = under._replace(name=_name_of(under.name))
+            _need((under.next == 0) == (under.tries == 0), "behind")
+        return Behind(version, begun, tries, flags & 1, under)
 
     def runs(self, number):
         count = self.u(16)
@@ -112,6 +122,13 @@ def _clone(take):
     _need(max(from_index, to_index) + count <= MAX_CHUNKS and size <= MAX_SIZE, "range")
     _need(source != number or abs(from_index - to_index) >= count, "range")
     return number, {"source": source, "from": from_index, "to": to_index, "count": count, "size": size}
+
+
+def _take(take):
+    source, number = take.words(2)
+    _need(source != 0 and number != 0, "number")
+    _need(source != number, "range")
+    return number, {"source": source}
 
 
 def _object(take):
@@ -159,6 +176,7 @@ _BODIES = {
     OBJECT: _object,
     NAME: _name,
     ID: _id,
+    TAKE: _take,
 }
 
 

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+// Objects that are behind under another key than their own.
+#include "cache/cache_testing.h"
+#include "store/drafts.h"
+
+namespace verbena::cache {
+namespace {
+
+class PlacesTest : public CacheTest {
+ protected:
+  // Larger than the store.
+  static Bytes large(uint64_t seed) {
+    return pattern(size_t{kPerBlock} * kBlocks * store::kDataBytes + 12'345, seed);
+  }
+  void put_draft(ObjectId draft, const Bytes& bytes) {
+    ASSERT_TRUE(cache_->run([&] { return store_->create_object(draft); }));
+    for (size_t at = 0; at < bytes.size(); at += kPiece) {
+      const auto part = std::span(bytes).subspan(at, std::min(kPiece, bytes.size() - at));
+      const auto done = cache_->run([&] { return store_->write(draft, at, part); });
+      ASSERT_TRUE(done.has_value()) << done.error().what;
+    }
+  }
+  size_t count_behind() {
+    size_t count = 0;
+    EXPECT_TRUE(behind_.list([&](const backend::Entry&) { return ++count > 0; }));
+    return count;
+  }
+};
+
+TEST_F(PlacesTest, RenamesAndClonesFetchNothing) {
+  const Bytes bytes = large(1);
+  put("a", bytes);
+  ASSERT_TRUE(cache_->flush_all());
+  cache_->evict_all();
+  ASSERT_TRUE(cache_->rename(id_of("a"), "b"));
+  ASSERT_TRUE(cache_->clone({.from = id_of("b"), .to = {7, 7}, .to_name = "c"}, store::kNoClient));
+  ASSERT_TRUE(cache_->flush_all());
+  EXPECT_EQ(cache_->counter(Counter::kLoads), 0u);
+  EXPECT_EQ(count_behind(), 2u);
+  EXPECT_EQ(get("b"), bytes);
+  EXPECT_EQ(get("c"), bytes);
+}
+
+TEST_F(PlacesTest, WhatAnotherStillUsesIsSetAside) {
+  put("a", pattern(300'000, 1));
+  put("b", pattern(200'000, 2));
+  ASSERT_TRUE(cache_->flush_all());
+  cache_->evict_all();
+  ASSERT_TRUE(cache_->rename(id_of("a"), "c"));
+  ASSERT_TRUE(cache_->rename(id_of("b"), "a"));
+  ASSERT_TRUE(cache_->rename(id_of("c"), "b"));
+  // Each needs the place of the other. Killed when one of them is there.
+  ASSERT_TRUE(cache_->flush(id_of("b")));
+  crash();
+  EXPECT_EQ(get("a"), pattern(200'000, 2));
+  EXPECT_EQ(get("b"), pattern(300'000, 1));
+  ASSERT_TRUE(cache_->flush_all());
+  EXPECT_EQ(count_behind(), 2u);
+  begin();
+  EXPECT_EQ(get("a"), pattern(200'000, 2));
+  EXPECT_EQ(get("b"), pattern(300'000, 1));
+}
+
+TEST_F(PlacesTest, ADraftLargerThanTheStoreReplacesAnObject) {
+  put("a", pattern(100'000, 1));
+  ASSERT_TRUE(cache_->flush_all());
+  const ObjectId draft{store::kDraftHigh, 5};
+  put_draft(draft, large(2));
+  EXPECT_EQ(count_behind(), 2u);
+  ASSERT_TRUE(cache_->replace(id_of("a"), draft, store::kNoClient));
+  crash();
+  EXPECT_EQ(get("a"), large(2));
+  ASSERT_TRUE(cache_->flush_all());
+  EXPECT_EQ(count_behind(), 1u);
+}
+
+TEST_F(PlacesTest, DraftsOfAKilledServerAreRemovedBehind) {
+  put("a", pattern(100'000, 1));
+  ASSERT_TRUE(cache_->flush_all());
+  put_draft({store::kDraftHigh, 5}, large(2));
+  EXPECT_EQ(count_behind(), 2u);
+  crash();
+  EXPECT_EQ(count_behind(), 1u);
+  EXPECT_EQ(get("a"), pattern(100'000, 1));
+}
+
+// It is not known whether a flush of what it had came to its end.
+TEST_F(PlacesTest, WhatAnObjectHadIsNotTakenForWhatItGets) {
+  put("a", pattern(300'000, 1));
+  put("b", pattern(300'000, 2));
+  ASSERT_TRUE(cache_->flush_all());
+  ASSERT_TRUE(cache_->run([&] { return store_->write(id_of("a"), 0, pattern(5000, 3)); }));
+  tier_.set({.lost_answer_ppm = 1'000'000});
+  ASSERT_FALSE(cache_->flush(id_of("a")));
+  tier_.set({});
+  cache_->evict_all();
+  ASSERT_TRUE(cache_->replace(id_of("a"), id_of("b"), store::kNoClient));
+  ASSERT_TRUE(cache_->flush_all());
+  cache_->evict_all();
+  EXPECT_EQ(get("a"), pattern(300'000, 2));
+  begin();
+  EXPECT_EQ(get("a"), pattern(300'000, 2));
+}
+
+}  // namespace
+}  // namespace verbena::cache
