@@ -127,7 +127,8 @@ std::string text_of(const S3Version& version) {
 }
 
 std::optional<S3Version> parse_s3_version(std::string_view text) {
-  if (text.size() != kS3DigestDigits + 1 + kDigits || text[kS3DigestDigits] != '-') return std::nullopt;
+  if (text.size() != kS3DigestDigits + 1 + kDigits || text[kS3DigestDigits] != '-')
+    return std::nullopt;
   const auto high = parse_hex(text.substr(0, kDigits));
   const auto low = parse_hex(text.substr(kDigits, kDigits));
   const auto version = parse_hex(text.substr(kS3DigestDigits + 1));

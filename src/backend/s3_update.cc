@@ -263,13 +263,15 @@ Result<uint32_t> S3Update::keep_part(uint64_t part, std::string& bytes, const S3
     crc = crc_now();
   } else {
     const auto written = sums->crc_of_part(part);
-    if (!written) return fail(tier_.damaged(from_key_, offset, "a page of its checksums is damaged"));
+    if (!written)
+      return fail(tier_.damaged(from_key_, offset, "a page of its checksums is damaged"));
     crc = *written;
   }
   const uint64_t size = wanted_.state.size;
   if (size >= from_->state.size || offset + kPartBytes <= size) return crc;
   if (crc_now() != crc) {
-    return fail(tier_.damaged(from_key_, offset, fmt::format("it is damaged at offset {}", offset)));
+    return fail(
+        tier_.damaged(from_key_, offset, fmt::format("it is damaged at offset {}", offset)));
   }
   std::fill(bytes.begin() + static_cast<ptrdiff_t>(size - offset), bytes.end(), '\0');
   return crc_now();

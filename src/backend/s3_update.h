@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A new version of an object in a bucket, which is written whole. An object of more than one piece
 // is a multipart upload: a piece is sent as soon as all of its parts are known, the rest at
-// commit(), with what stays read from the base or the source. Then the sums are written, and the object is
-// switched: by the end of the upload, or by one PUT if it has one piece.
+// commit(), with what stays read from the base or the source. Then the sums are written, and the
+// object is switched: by the end of the upload, or by one PUT if it has one piece.
 #pragma once
 
 #include <map>

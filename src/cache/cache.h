@@ -14,6 +14,7 @@
 // Thread-safe; all calls may wait for the tier, but for used().
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
@@ -49,6 +50,8 @@ struct Options {
   uint64_t max_chunks = 0;
   // How long a change is only here, at most, if all is well; 0: until it is asked for, or must be.
   Duration flush_after = 5 * kSecond;
+  // Objects that are flushed at the same time.
+  uint32_t flushers = 4;
   // Segments that are fetched ahead of one who reads in order.
   uint64_t read_ahead = 16;
   store::RandomNumbers random{};
@@ -117,6 +120,16 @@ class Cache {
   [[nodiscard]] Result<void> flush_once(ObjectId id, bool* again);
   [[nodiscard]] Result<void> flush_drafts();
   [[nodiscard]] std::set<ObjectId> all_unflushed();
+  [[nodiscard]] Result<void> flush_listed(ObjectId id);
+  // A tier that takes nothing is tried with so many objects in a row, and with others the next
+  // time: those that never work are not in the way of the rest.
+  static constexpr uint32_t kMaxFailures = 8;
+  template <typename Some>
+  void begin_elsewhere(std::vector<Some>& all) const {
+    if (all.empty()) return;
+    const auto by = static_cast<ptrdiff_t>(turn_.load(std::memory_order_relaxed) % all.size());
+    std::ranges::rotate(all, all.begin() + by);
+  }
   [[nodiscard]] Result<void> write_behind(const store::PreparedFlush& plan,
                                           backend::Update& update);
   [[nodiscard]] Result<std::optional<uint64_t>> find_base(const store::PreparedFlush& plan,
@@ -202,6 +215,7 @@ class Cache {
   std::set<ObjectId> drafts_ VERBENA_GUARDED_BY(mutex_);
   // Taken from these, by flush_all() that are under way.
   std::multiset<ObjectId> flushing_ VERBENA_GUARDED_BY(mutex_);
+  std::atomic<uint64_t> turn_ = 0;
   bool failing_ = false;  // flushes by itself; of the thread alone
   std::thread thread_;
 };

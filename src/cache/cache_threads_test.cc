@@ -25,6 +25,55 @@ class CacheThreadsTest : public CacheTest {
   }
 };
 
+TEST_F(CacheThreadsTest, SeveralObjectsAreFlushedAtTheSameTime) {
+  flushers_ = 4;
+  begin();
+  std::map<std::string, Bytes> objects;
+  for (int round = 0; round < 5; ++round) {
+    for (int i = 0; i < 20; ++i) {
+      const std::string name = std::to_string(i);
+      if (round > 0) {
+        ASSERT_TRUE(cache_->remove(id_of(name)));
+      }
+      put(name, objects[name] = pattern(static_cast<size_t>(1000 * (i + round)), i + round));
+    }
+    tier_.set({.fail_ppm = 100'000});
+    std::thread other([&] { static_cast<void>(cache_->flush_all()); });
+    static_cast<void>(cache_->flush_all());
+    other.join();
+    tier_.set({});
+    const auto done = cache_->flush_all();
+    ASSERT_TRUE(done.has_value()) << done.error().what;
+    size_t there = 0;
+    ASSERT_TRUE(tier_.list([&](const backend::Entry&) { return ++there > 0; }));
+    EXPECT_EQ(there, objects.size());
+  }
+  static_cast<void>(cache_->evict_all());
+  for (const auto& [name, bytes] : objects) EXPECT_EQ(get(name), bytes) << name;
+}
+
+TEST_F(CacheThreadsTest, ATierThatTakesNothingIsNotAskedForEachObject) {
+  flushers_ = 4;
+  begin();
+  for (int i = 0; i < 100; ++i) put(std::to_string(i), pattern(100, i));
+  tier_.set({.fail_ppm = 1'000'000});
+  ASSERT_FALSE(cache_->flush_all());
+  EXPECT_LT(tier_.failed_calls(), 20u);
+  ASSERT_FALSE(cache_->flush_all());
+  tier_.set({});
+  ASSERT_TRUE(cache_->flush_all());
+  for (int i = 0; i < 100; ++i) ASSERT_TRUE(cache_->remove(id_of(std::to_string(i))));
+  const uint64_t before = tier_.failed_calls();
+  tier_.set({.fail_ppm = 1'000'000});
+  ASSERT_FALSE(cache_->flush_all());
+  EXPECT_LT(tier_.failed_calls() - before, 20u);
+  tier_.set({});
+  ASSERT_TRUE(cache_->flush_all());
+  size_t there = 0;
+  ASSERT_TRUE(tier_.list([&](const backend::Entry&) { return ++there > 0; }));
+  EXPECT_EQ(there, 0u);
+}
+
 TEST_F(CacheThreadsTest, ARenameMakesRoomForWhatItFetches) {
   put("a", pattern(400'000, 1));
   ASSERT_TRUE(cache_->flush_all());

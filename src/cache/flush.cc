@@ -2,6 +2,9 @@
 // From here to behind. The order is what makes it safe: what is to be written is durable here, and
 // noted, before it becomes visible there; that it is there is noted afterwards.
 #include <algorithm>
+#include <system_error>
+#include <thread>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -184,25 +187,64 @@ std::set<ObjectId> Cache::all_unflushed() {
   return ids;
 }
 
-Result<void> Cache::flush_all() {
-  // Those that are there now: others that come meanwhile are for the next time. Those of which
-  // another thread is about to do the same are waited for.
-  Result<void> outcome;
-  for (const ObjectId id : all_unflushed()) {
-    {
-      const MutexLock lock(mutex_);
-      unflushed_.erase(id);
-      flushing_.insert(id);
-    }
-    const auto done = flush(id);
-    const bool left = !done && done.error().code != store::Code::kNotFound;
-    if (left && outcome) outcome = done;
+// Also those of which another thread is about to do the same: it is waited for.
+Result<void> Cache::flush_listed(ObjectId id) {
+  {
     const MutexLock lock(mutex_);
-    flushing_.erase(flushing_.find(id));
-    if (left) unflushed_.insert(id);
+    unflushed_.erase(id);
+    flushing_.insert(id);
+  }
+  const auto done = flush(id);
+  const bool left = !done && done.error().code != store::Code::kNotFound;
+  const MutexLock lock(mutex_);
+  flushing_.erase(flushing_.find(id));
+  if (left) unflushed_.insert(id);
+  return left ? done : Result<void>{};
+}
+
+// Those that are unflushed now, others that come meanwhile are for the next time. If a tier takes
+// nothing, not each object waits for it: some are tried, and others the next time.
+Result<void> Cache::flush_all() {
+  const std::set<ObjectId> all = all_unflushed();
+  std::vector<ObjectId> ids(all.begin(), all.end());
+  struct {
+    Mutex mutex;
+    size_t next VERBENA_GUARDED_BY(mutex) = 0;
+    uint32_t failed VERBENA_GUARDED_BY(mutex) = 0;  // in a row
+    Result<void> outcome VERBENA_GUARDED_BY(mutex);
+  } shared;
+  begin_elsewhere(ids);
+  const auto work = [&] {
+    for (;;) {
+      size_t at = 0;
+      {
+        const MutexLock lock(shared.mutex);
+        if (shared.next == ids.size() || shared.failed >= kMaxFailures) return;
+        at = shared.next++;
+      }
+      const auto done = flush_listed(ids[at]);
+      const MutexLock lock(shared.mutex);
+      shared.failed = done ? 0 : shared.failed + 1;
+      if (!done && shared.outcome) shared.outcome = done;
+    }
+  };
+  {
+    std::vector<std::jthread> others;
+    try {
+      while (others.size() + 1 < std::min<size_t>(options_.flushers, ids.size())) {
+        others.emplace_back(work);
+      }
+    } catch (const std::system_error&) {  // no more threads: with those that there are
+    }
+    work();
+  }
+  const MutexLock lock(shared.mutex);
+  if (shared.failed >= kMaxFailures) {
+    turn_ += kMaxFailures;
+    return shared.outcome;
   }
   const auto buried = bury_all();
-  return outcome ? buried : outcome;
+  return shared.outcome ? buried : shared.outcome;
 }
 
 // So that they can leave, too.

@@ -267,9 +267,16 @@ Result<void> Cache::bury(const Grave& grave) {
 
 Result<void> Cache::bury_all() {
   Result<void> outcome;
-  for (const Grave& grave : graves_.all()) {
+  std::vector<Grave> graves = graves_.all();
+  begin_elsewhere(graves);
+  uint32_t failed = 0;  // in a row
+  for (const Grave& grave : graves) {
     const auto buried = bury(grave);
+    failed = buried ? 0 : failed + 1;
     if (!buried && outcome) outcome = buried;
+    if (failed < kMaxFailures) continue;
+    turn_ += kMaxFailures;
+    break;
   }
   return outcome;
 }
