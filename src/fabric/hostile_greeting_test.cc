@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Peers over libfabric that do not keep to the rules on their control connections, or from their
 // endpoints: they take nothing from others.
+#include <algorithm>
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
 
@@ -255,7 +257,7 @@ TEST_P(HostileGreetingTest, AnEndpointThatDoesNotAnswer) {
 
 // Again and again: nothing is left of them.
 TEST_P(HostileGreetingTest, ConnectionsLeaveNoDescriptors) {
-  size_t after_few = 0;
+  size_t after_few = SIZE_MAX;  // libfabric may close some a moment later
   for (size_t i = 0; i < 30; ++i) {
     ASSERT_NO_FATAL_FAILURE(expect_others_go_on());
     const bool server_first = i % 2 == 0;
@@ -265,9 +267,9 @@ TEST_P(HostileGreetingTest, ConnectionsLeaveNoDescriptors) {
     });
     (server_first ? client_ : server_).fabric->end(server_first ? ours_ : theirs_);
     until([&] { return server_.ended.size() == i + 1 && client_.ended.size() == i + 1; });
-    if (i == 4) after_few = open_descriptors();
+    if (i >= 4 && i < 10) after_few = std::min(after_few, open_descriptors());
   }
-  EXPECT_EQ(open_descriptors(), after_few);
+  until([&] { return open_descriptors() <= after_few; });
 }
 
 // Nor memory, which they take much of.
