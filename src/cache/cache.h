@@ -117,6 +117,7 @@ class Cache {
   [[nodiscard]] Result<void> flush_once(ObjectId id, bool* again);
   [[nodiscard]] Result<void> flush_drafts();
   [[nodiscard]] std::set<ObjectId> all_unflushed();
+  [[nodiscard]] bool is_gone(ObjectId id) const;
   [[nodiscard]] Result<void> write_behind(const store::PreparedFlush& plan,
                                           backend::Update& update);
   [[nodiscard]] Result<std::optional<uint64_t>> find_base(const store::PreparedFlush& plan,
@@ -164,6 +165,8 @@ class Cache {
   // So that nothing of others is behind under this key.
   [[nodiscard]] Result<void> free_key(const backend::Key& key);
   [[nodiscard]] Result<void> set_aside(ObjectId user, const backend::Key& key);
+  [[nodiscard]] Result<void> lose_place(ObjectId user, const backend::Key& key,
+                                        const Result<backend::State>& there);
   // Does nothing while an object uses what is there.
   [[nodiscard]] Result<void> bury(const Grave& grave);
   [[nodiscard]] Result<void> bury_all();

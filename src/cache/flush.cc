@@ -184,6 +184,12 @@ std::set<ObjectId> Cache::all_unflushed() {
   return ids;
 }
 
+// The object here, whatever an error says is not found.
+bool Cache::is_gone(ObjectId id) const {
+  const auto info = store_.stat(id);
+  return !info && info.error().code == store::Code::kNotFound;
+}
+
 Result<void> Cache::flush_all() {
   // Those that are there now: others that come meanwhile are for the next time. Those of which
   // another thread is about to do the same are waited for.
@@ -195,7 +201,7 @@ Result<void> Cache::flush_all() {
       flushing_.insert(id);
     }
     const auto done = flush(id);
-    const bool left = !done && done.error().code != store::Code::kNotFound;
+    const bool left = !done && !is_gone(id);
     if (left && outcome) outcome = done;
     const MutexLock lock(mutex_);
     flushing_.erase(flushing_.find(id));
@@ -215,7 +221,7 @@ Result<void> Cache::flush_drafts() {
   Result<void> outcome;
   for (const ObjectId id : ids) {
     const auto done = flush(id);
-    if (done || done.error().code == store::Code::kNotFound) continue;
+    if (done || is_gone(id)) continue;
     if (outcome) outcome = done;
     const MutexLock lock(mutex_);
     drafts_.insert(id);

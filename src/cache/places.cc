@@ -218,13 +218,8 @@ Result<void> Cache::set_aside(ObjectId user, const backend::Key& key) {
     return place.error().code == store::Code::kNotFound ? Result<void>{} : fail(place.error());
   if (!uses(user, key)) return {};
   const auto there = tier_.state(key);
-  if (!there) return fail(there.error());
-  if (!place->behind.may_be(there->version)) {
-    return fail(Error{
-        store::Code::kConflict,
-        fmt::format("'{}' was changed by another program in the {}", key.name, tier_.describe()),
-        {}});
-  }
+  if (!there && there.error().code != store::Code::kNotFound) return fail(there.error());
+  if (!there || !place->behind.may_be(there->version)) return lose_place(user, key, there);
   const auto number = store::draw_random(options_.random);
   if (!number) return fail(number.error());
   const auto version = draw_version();
@@ -242,6 +237,19 @@ Result<void> Cache::set_aside(ObjectId user, const backend::Key& key) {
   if (const auto done = (*update)->commit(); !done) return done;
   const MutexLock lock(places_);
   return store_.move_behind(user, aside.name, aside.id, *version);
+}
+
+// Another program has removed or changed what the object uses. If all of it is here, that does not
+// matter; else its own flush and loads tell. Those who have the key now do not wait for it.
+Result<void> Cache::lose_place(ObjectId user, const backend::Key& key,
+                               const Result<backend::State>& there) {
+  const auto detached = store_.detach(user);
+  if (detached || detached.error().code != store::Code::kBehind) return detached;
+  for (const Grave& grave : graves_.of(key)) {
+    if (grave.user != user || (there && grave.behind.may_be(there->version))) continue;
+    if (const auto removed = graves_.remove(grave); !removed) return removed;
+  }
+  return {};
 }
 
 Result<void> Cache::bury(const Grave& grave) {

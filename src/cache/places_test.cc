@@ -102,5 +102,43 @@ TEST_F(PlacesTest, WhatAnObjectHadIsNotTakenForWhatItGets) {
   EXPECT_EQ(get("a"), pattern(300'000, 2));
 }
 
+// Another program has removed what an object was until it was renamed, and another one is to be
+// flushed to that name.
+TEST_F(PlacesTest, WhatIsNotThereAnyMoreIsInNobodysWay) {
+  put("new", pattern(100'000, 2));
+  put("a", pattern(300'000, 1));
+  ASSERT_TRUE(cache_->flush(id_of("a")));
+  ASSERT_TRUE(cache_->rename(id_of("a"), "b"));
+  ASSERT_TRUE(cache_->rename(id_of("new"), "a"));
+  ASSERT_TRUE(behind_.remove({"a", {}}, behind_.state({"a", {}})->version));
+  const auto flushed = cache_->flush_all();
+  ASSERT_TRUE(flushed.has_value()) << flushed.error().what;
+  EXPECT_TRUE(store_->stat(id_of("a"))->flushed);
+  EXPECT_TRUE(store_->stat(id_of("b"))->flushed);
+  begin();
+  EXPECT_EQ(get("a"), pattern(100'000, 2));
+  EXPECT_EQ(get("b"), pattern(300'000, 1));
+}
+
+// The same, but parts of it were only there: they are lost. Others are not.
+TEST_F(PlacesTest, WhoHasLostItsPlaceKeepsNobodyFromFlushing) {
+  put("new", pattern(100'000, 2));
+  put("a", pattern(300'000, 1));
+  ASSERT_TRUE(cache_->flush(id_of("a")));
+  cache_->evict_all();
+  ASSERT_TRUE(cache_->rename(id_of("a"), "b"));
+  ASSERT_TRUE(cache_->rename(id_of("new"), "a"));
+  ASSERT_TRUE(behind_.remove({"a", {}}, behind_.state({"a", {}})->version));
+  EXPECT_FALSE(cache_->flush_all());
+  const auto flushed = cache_->flush(id_of("a"));
+  EXPECT_TRUE(flushed.has_value()) << flushed.error().what;
+  EXPECT_FALSE(cache_->flush(id_of("b")));
+  EXPECT_FALSE(cache_->run([&] { return store_->check_here(id_of("b")); }));
+  ASSERT_TRUE(cache_->remove(id_of("b")));
+  EXPECT_TRUE(cache_->flush_all());
+  begin();
+  EXPECT_EQ(get("a"), pattern(100'000, 2));
+}
+
 }  // namespace
 }  // namespace verbena::cache
