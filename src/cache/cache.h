@@ -162,6 +162,8 @@ class Cache {
   // Whether what the grave is of is an object's own after all.
   [[nodiscard]] bool is_own(const Grave& grave) const;
   [[nodiscard]] bool covers(const backend::Key& key, uint64_t version) const;
+  // What is under the object's own key, and is to go, is replaced by its next version instead.
+  [[nodiscard]] Result<void> replace_what_goes(ObjectId id);
   // So that nothing of others is behind under this key.
   [[nodiscard]] Result<void> free_key(const backend::Key& key);
   [[nodiscard]] Result<void> set_aside(ObjectId user, const backend::Key& key);

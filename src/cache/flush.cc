@@ -33,7 +33,8 @@ Result<void> Cache::flush(ObjectId id) {
     const auto info = store_.stat(id);
     if (!info) return fail(info.error());
     // Those that had its name before go first.
-    auto done = info->flushed ? Result<void>{} : free_key({info->name, id});
+    auto done = info->flushed ? Result<void>{} : replace_what_goes(id);
+    if (done && !info->flushed) done = free_key({info->name, id});
     if (done) {
       const Busy busy(busy_, id);
       done = flush_once(id, &again);

@@ -193,6 +193,26 @@ bool Cache::covers(const backend::Key& key, uint64_t version) const {
   return false;
 }
 
+// So that there is no moment at which neither is there: a store in memory may be lost.
+Result<void> Cache::replace_what_goes(ObjectId id) {
+  const Busy busy(busy_, id);
+  const auto info = store_.stat(id);
+  if (!info) return fail(info.error());
+  const backend::Key key{info->name, id};
+  const auto place = store_.behind(id);
+  if (!place) return fail(place.error());
+  if (!place->under || place->own() != store::Behind{} || !graves_.any(key)) return {};
+  const auto there = tier_.state(key);
+  if (!there) {
+    return there.error().code == store::Code::kNotFound ? Result<void>{} : fail(there.error());
+  }
+  const MutexLock lock(places_);
+  for (const Grave& grave : graves_.of(key)) {
+    if (uses(grave.user, key)) return {};
+  }
+  return covers(key, there->version) ? store_.replaces_behind(id, there->version) : Result<void>{};
+}
+
 Result<void> Cache::free_key(const backend::Key& key) {
   for (int round = 0; round < kMaxAttempts; ++round) {
     const auto graves = graves_.of(key);

@@ -140,5 +140,29 @@ TEST_F(PlacesTest, WhoHasLostItsPlaceKeepsNobodyFromFlushing) {
   EXPECT_EQ(get("a"), pattern(100'000, 2));
 }
 
+// Of a store in memory only what is behind is left. An object that was there is there at each
+// moment: as it was, or as it is now.
+TEST_F(PlacesTest, AnObjectThatIsReplacedIsAlwaysBehind) {
+  put("a", pattern(300'000, 1));
+  put("b", pattern(300'000, 2));
+  ASSERT_TRUE(cache_->flush_all());
+  ASSERT_TRUE(cache_->run([&] { return store_->write(id_of("a"), 0, pattern(5000, 3)); }));
+  tier_.set({.lost_answer_ppm = 1'000'000});
+  ASSERT_FALSE(cache_->flush(id_of("a")));
+  tier_.set({});
+  ASSERT_TRUE(cache_->replace(id_of("a"), id_of("b"), store::kNoClient));
+  watched_.before_state = [&] { EXPECT_TRUE(behind_.state({"a", {}}).has_value()); };
+  for (uint64_t calls = 0; calls < 20; ++calls) {
+    tier_.set({.calls = calls});
+    static_cast<void>(cache_->flush_all());
+    EXPECT_TRUE(behind_.state({"a", {}}).has_value()) << calls;
+  }
+  watched_.before_state = {};
+  tier_.set({});
+  ASSERT_TRUE(cache_->flush_all());
+  begin();
+  EXPECT_EQ(get("a"), pattern(300'000, 2));
+}
+
 }  // namespace
 }  // namespace verbena::cache

@@ -139,6 +139,7 @@ class StoreImpl {
   Result<void> detach(ObjectId id);
   Result<void> check_here(ObjectId id) const;
   Result<void> move_behind(ObjectId id, const std::string& name, ObjectId under, uint64_t version);
+  Result<void> replaces_behind(ObjectId id, uint64_t version);
   Result<PlaceBehind> behind(ObjectId id) const;
   Result<uint64_t> evict(ObjectId id, uint64_t first, uint64_t count);
   Result<PreparedFill> prepare_fill(ObjectId id, uint64_t first, uint64_t count);
