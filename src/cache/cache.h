@@ -114,6 +114,7 @@ class Cache {
 
  private:
   // --- flush.cc
+  [[nodiscard]] Result<void> flush_before(ObjectId id, std::vector<ObjectId>& waiting);
   [[nodiscard]] Result<void> flush_once(ObjectId id, bool* again);
   [[nodiscard]] Result<void> flush_drafts();
   [[nodiscard]] std::set<ObjectId> all_unflushed();
@@ -164,8 +165,9 @@ class Cache {
   [[nodiscard]] bool covers(const backend::Key& key, uint64_t version) const;
   // What is under the object's own key, and is to go, is replaced by its next version instead.
   [[nodiscard]] Result<void> replace_what_goes(ObjectId id);
-  // So that nothing of others is behind under this key.
-  [[nodiscard]] Result<void> free_key(const backend::Key& key);
+  // So that nothing of others is behind under this key. Those that are flushed only after that
+  // wait.
+  [[nodiscard]] Result<void> free_key(const backend::Key& key, std::vector<ObjectId>& waiting);
   [[nodiscard]] Result<void> set_aside(ObjectId user, const backend::Key& key);
   [[nodiscard]] Result<void> lose_place(ObjectId user, const backend::Key& key,
                                         const Result<backend::State>& there);

@@ -27,6 +27,11 @@ Result<uint64_t> Cache::draw_version() {
 }
 
 Result<void> Cache::flush(ObjectId id) {
+  std::vector<ObjectId> waiting;
+  return flush_before(id, waiting);
+}
+
+Result<void> Cache::flush_before(ObjectId id, std::vector<ObjectId>& waiting) {
   if (id.high == store::kGraveHigh) return {};
   for (int round = 0;; ++round) {
     bool again = false;
@@ -34,7 +39,11 @@ Result<void> Cache::flush(ObjectId id) {
     if (!info) return fail(info.error());
     // Those that had its name before go first.
     auto done = info->flushed ? Result<void>{} : replace_what_goes(id);
-    if (done && !info->flushed) done = free_key({info->name, id});
+    if (done && !info->flushed) {
+      waiting.push_back(id);
+      done = free_key({info->name, id}, waiting);
+      waiting.pop_back();
+    }
     if (done) {
       const Busy busy(busy_, id);
       done = flush_once(id, &again);

@@ -2,6 +2,7 @@
 // Which object is behind under which key. Removing, renaming and replacing need nothing from
 // behind: what is there stays, under the key that it has, until the object is flushed or nobody
 // needs it.
+#include <algorithm>
 #include <chrono>
 
 #include <fmt/format.h>
@@ -13,11 +14,22 @@ namespace verbena::cache {
 namespace {
 
 constexpr int kMaxAttempts = 8;
+constexpr size_t kMaxWaiting = 16;  // on the stack
 
 // As the store does where an object is made here.
 uint64_t wall_clock() {
   const auto now = std::chrono::system_clock::now().time_since_epoch();
   return static_cast<uint64_t>(std::chrono::nanoseconds(now).count());
+}
+
+// Where what is under this key is set aside. By a name that tells what it was: if the store is
+// lost, it is an object.
+backend::Key aside_of(const backend::Key& key, uint64_t number) {
+  if (key.name.empty()) return {{}, {store::kGraveHigh, number}};
+  const std::string after = fmt::format(".aside-{:016x}", number);
+  std::string name = key.name.substr(0, store::kMaxNameBytes - after.size());
+  while (!store::good_name(name)) name.pop_back();  // it was cut within a character
+  return {name + after, {}};
 }
 
 }  // namespace
@@ -124,7 +136,9 @@ Result<void> Cache::clone_once(const store::CloneRequest& request, store::Client
 Result<void> Cache::copy_behind(const store::CloneRequest& request) {
   for (int round = 0;; ++round) {
     if (const auto flushed = flush(request.from); !flushed) return flushed;
-    if (const auto free = free_key({std::string(request.to_name), request.to}); !free) return free;
+    std::vector<ObjectId> waiting;
+    const auto free = free_key({std::string(request.to_name), request.to}, waiting);
+    if (!free) return free;
     bool again = false;
     const auto done = copy_behind_once(request, &again);
     if (done || !again || round == kMaxAttempts) return done;
@@ -213,12 +227,15 @@ Result<void> Cache::replace_what_goes(ObjectId id) {
   return covers(key, there->version) ? store_.replaces_behind(id, there->version) : Result<void>{};
 }
 
-Result<void> Cache::free_key(const backend::Key& key) {
+Result<void> Cache::free_key(const backend::Key& key, std::vector<ObjectId>& waiting) {
   for (int round = 0; round < kMaxAttempts; ++round) {
     const auto graves = graves_.of(key);
     if (graves.empty()) return {};
     for (const Grave& grave : graves) {
       if (!uses(grave.user, key)) continue;
+      // It is copied once, to where it belongs, unless those who wait have that place.
+      const bool cycle = std::ranges::find(waiting, grave.user) != waiting.end();
+      if (!cycle && waiting.size() < kMaxWaiting && flush_before(grave.user, waiting)) continue;
       if (const auto done = set_aside(grave.user, key); !done) return done;
     }
     for (const Grave& grave : graves) {
@@ -244,7 +261,7 @@ Result<void> Cache::set_aside(ObjectId user, const backend::Key& key) {
   if (!number) return fail(number.error());
   const auto version = draw_version();
   if (!version) return fail(version.error());
-  const backend::Key aside{{}, {store::kGraveHigh, *number}};
+  const backend::Key aside = aside_of(key, *number);
   const store::Behind begun{.version = 0, .next = *version, .tries = 1};
   if (const auto noted = graves_.add(aside, begun, user); !noted) return noted;
   if (const auto durable = store_.flush(); !durable) return durable;

@@ -164,5 +164,58 @@ TEST_F(PlacesTest, AnObjectThatIsReplacedIsAlwaysBehind) {
   EXPECT_EQ(get("a"), pattern(300'000, 2));
 }
 
+// Those that lose their old names to others first go to their new ones.
+TEST_F(PlacesTest, WhoHasAPlaceToGoIsNotSetAside) {
+  put("a", pattern(300'000, 1));
+  put("b", pattern(200'000, 2));
+  put("c", pattern(100'000, 3));
+  ASSERT_TRUE(cache_->flush_all());
+  cache_->evict_all();
+  ASSERT_TRUE(cache_->rename(id_of("c"), "d"));
+  ASSERT_TRUE(cache_->rename(id_of("b"), "c"));
+  ASSERT_TRUE(cache_->rename(id_of("a"), "b"));
+  ASSERT_TRUE(cache_->flush(id_of("b")));
+  begin();
+  EXPECT_EQ(get("b"), pattern(300'000, 1));
+  EXPECT_EQ(get("c"), pattern(200'000, 2));
+  EXPECT_EQ(get("d"), pattern(100'000, 3));
+}
+
+TEST_F(PlacesTest, RenamedObjectsAreFoundWithoutTheStore) {
+  for (uint64_t seed = 1; seed <= 40 && !HasFailure(); ++seed) {
+    SCOPED_TRACE(seed);
+    SeededRandom random(seed);
+    std::vector<std::string> names{"a", "b", "c", "d"};
+    std::vector<Bytes> all;
+    tier_.set({});
+    for (size_t i = 0; i < names.size(); ++i) {
+      all.push_back(pattern(20'000 + i, 100 * seed + i));
+      put(names[i], all.back());
+    }
+    ASSERT_TRUE(cache_->flush_all());
+    cache_->evict_all();
+    tier_.set({.fail_ppm = 50'000, .lost_answer_ppm = 50'000});
+    for (int step = 0; step < 12; ++step) {
+      std::string& name = names[random.below(names.size())];
+      const std::string other(1, static_cast<char>('a' + random.below(6)));
+      if (random.below(4) == 0) {
+        static_cast<void>(random.below(2) == 0 ? cache_->flush(id_of(name)) : cache_->flush_all());
+      } else if (cache_->rename(id_of(name), other)) {
+        name = other;
+      }
+    }
+    static_cast<void>(cache_->flush(id_of(names[random.below(names.size())])));
+    tier_.set({});
+    begin();
+    std::vector<Bytes> found;
+    const auto listed = store_->list({}, 1000);
+    ASSERT_TRUE(listed.has_value());
+    for (const auto& info : *listed) found.push_back(get(info.name));
+    for (const Bytes& bytes : all) EXPECT_TRUE(std::ranges::find(found, bytes) != found.end());
+    for (const auto& info : *listed) ASSERT_TRUE(cache_->remove(info.id));
+    ASSERT_TRUE(cache_->flush_all());
+  }
+}
+
 }  // namespace
 }  // namespace verbena::cache
