@@ -187,7 +187,16 @@ void Cache::note_flushed(const store::PreparedFlush& plan) {
 
 std::set<ObjectId> Cache::all_unflushed() {
   std::vector<ObjectId> fresh = store_.take_unflushed();
+  // Most drafts are gone soon, and are not flushed before.
+  std::set<ObjectId> drafts;
+  {
+    const MutexLock lock(mutex_);
+    drafts = drafts_;
+  }
+  std::erase_if(drafts, [this](ObjectId id) { return !is_gone(id); });
+  std::erase_if(fresh, [this](ObjectId id) { return is_gone(id); });
   const MutexLock lock(mutex_);
+  for (const ObjectId id : drafts) drafts_.erase(id);
   for (const ObjectId id : fresh) (store::is_draft(id) ? drafts_ : unflushed_).insert(id);
   std::set<ObjectId> ids = unflushed_;
   ids.insert(flushing_.begin(), flushing_.end());
