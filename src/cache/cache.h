@@ -209,7 +209,8 @@ class Cache {
   std::set<ObjectId> drafts_ VERBENA_GUARDED_BY(mutex_);
   // Taken from these, by flush_all() that are under way.
   std::multiset<ObjectId> flushing_ VERBENA_GUARDED_BY(mutex_);
-  bool failing_ = false;  // flushes by itself; of the thread alone
+  bool failing_ = false;                                  // flushes by itself; of the thread alone
+  std::chrono::steady_clock::time_point make_room_at_{};  // and so is this: not before
   std::thread thread_;
 };
 
