@@ -255,6 +255,23 @@ class InFrontOfADirectory(Behind):
         self.assertEqual(self.get("x"), content(1_000_000))
         self.expect(NO_OBJECT, "stat", "z")
 
+    def test_a_salvaged_store_removes_nothing_behind(self):
+        """It does not know that the object is behind under the name that it had before."""
+        self.serve()
+        self.put(content(1_000_000), "x")
+        self.expect(0, "flush")
+        self.expect(0, "evict")
+        self.expect(0, "mv", "x", "y")
+        self.stop(signal.SIGKILL)
+        salvaged = self.path("salvaged")
+        done = support.verbena("salvage", "--data", self.data, salvaged)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("copied 1 object", done.stdout + done.stderr)
+        self.data = salvaged
+        self.serve()
+        self.expect(0, "flush")
+        self.assertEqual(self.file_of("x"), content(1_000_000))
+
     def test_a_put_larger_than_the_cache(self):
         self.put_larger_than("--cache-size", "24M")
 
