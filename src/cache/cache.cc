@@ -14,6 +14,7 @@ constexpr size_t kPage = 1000;
 // The thread evicts when there is less free than this share, down to twice as much.
 constexpr uint64_t kFreeShare = 16;
 constexpr std::chrono::milliseconds kLook{100};
+constexpr std::chrono::seconds kAfterFailure{2};
 
 }  // namespace
 
@@ -219,6 +220,11 @@ void Cache::evict_due() {
   if (used <= low) return;
   static_cast<void>(evict_some(used - (most - 2 * (most / kFreeShare))));
   static_cast<void>(store_.flush());
+  // If that was not enough, too much is only here.
+  const uint64_t left = store_.space().used;
+  const auto now = std::chrono::steady_clock::now();
+  if (left <= most || now < make_room_at_) return;
+  if (!make_room(left - low)) make_room_at_ = now + kAfterFailure;
 }
 
 }  // namespace verbena::cache

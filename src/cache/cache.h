@@ -117,6 +117,7 @@ class Cache {
 
  private:
   // --- flush.cc
+  [[nodiscard]] Result<void> flush_before(ObjectId id, std::vector<ObjectId>& waiting);
   [[nodiscard]] Result<void> flush_once(ObjectId id, bool* again);
   [[nodiscard]] Result<void> flush_drafts();
   [[nodiscard]] std::set<ObjectId> all_unflushed();
@@ -130,6 +131,7 @@ class Cache {
     const auto by = static_cast<ptrdiff_t>(turn_.load(std::memory_order_relaxed) % all.size());
     std::ranges::rotate(all, all.begin() + by);
   }
+  [[nodiscard]] bool is_gone(ObjectId id) const;
   [[nodiscard]] Result<void> write_behind(const store::PreparedFlush& plan,
                                           backend::Update& update);
   [[nodiscard]] Result<std::optional<uint64_t>> find_base(const store::PreparedFlush& plan,
@@ -174,9 +176,14 @@ class Cache {
   // Whether what the grave is of is an object's own after all.
   [[nodiscard]] bool is_own(const Grave& grave) const;
   [[nodiscard]] bool covers(const backend::Key& key, uint64_t version) const;
-  // So that nothing of others is behind under this key.
-  [[nodiscard]] Result<void> free_key(const backend::Key& key);
+  // What is under the object's own key, and is to go, is replaced by its next version instead.
+  [[nodiscard]] Result<void> replace_what_goes(ObjectId id);
+  // So that nothing of others is behind under this key. Those that are flushed only after that
+  // wait.
+  [[nodiscard]] Result<void> free_key(const backend::Key& key, std::vector<ObjectId>& waiting);
   [[nodiscard]] Result<void> set_aside(ObjectId user, const backend::Key& key);
+  [[nodiscard]] Result<void> lose_place(ObjectId user, const backend::Key& key,
+                                        const Result<backend::State>& there);
   // Does nothing while an object uses what is there.
   [[nodiscard]] Result<void> bury(const Grave& grave);
   [[nodiscard]] Result<void> bury_all();
@@ -216,7 +223,8 @@ class Cache {
   // Taken from these, by flush_all() that are under way.
   std::multiset<ObjectId> flushing_ VERBENA_GUARDED_BY(mutex_);
   std::atomic<uint64_t> turn_ = 0;
-  bool failing_ = false;  // flushes by itself; of the thread alone
+  bool failing_ = false;                                  // flushes by itself; of the thread alone
+  std::chrono::steady_clock::time_point make_room_at_{};  // and so is this: not before
   std::thread thread_;
 };
 

@@ -30,13 +30,23 @@ Result<uint64_t> Cache::draw_version() {
 }
 
 Result<void> Cache::flush(ObjectId id) {
+  std::vector<ObjectId> waiting;
+  return flush_before(id, waiting);
+}
+
+Result<void> Cache::flush_before(ObjectId id, std::vector<ObjectId>& waiting) {
   if (id.high == store::kGraveHigh) return {};
   for (int round = 0;; ++round) {
     bool again = false;
     const auto info = store_.stat(id);
     if (!info) return fail(info.error());
     // Those that had its name before go first.
-    auto done = info->flushed ? Result<void>{} : free_key({info->name, id});
+    auto done = info->flushed ? Result<void>{} : replace_what_goes(id);
+    if (done && !info->flushed) {
+      waiting.push_back(id);
+      done = free_key({info->name, id}, waiting);
+      waiting.pop_back();
+    }
     if (done) {
       const Busy busy(busy_, id);
       done = flush_once(id, &again);
@@ -180,11 +190,26 @@ void Cache::note_flushed(const store::PreparedFlush& plan) {
 
 std::set<ObjectId> Cache::all_unflushed() {
   std::vector<ObjectId> fresh = store_.take_unflushed();
+  // Most drafts are gone soon, and are not flushed before.
+  std::set<ObjectId> drafts;
+  {
+    const MutexLock lock(mutex_);
+    drafts = drafts_;
+  }
+  std::erase_if(drafts, [this](ObjectId id) { return !is_gone(id); });
+  std::erase_if(fresh, [this](ObjectId id) { return is_gone(id); });
   const MutexLock lock(mutex_);
+  for (const ObjectId id : drafts) drafts_.erase(id);
   for (const ObjectId id : fresh) (store::is_draft(id) ? drafts_ : unflushed_).insert(id);
   std::set<ObjectId> ids = unflushed_;
   ids.insert(flushing_.begin(), flushing_.end());
   return ids;
+}
+
+// The object here, whatever an error says is not found.
+bool Cache::is_gone(ObjectId id) const {
+  const auto info = store_.stat(id);
+  return !info && info.error().code == store::Code::kNotFound;
 }
 
 // Also those of which another thread is about to do the same: it is waited for.
@@ -195,7 +220,7 @@ Result<void> Cache::flush_listed(ObjectId id) {
     flushing_.insert(id);
   }
   const auto done = flush(id);
-  const bool left = !done && done.error().code != store::Code::kNotFound;
+  const bool left = !done && !is_gone(id);
   const MutexLock lock(mutex_);
   flushing_.erase(flushing_.find(id));
   if (left) unflushed_.insert(id);
@@ -257,7 +282,7 @@ Result<void> Cache::flush_drafts() {
   Result<void> outcome;
   for (const ObjectId id : ids) {
     const auto done = flush(id);
-    if (done || done.error().code == store::Code::kNotFound) continue;
+    if (done || is_gone(id)) continue;
     if (outcome) outcome = done;
     const MutexLock lock(mutex_);
     drafts_.insert(id);

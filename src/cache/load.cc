@@ -78,7 +78,12 @@ Result<void> Cache::load_segments(ObjectId id, uint64_t first, uint64_t count) {
   const auto version = fetch(*fill, id);
   if (!version) return fail(version.error());
   if (*version == 0) return {};  // it is another object now
-  if (const auto done = fill->commit(*version); !done) return done;
+  if (const auto done = fill->commit(*version); !done) {
+    if (done.error().code != store::Code::kFull) return done;
+    // The log has no room to say so. Who needs these parts comes again.
+    fill = store::PreparedFill();
+    return make_room(count);
+  }
   count_loaded(id, fill->first(), fill->parts().size());
   return {};
 }

@@ -2,6 +2,7 @@
 // Which object is behind under which key. Removing, renaming and replacing need nothing from
 // behind: what is there stays, under the key that it has, until the object is flushed or nobody
 // needs it.
+#include <algorithm>
 #include <chrono>
 
 #include <fmt/format.h>
@@ -13,11 +14,22 @@ namespace verbena::cache {
 namespace {
 
 constexpr int kMaxAttempts = 8;
+constexpr size_t kMaxWaiting = 16;  // on the stack
 
 // As the store does where an object is made here.
 uint64_t wall_clock() {
   const auto now = std::chrono::system_clock::now().time_since_epoch();
   return static_cast<uint64_t>(std::chrono::nanoseconds(now).count());
+}
+
+// Where what is under this key is set aside. By a name that tells what it was: if the store is
+// lost, it is an object.
+backend::Key aside_of(const backend::Key& key, uint64_t number) {
+  if (key.name.empty()) return {{}, {store::kGraveHigh, number}};
+  const std::string after = fmt::format(".aside-{:016x}", number);
+  std::string name = key.name.substr(0, store::kMaxNameBytes - after.size());
+  while (!store::good_name(name)) name.pop_back();  // it was cut within a character
+  return {name + after, {}};
 }
 
 }  // namespace
@@ -124,7 +136,9 @@ Result<void> Cache::clone_once(const store::CloneRequest& request, store::Client
 Result<void> Cache::copy_behind(const store::CloneRequest& request) {
   for (int round = 0;; ++round) {
     if (const auto flushed = flush(request.from); !flushed) return flushed;
-    if (const auto free = free_key({std::string(request.to_name), request.to}); !free) return free;
+    std::vector<ObjectId> waiting;
+    const auto free = free_key({std::string(request.to_name), request.to}, waiting);
+    if (!free) return free;
     bool again = false;
     const auto done = copy_behind_once(request, &again);
     if (done || !again || round == kMaxAttempts) return done;
@@ -193,12 +207,35 @@ bool Cache::covers(const backend::Key& key, uint64_t version) const {
   return false;
 }
 
-Result<void> Cache::free_key(const backend::Key& key) {
+// So that there is no moment at which neither is there: a store in memory may be lost.
+Result<void> Cache::replace_what_goes(ObjectId id) {
+  const Busy busy(busy_, id);
+  const auto info = store_.stat(id);
+  if (!info) return fail(info.error());
+  const backend::Key key{info->name, id};
+  const auto place = store_.behind(id);
+  if (!place) return fail(place.error());
+  if (!place->under || place->own() != store::Behind{} || !graves_.any(key)) return {};
+  const auto there = tier_.state(key);
+  if (!there) {
+    return there.error().code == store::Code::kNotFound ? Result<void>{} : fail(there.error());
+  }
+  const MutexLock lock(places_);
+  for (const Grave& grave : graves_.of(key)) {
+    if (uses(grave.user, key)) return {};
+  }
+  return covers(key, there->version) ? store_.replaces_behind(id, there->version) : Result<void>{};
+}
+
+Result<void> Cache::free_key(const backend::Key& key, std::vector<ObjectId>& waiting) {
   for (int round = 0; round < kMaxAttempts; ++round) {
     const auto graves = graves_.of(key);
     if (graves.empty()) return {};
     for (const Grave& grave : graves) {
       if (!uses(grave.user, key)) continue;
+      // It is copied once, to where it belongs, unless those who wait have that place.
+      const bool cycle = std::ranges::find(waiting, grave.user) != waiting.end();
+      if (!cycle && waiting.size() < kMaxWaiting && flush_before(grave.user, waiting)) continue;
       if (const auto done = set_aside(grave.user, key); !done) return done;
     }
     for (const Grave& grave : graves) {
@@ -218,18 +255,13 @@ Result<void> Cache::set_aside(ObjectId user, const backend::Key& key) {
     return place.error().code == store::Code::kNotFound ? Result<void>{} : fail(place.error());
   if (!uses(user, key)) return {};
   const auto there = tier_.state(key);
-  if (!there) return fail(there.error());
-  if (!place->behind.may_be(there->version)) {
-    return fail(Error{
-        store::Code::kConflict,
-        fmt::format("'{}' was changed by another program in the {}", key.name, tier_.describe()),
-        {}});
-  }
+  if (!there && there.error().code != store::Code::kNotFound) return fail(there.error());
+  if (!there || !place->behind.may_be(there->version)) return lose_place(user, key, there);
   const auto number = store::draw_random(options_.random);
   if (!number) return fail(number.error());
   const auto version = draw_version();
   if (!version) return fail(version.error());
-  const backend::Key aside{{}, {store::kGraveHigh, *number}};
+  const backend::Key aside = aside_of(key, *number);
   const store::Behind begun{.version = 0, .next = *version, .tries = 1};
   if (const auto noted = graves_.add(aside, begun, user); !noted) return noted;
   if (const auto durable = store_.flush(); !durable) return durable;
@@ -242,6 +274,19 @@ Result<void> Cache::set_aside(ObjectId user, const backend::Key& key) {
   if (const auto done = (*update)->commit(); !done) return done;
   const MutexLock lock(places_);
   return store_.move_behind(user, aside.name, aside.id, *version);
+}
+
+// Another program has removed or changed what the object uses. If all of it is here, that does not
+// matter; else its own flush and loads tell. Those who have the key now do not wait for it.
+Result<void> Cache::lose_place(ObjectId user, const backend::Key& key,
+                               const Result<backend::State>& there) {
+  const auto detached = store_.detach(user);
+  if (detached || detached.error().code != store::Code::kBehind) return detached;
+  for (const Grave& grave : graves_.of(key)) {
+    if (grave.user != user || (there && grave.behind.may_be(there->version))) continue;
+    if (const auto removed = graves_.remove(grave); !removed) return removed;
+  }
+  return {};
 }
 
 Result<void> Cache::bury(const Grave& grave) {

@@ -15,8 +15,12 @@ Result<uint64_t> remove_drafts(Objects& objects, uint64_t before_ns, const Remov
       after.id = object.id;
       if (object.modified_ns >= before_ns) continue;
       const auto gone = remove ? remove(object.id) : objects.remove(object.id);
-      // Its owner may just have finished.
-      if (!gone && gone.error().code != Code::kNotFound) return fail(gone.error());
+      // Its owner may just have finished. Or it is behind, too, and that is not there: whoever
+      // opens the store with it removes both.
+      if (!gone && gone.error().code != Code::kNotFound &&
+          gone.error().code != Code::kUnsupported) {
+        return fail(gone.error());
+      }
       removed += gone ? 1 : 0;
     }
     if (found->size() < kAtOnce) return removed;

@@ -108,6 +108,7 @@ Result<SalvageReport> salvage(const std::vector<std::string>& from,
                     : part ? SalvagePart(copy, old->store(), opening.lost, *raw, *found).run()
                            : by_log(copy, old->store());
   if (!done) return fail(done.error());
+  if (const auto dropped = copy.drop_graves(); !dropped) return fail(dropped.error());
   copy.finish();
   if (const auto closed = made->store().close(); !closed) return fail(closed.error());
   return std::move(copy.report);

@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "store/directory.h"
+#include "store/drafts.h"
 #include "store/raw_chunks.h"
 
 namespace verbena::store {
@@ -157,6 +158,22 @@ class SalvageCopy {
           "object {}{}{}{} is not in the new store: it was empty, or all its data is lost",
           text_of(*known.id), known.name.empty() ? "" : " '", known.name,
           known.name.empty() ? "" : "'"));
+    }
+    return {};
+  }
+
+  // What a cache has noted to remove behind it. The new store does not know which of its objects
+  // are only there, nor under which names: nothing may be removed there on its behalf.
+  Result<void> drop_graves() {
+    std::vector<ObjectId> graves;
+    const auto listed = for_each(to_, [&](const ObjectInfo& object) -> Result<void> {
+      if (object.id.high == kGraveHigh) graves.push_back(object.id);
+      return {};
+    });
+    if (!listed) return listed;
+    for (const ObjectId id : graves) {
+      if (const auto removed = to_.remove(id); !removed) return removed;
+      --report.objects;
     }
     return {};
   }

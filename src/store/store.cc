@@ -372,6 +372,9 @@ Result<void> Store::move_behind(ObjectId id, const std::string& name, ObjectId u
                                 uint64_t version) {
   return guarded([&] { return impl_->move_behind(id, name, under, version); });
 }
+Result<void> Store::replaces_behind(ObjectId id, uint64_t version) {
+  return guarded([&] { return impl_->replaces_behind(id, version); });
+}
 Result<PlaceBehind> Store::behind(ObjectId id) const {
   return guarded([&] { return impl_->behind(id); });
 }

@@ -267,6 +267,8 @@ class Store final : public Objects {
   // empty), in this version.
   [[nodiscard]] Result<void> move_behind(ObjectId id, const std::string& name, ObjectId under,
                                          uint64_t version);
+  // And this version is under its own name, which is nobody's: it is to be replaced.
+  [[nodiscard]] Result<void> replaces_behind(ObjectId id, uint64_t version);
   [[nodiscard]] Result<PlaceBehind> behind(ObjectId id) const;
   // Objects that were changed since they were taken last, or since the store was opened: what to
   // flush. Some may be flushed, or gone.

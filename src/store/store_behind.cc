@@ -248,6 +248,23 @@ Result<void> StoreImpl::move_behind(ObjectId id, const std::string& name, Object
   });
 }
 
+Result<void> StoreImpl::replaces_behind(ObjectId id, uint64_t version) {
+  return attempt(0, [&]() -> Result<void> {
+    const auto object = find(id);
+    if (!object) return fail(object.error());
+    const WriteLock lock((*object)->lock);
+    if ((*object)->removed) return fail(no_such(id));
+    const auto under = (*object)->under;
+    if (!under || under->own != Behind{} || version == 0) {
+      return fail(Error{Code::kInvalid, "it is behind under its own name", {}});
+    }
+    const Behind own{.version = version};
+    return note_behind(
+        **object, {(*object)->behind, std::make_shared<const Under>(under->name, under->id, own)},
+        {});
+  });
+}
+
 Result<void> StoreImpl::check_here(ObjectId id) const {
   const auto object = find(id);
   if (!object) return fail(object.error());

@@ -36,11 +36,14 @@ inline constexpr uint64_t kRunInTable = 43;
 // What an object takes in a table, without its runs: OBJECT, NAME, ID, the beginning of a MAP, and
 // once it is removed a DELETE.
 [[nodiscard]] inline uint64_t table_bytes(std::string_view name) { return 180 + 2 * name.size(); }
+// Of one without bytes.
+[[nodiscard]] inline uint64_t table_bytes_empty(const Object& object)
+    VERBENA_REQUIRES_SHARED(object.lock) {
+  return table_bytes(object.name) + (object.under ? object.under->name.size() + 40 : 0);
+}
 [[nodiscard]] inline uint64_t table_bytes(const Object& object)
     VERBENA_REQUIRES_SHARED(object.lock) {
-  const uint64_t under = object.under ? object.under->name.size() + 40 : 0;
-  return table_bytes(object.name) + under + object.content.size() +
-         object.table.runs() * kRunInTable;
+  return table_bytes_empty(object) + object.content.size() + object.table.runs() * kRunInTable;
 }
 
 // And once it is removed.
@@ -139,6 +142,7 @@ class StoreImpl {
   Result<void> detach(ObjectId id);
   Result<void> check_here(ObjectId id) const;
   Result<void> move_behind(ObjectId id, const std::string& name, ObjectId under, uint64_t version);
+  Result<void> replaces_behind(ObjectId id, uint64_t version);
   Result<PlaceBehind> behind(ObjectId id) const;
   Result<uint64_t> evict(ObjectId id, uint64_t first, uint64_t count);
   Result<PreparedFill> prepare_fill(ObjectId id, uint64_t first, uint64_t count);
@@ -343,7 +347,7 @@ class StoreImpl {
   [[nodiscard]] static Log::Growth growth_of_cut(Object& object, uint64_t size)
       VERBENA_REQUIRES_SHARED(object.lock) {
     if (size > 0) return growth_of(object, 1);
-    return {object.counted_in, table_bytes(object.name), kRunInTable};
+    return {object.counted_in, table_bytes_empty(object), kRunInTable};
   }
   [[nodiscard]] static Log::Growth growth_of_removed(Object& object) {
     return {object.counted_in, kRemovedInTable, 0};
