@@ -310,9 +310,16 @@ Result<void> Cache::bury(const Grave& grave) {
   return graves_.remove(grave);
 }
 
+// What it was stays until what it is now is there: a store in memory may be lost.
+bool Cache::is_due(ObjectId id) const {
+  const auto place = store_.behind(id);
+  return place && (place->under || place->behind.version == 0);
+}
+
 Result<void> Cache::bury_all() {
   Result<void> outcome;
   for (const Grave& grave : graves_.all()) {
+    if (is_due(grave.user)) continue;
     const auto buried = bury(grave);
     if (!buried && outcome) outcome = buried;
   }
