@@ -184,6 +184,8 @@ class Cache {
   [[nodiscard]] Result<void> set_aside(ObjectId user, const backend::Key& key);
   [[nodiscard]] Result<void> lose_place(ObjectId user, const backend::Key& key,
                                         const Result<backend::State>& there);
+  // Whether an object is not yet behind where it belongs.
+  [[nodiscard]] bool is_due(ObjectId id) const;
   // Does nothing while an object uses what is there.
   [[nodiscard]] Result<void> bury(const Grave& grave);
   [[nodiscard]] Result<void> bury_all();

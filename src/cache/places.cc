@@ -310,12 +310,19 @@ Result<void> Cache::bury(const Grave& grave) {
   return graves_.remove(grave);
 }
 
+// What it was stays until what it is now is there: a store in memory may be lost.
+bool Cache::is_due(ObjectId id) const {
+  const auto place = store_.behind(id);
+  return place && (place->under || place->behind.version == 0);
+}
+
 Result<void> Cache::bury_all() {
   Result<void> outcome;
   std::vector<Grave> graves = graves_.all();
   begin_elsewhere(graves);
   uint32_t failed = 0;  // in a row
   for (const Grave& grave : graves) {
+    if (is_due(grave.user)) continue;
     const auto buried = bury(grave);
     failed = buried ? 0 : failed + 1;
     if (!buried && outcome) outcome = buried;

@@ -217,5 +217,22 @@ TEST_F(PlacesTest, RenamedObjectsAreFoundWithoutTheStore) {
   }
 }
 
+// What an object was stays behind until what it is now is.
+TEST_F(PlacesTest, AReplacedAndRenamedObjectIsRemovedWhenItIsFlushed) {
+  put("a", pattern(300'000, 1));
+  ASSERT_TRUE(cache_->flush_all());
+  const ObjectId draft{store::kDraftHigh, 5};
+  put_draft(draft, large(2));
+  ASSERT_TRUE(cache_->replace(id_of("a"), draft, store::kNoClient));
+  ASSERT_TRUE(cache_->rename(id_of("a"), "b"));
+  tier_.set({.full_ppm = 1'000'000});
+  ASSERT_FALSE(cache_->flush_all());
+  EXPECT_TRUE(behind_.state({"a", {}}).has_value());
+  tier_.set({});
+  ASSERT_TRUE(cache_->flush_all());
+  EXPECT_EQ(count_behind(), 1u);
+  EXPECT_EQ(get("b"), large(2));
+}
+
 }  // namespace
 }  // namespace verbena::cache
