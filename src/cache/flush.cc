@@ -255,11 +255,13 @@ Result<void> Cache::flush_all() {
   };
   {
     std::vector<std::jthread> others;
-    try {
-      while (others.size() + 1 < std::min<size_t>(options_.flushers, ids.size())) {
+    size_t wanted = std::min<size_t>(options_.flushers, ids.size());
+    while (others.size() + 1 < wanted) {
+      try {
         others.emplace_back(work);
+      } catch (const std::system_error&) {
+        wanted = 0;  // no more threads: with those that there are
       }
-    } catch (const std::system_error&) {  // no more threads: with those that there are
     }
     work();
   }
