@@ -108,8 +108,12 @@ Parsed parse_s3(std::string_view text) {
   std::string_view place = take_until(text, '?');
   s3.bucket = take_until(place, '/');
   s3.prefix = place;
+  if (s3.bucket.empty()) {
+    return fail(std::string("the bucket is missing: s3:BUCKET[/PREFIX]?endpoint=URL"));
+  }
   if (!is_bucket(s3.bucket)) {
-    return fail(fmt::format("'{}' is not a bucket: s3:BUCKET[/PREFIX]?endpoint=URL", s3.bucket));
+    return fail(fmt::format(
+        "'{}' is not the name of a bucket: 3 to 63 letters, digits, '-', '.' and '_'", s3.bucket));
   }
   if (s3.prefix.size() > kMaxPrefixBytes) {
     return fail(fmt::format("the prefix has {} bytes, and may have {}, since a key has 1024",
@@ -140,7 +144,8 @@ Result<std::unique_ptr<Tier>> as_tier(Opened opened) {
 Parsed parse_tier(const std::string& text) {
   std::string_view rest = text;
   const std::string_view kind = take_until(rest, ':');
-  if (kind == "dir" && !rest.empty()) return DirectoryChoice{std::string(rest)};
+  if (kind == "dir" && rest.empty()) return fail(std::string("the path is missing: dir:PATH"));
+  if (kind == "dir") return DirectoryChoice{std::string(rest)};
   if (kind == "rados") return parse_rados(rest);
   if (kind == "s3") return parse_s3(rest);
   return fail(

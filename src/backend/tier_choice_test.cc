@@ -58,6 +58,11 @@ TEST(TierChoice, Buckets) {
   // A key has 1024 bytes: what follows the prefix needs room.
   std::string folders(200, 'x');
   folders += "/" + folders + "/" + std::string(98, 'x');
+  EXPECT_EQ(parse_tier("s3:x?endpoint=http://a").error(),
+            "'x' is not the name of a bucket: 3 to 63 letters, digits, '-', '.' and '_'");
+  EXPECT_EQ(parse_tier("s3:?endpoint=http://a").error(),
+            "the bucket is missing: s3:BUCKET[/PREFIX]?endpoint=URL");
+  EXPECT_EQ(parse_tier("dir:").error(), "the path is missing: dir:PATH");
   EXPECT_TRUE(parse_tier("s3:cache/" + folders + "?endpoint=http://a"));
   EXPECT_FALSE(parse_tier("s3:cache/" + folders + "x?endpoint=http://a"));
 }
