@@ -6,12 +6,11 @@
 #include <thread>
 #include <vector>
 
-#include <arpa/inet.h>
 #include <gtest/gtest.h>
-#include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "backend/loopback_testing.h"
 #include "base/mutex.h"
 #include "base/unique_fd.h"
 
@@ -22,26 +21,18 @@ namespace {
 class ScriptedService {
  public:
   explicit ScriptedService(std::vector<std::string> answers) : answers_(std::move(answers)) {
-    listening_.reset(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t length = sizeof address;
-    auto* const any = reinterpret_cast<sockaddr*>(&address);
-    EXPECT_EQ(bind(listening_.get(), any, length), 0);
-    EXPECT_EQ(listen(listening_.get(), 16), 0);
-    EXPECT_EQ(getsockname(listening_.get(), any, &length), 0);
-    port_ = ntohs(address.sin_port);
     thread_ = std::thread([this] { serve(); });
   }
   ~ScriptedService() {
-    shutdown(listening_.get(), SHUT_RDWR);  // ends accept()
+    shutdown(listening_.fd.get(), SHUT_RDWR);  // ends accept()
     thread_.join();
   }
   ScriptedService(const ScriptedService&) = delete;
   ScriptedService& operator=(const ScriptedService&) = delete;
 
-  [[nodiscard]] std::string endpoint() const { return "http://127.0.0.1:" + std::to_string(port_); }
+  [[nodiscard]] std::string endpoint() const {
+    return "http://127.0.0.1:" + std::to_string(listening_.port);
+  }
   [[nodiscard]] std::vector<std::string> requests() {
     const MutexLock lock(mutex_);
     return requests_;
@@ -51,7 +42,7 @@ class ScriptedService {
   void serve() {
     std::vector<UniqueFd> silent;  // those without an answer stay open
     for (size_t number = 0;; ++number) {
-      UniqueFd connection(accept4(listening_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+      UniqueFd connection(accept4(listening_.fd.get(), nullptr, nullptr, SOCK_CLOEXEC));
       if (connection.get() < 0) return;
       std::string request;
       char some[4096];
@@ -74,8 +65,7 @@ class ScriptedService {
   }
 
   const std::vector<std::string> answers_;
-  UniqueFd listening_;
-  uint16_t port_ = 0;
+  ListeningSocket listening_ = listen_on_loopback();
   Mutex mutex_;
   std::vector<std::string> requests_ VERBENA_GUARDED_BY(mutex_);
   std::thread thread_;

@@ -15,14 +15,13 @@
 #include <thread>
 #include <vector>
 
-#include <arpa/inet.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "backend/loopback_testing.h"
 #include "backend/s3_format.h"
 #include "base/mutex.h"
 #include "base/unique_fd.h"
@@ -53,28 +52,20 @@ class ServiceInMemory {
   static constexpr const char* kSecret = "the-secret-key";
 
   ServiceInMemory() {
-    listening_.reset(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t length = sizeof address;
-    auto* const any = reinterpret_cast<sockaddr*>(&address);
-    EXPECT_EQ(bind(listening_.get(), any, length), 0);
-    EXPECT_EQ(listen(listening_.get(), 64), 0);
-    EXPECT_EQ(getsockname(listening_.get(), any, &length), 0);
-    port_ = ntohs(address.sin_port);
     accepting_ = std::thread([this] { accept_all(); });
   }
   ~ServiceInMemory() {
     end_ = true;
-    shutdown(listening_.get(), SHUT_RDWR);  // ends accept()
+    shutdown(listening_.fd.get(), SHUT_RDWR);  // ends accept()
     accepting_.join();
     for (std::thread& thread : connections_) thread.join();
   }
   ServiceInMemory(const ServiceInMemory&) = delete;
   ServiceInMemory& operator=(const ServiceInMemory&) = delete;
 
-  [[nodiscard]] std::string endpoint() const { return fmt::format("http://127.0.0.1:{}", port_); }
+  [[nodiscard]] std::string endpoint() const {
+    return fmt::format("http://127.0.0.1:{}", listening_.port);
+  }
   void set_hook(Hook hook) {
     const MutexLock lock(mutex_);
     hook_ = std::move(hook);
@@ -128,7 +119,7 @@ class ServiceInMemory {
 
   void accept_all() {
     while (true) {
-      UniqueFd connection(accept4(listening_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+      UniqueFd connection(accept4(listening_.fd.get(), nullptr, nullptr, SOCK_CLOEXEC));
       if (connection.get() < 0) return;
       connections_.emplace_back(
           [this, mine = std::move(connection)] { serve_connection(mine.get()); });
@@ -369,8 +360,7 @@ class ServiceInMemory {
                                         store(request.key, std::move(bytes), upload.headers)));
   }
 
-  UniqueFd listening_;
-  uint16_t port_ = 0;
+  ListeningSocket listening_ = listen_on_loopback();
   std::thread accepting_;
   std::list<std::thread> connections_;  // of the thread that accepts
   std::atomic<bool> end_ = false;
