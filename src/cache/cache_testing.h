@@ -134,6 +134,9 @@ class CacheTest : public ::testing::Test {
     const ObjectId id{1, ++last_id_};
     const auto made = cache_->run([&] { return store_->create_object(id, name); });
     ASSERT_TRUE(made.has_value()) << made.error().what;
+    write_all(id, bytes);
+  }
+  void write_all(ObjectId id, const Bytes& bytes) {
     for (size_t at = 0; at < bytes.size(); at += kPiece) {
       const auto part = std::span(bytes).subspan(at, std::min(kPiece, bytes.size() - at));
       const auto done = cache_->run([&] { return store_->write(id, at, part); });

@@ -92,7 +92,8 @@ Result<void> Cache::replace_once(ObjectId id, ObjectId by, store::ClientId clien
     if (!to) return fail(to.error());
     const auto before = store_.behind(id);
     if (!before) return fail(before.error());
-    // Which of its versions is there is not known: none will be replaced, but removed.
+    // Which of its versions is there is not known: it is what is to go, and the next flush finds
+    // out which it replaces (replace_what_goes).
     if (place->behind.version != 0 && before->own().tries > 0) {
       if (const auto left = leave_own_key(*to, *before, id); !left) return left;
     }

@@ -14,11 +14,7 @@ class PlacesTest : public CacheTest {
   }
   void put_draft(ObjectId draft, const Bytes& bytes) {
     ASSERT_TRUE(cache_->run([&] { return store_->create_object(draft); }));
-    for (size_t at = 0; at < bytes.size(); at += kPiece) {
-      const auto part = std::span(bytes).subspan(at, std::min(kPiece, bytes.size() - at));
-      const auto done = cache_->run([&] { return store_->write(draft, at, part); });
-      ASSERT_TRUE(done.has_value()) << done.error().what;
-    }
+    write_all(draft, bytes);
   }
   size_t count_behind() {
     size_t count = 0;
