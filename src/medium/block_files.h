@@ -18,6 +18,7 @@
 #include <set>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/unique_fd.h"
@@ -60,6 +61,7 @@ class BlockFiles {
  public:
   static constexpr uint32_t kMaxFiles = 1000;  // three digits
   static constexpr uint32_t kFirstBlocks = 8;  // of the first file
+  static constexpr std::string_view kUnfinished = ".new";
 
   [[nodiscard]] static Result<std::unique_ptr<BlockFiles>> open(const FileOptions& options);
 
