@@ -19,6 +19,8 @@ namespace {
 // Its presence says that the last owner has left nothing over.
 constexpr const char* kClosedMark = ".verbena/closed";
 
+constexpr size_t kPartsToBegin = 512;  // 2 MiB
+
 [[nodiscard]] Error conflict(const std::string& what) { return {Code::kConflict, what, {}}; }
 
 // On a file system that takes "A" for "a" two objects would be one file.
@@ -137,6 +139,11 @@ Result<void> DirectoryImpl::load(const Key& key, uint64_t version, uint64_t firs
     return fail(Error{Code::kInvalid, "parts after the end of the object", {}});
   }
 
+  // So much at once is wanted by one who reads in order, and will want the same again.
+  if (parts.size() >= kPartsToBegin) {
+    const uint64_t end = std::min(all, first + 2 * parts.size());
+    files_.begin_read(found->file.get(), first * kPartBytes, (end - first) * kPartBytes);
+  }
   std::vector<iovec> to;
   to.reserve(parts.size());
   size_t wanted = 0;

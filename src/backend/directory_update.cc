@@ -18,6 +18,8 @@ namespace {
          error == -ENOTTY || error == -EPERM || error == -ETXTBSY;
 }
 
+constexpr uint64_t kBytesToBegin = 1 << 20;
+
 [[nodiscard]] Error invalid(const char* what) { return {Code::kInvalid, what, {}}; }
 
 }  // namespace
@@ -139,7 +141,13 @@ Result<void> DirectoryUpdate::write_parts(uint64_t first, std::span<const PartTo
     from.push_back({const_cast<uint8_t*>(parts[i].bytes),
                     static_cast<size_t>(std::min<uint64_t>(kPartBytes, size() - offset))});
   }
-  return tier_.write_all(file_.fd.get(), file_.path, from, first * kPartBytes);
+  const uint64_t bytes = parts.size() * kPartBytes;
+  auto written = tier_.write_all(file_.fd.get(), file_.path, from, first * kPartBytes);
+  // The disk works while the next parts are copied.
+  if (written && bytes >= kBytesToBegin) {
+    tier_.files_.begin_sync(file_.fd.get(), first * kPartBytes, bytes);
+  }
+  return written;
 }
 
 Result<void> DirectoryUpdate::hole(uint64_t first, uint64_t count) {

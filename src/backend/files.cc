@@ -80,6 +80,16 @@ int Files::set_modified(int fd, int64_t ns) {
 
 int Files::sync(int fd) { return or_errno(fsync(fd)); }
 
+void Files::begin_sync(int fd, uint64_t offset, uint64_t bytes) {
+  static_cast<void>(sync_file_range(fd, static_cast<off_t>(offset), static_cast<off_t>(bytes),
+                                    SYNC_FILE_RANGE_WRITE));
+}
+
+void Files::begin_read(int fd, uint64_t offset, uint64_t bytes) {
+  static_cast<void>(posix_fadvise(fd, static_cast<off_t>(offset), static_cast<off_t>(bytes),
+                                  POSIX_FADV_WILLNEED));
+}
+
 int Files::status(int folder, const std::string& name, struct stat& status) {
   return or_errno(fstatat(folder, name.c_str(), &status, AT_SYMLINK_NOFOLLOW));
 }

@@ -42,6 +42,10 @@ class Files {
   [[nodiscard]] virtual int set_owner(int fd, uid_t user, gid_t group);
   [[nodiscard]] virtual int set_modified(int fd, int64_t ns);
   [[nodiscard]] virtual int sync(int fd);
+  // What will be synced, and what will be read: the disk may begin. Nothing relies on it, so that
+  // errors are not looked at; a sync or a read finds them.
+  virtual void begin_sync(int fd, uint64_t offset, uint64_t bytes);
+  virtual void begin_read(int fd, uint64_t offset, uint64_t bytes);
 
   // Of the file itself, also if it is a symbolic link.
   [[nodiscard]] virtual int status(int folder, const std::string& name, struct stat& status);
