@@ -2,6 +2,7 @@
 #include "cache/cache.h"
 
 #include <algorithm>
+#include <system_error>
 
 #include <fmt/format.h>
 
@@ -22,7 +23,9 @@ Cache::Cache(store::Store& store, backend::Tier& tier, Options options)
     : store_(store),
       tier_(tier),
       options_(std::move(options)),
-      graves_(store, options_.random ? options_.random : store::kernel_random) {
+      graves_(store, options_.random ? options_.random : store::kernel_random),
+      // What is fetched ahead must not drive out what was fetched before.
+      streams_(std::min(options_.read_ahead, max_at_once() / 2 / kSegmentParts)) {
   if (!options_.random) options_.random = store::kernel_random;
 }
 
@@ -169,6 +172,13 @@ Result<void> Cache::note_here(const store::ObjectInfo& info) {
 
 void Cache::start() {
   thread_ = std::thread([this] { work(); });
+  try {
+    while (readers_.size() < options_.readers) readers_.emplace_back([this] { read_ahead(); });
+  } catch (const std::system_error&) {
+    // No more threads: what the others do not fetch ahead is fetched when it is wanted.
+  }
+  const MutexLock lock(mutex_);
+  reading_ = readers_.size();
 }
 
 void Cache::stop() {
@@ -176,8 +186,11 @@ void Cache::stop() {
     const MutexLock lock(mutex_);
     stopping_ = true;
     changed_.notify_all();
+    ahead_changed_.notify_all();
   }
   if (thread_.joinable()) thread_.join();
+  for (std::thread& reader : readers_) reader.join();
+  readers_.clear();
 }
 
 void Cache::work() {

@@ -19,7 +19,9 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <deque>
 #include <functional>
+#include <list>
 #include <memory>
 #include <optional>
 #include <set>
@@ -35,6 +37,7 @@
 #include "cache/busy.h"
 #include "cache/eviction_queue.h"
 #include "cache/graves.h"
+#include "cache/streams.h"
 #include "store/store.h"
 
 namespace verbena::cache {
@@ -52,8 +55,9 @@ struct Options {
   Duration flush_after = 5 * kSecond;
   // Objects that are flushed at the same time.
   uint32_t flushers = 4;
-  // Segments that are fetched ahead of one who reads in order.
+  // Segments that are fetched ahead of one who reads in order, and by how many threads.
   uint64_t read_ahead = 16;
+  uint32_t readers = 2;
   store::RandomNumbers random{};
   // For people: what they should know of.
   std::function<void(const std::string&)> tell{};
@@ -81,7 +85,7 @@ class Cache {
 
   // Makes the objects behind known. Before all else.
   [[nodiscard]] Result<void> open();
-  // From here on flushes and evicts by itself.
+  // From here on flushes, evicts and reads ahead by itself.
   void start();
   void stop();
 
@@ -141,10 +145,20 @@ class Cache {
   [[nodiscard]] Result<uint64_t> draw_version();
   void note_flushed(const store::PreparedFlush& plan);
   // --- load.cc
-  [[nodiscard]] Result<void> load_segments(ObjectId id, uint64_t first, uint64_t count);
+  // Of a thread that fetches them.
+  struct Claim {
+    std::list<Streams::Range>::iterator place;
+    Streams::Range range;
+  };
+  [[nodiscard]] const Streams::Range* find_loading(const Streams::Range& range) const
+      VERBENA_REQUIRES(mutex_);
+  [[nodiscard]] Claim claim_segments(Streams::Range range) VERBENA_REQUIRES(mutex_);
+  [[nodiscard]] Result<void> load_segments(const Claim& claim);
   [[nodiscard]] Result<uint64_t> fetch(store::PreparedFill& fill, ObjectId id);
   [[nodiscard]] Result<void> changed_behind(ObjectId id, const backend::State& there);
-  [[nodiscard]] uint64_t wanted_parts(const store::Parts& parts);
+  [[nodiscard]] uint64_t max_at_once() const;
+  void want_ahead(const Streams::Range& range) VERBENA_REQUIRES(mutex_);
+  void read_ahead();
   // For what needs all of an object here at once: whether there can ever be room for that.
   [[nodiscard]] Result<void> check_fits(const store::ObjectInfo& object) const;
   void count_loaded(ObjectId id, uint64_t first, uint64_t parts);
@@ -209,14 +223,13 @@ class Cache {
   Mutex mutex_;
   Condition changed_;
   EvictionQueue queue_ VERBENA_GUARDED_BY(mutex_);
-  std::set<std::pair<ObjectId, uint64_t>> loading_ VERBENA_GUARDED_BY(mutex_);
-  // Of who read last, where the next read in order would begin.
-  struct Stream {
-    ObjectId object;
-    uint64_t next = 0;
-  };
-  std::vector<Stream> streams_ VERBENA_GUARDED_BY(mutex_);
-  size_t oldest_stream_ VERBENA_GUARDED_BY(mutex_) = 0;
+  std::list<Streams::Range> loading_ VERBENA_GUARDED_BY(mutex_);
+  Streams streams_ VERBENA_GUARDED_BY(mutex_);
+  // What readers in order will want. If the tier cannot keep up it is dropped: they fetch it then.
+  static constexpr size_t kMaxAhead = 16;
+  std::deque<Streams::Range> ahead_ VERBENA_GUARDED_BY(mutex_);
+  Condition ahead_changed_;
+  size_t reading_ VERBENA_GUARDED_BY(mutex_) = 0;  // threads for that
   bool stopping_ VERBENA_GUARDED_BY(mutex_) = false;
   std::set<ObjectId> unflushed_ VERBENA_GUARDED_BY(mutex_);
   // Drafts of puts that are under way: flushed only if there is no room otherwise, for most are
@@ -228,6 +241,7 @@ class Cache {
   bool failing_ = false;                                  // flushes by itself; of the thread alone
   std::chrono::steady_clock::time_point make_room_at_{};  // and so is this: not before
   std::thread thread_;
+  std::vector<std::thread> readers_;
 };
 
 template <typename Op>

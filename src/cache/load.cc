@@ -9,61 +9,100 @@
 namespace verbena::cache {
 namespace {
 
-constexpr size_t kMaxStreams = 64;
 constexpr int kMaxTries = 4;
 constexpr uint64_t kMaxParts = 64 * kSegmentParts;  // 16 MiB
 
 }  // namespace
 
-// Whole segments, and more for one who reads in order.
-uint64_t Cache::wanted_parts(const store::Parts& parts) {
+// What an operation needs may be much: it is fetched in pieces that fit.
+uint64_t Cache::max_at_once() const {
+  return std::clamp(max_chunks() / 4, kSegmentParts, kMaxParts);
+}
+
+// Whole segments.
+Result<void> Cache::load(const store::Parts& parts) {
   const uint64_t first = parts.first / kSegmentParts;
   const uint64_t end = (parts.first + std::max<uint64_t>(parts.count, 1) - 1) / kSegmentParts + 1;
-  const MutexLock lock(mutex_);
-  bool in_order = false;
-  for (Stream& stream : streams_) {
-    if (stream.object != parts.object || stream.next != first) continue;
-    in_order = true;
-    stream.next = end + options_.read_ahead;
-    break;
-  }
-  if (!in_order) {
-    if (streams_.size() < kMaxStreams) {
-      streams_.push_back({parts.object, end});
-    } else {
-      streams_[oldest_stream_++ % kMaxStreams] = {parts.object, end};
-    }
-  }
-  return (end - first + (in_order ? options_.read_ahead : 0)) * kSegmentParts;
-}
-
-Result<void> Cache::load(const store::Parts& parts) {
-  // What an operation needs may be much: it is fetched in pieces that fit.
-  const uint64_t most = std::clamp(max_chunks() / 4, kSegmentParts, kMaxParts);
-  const uint64_t first = parts.first / kSegmentParts * kSegmentParts;
-  return load_segments(parts.object, first, std::min(wanted_parts(parts), most));
-}
-
-Result<void> Cache::load_segments(ObjectId id, uint64_t first, uint64_t count) {
-  const std::pair<ObjectId, uint64_t> mine{id, first / kSegmentParts};
+  const uint64_t count = std::min(end - first, max_at_once() / kSegmentParts);
+  const Streams::Range range{.object = parts.object, .first = first, .count = count};
+  Claim claim;
   {
     const MutexLock lock(mutex_);
-    if (!loading_.insert(mine).second) {
-      // Another thread does.
-      while (loading_.contains(mine)) changed_.wait(mutex_);
+    if (find_loading(range) != nullptr) {
+      // Who wants more than that comes again.
+      while (find_loading(range) != nullptr) changed_.wait(mutex_);
       return {};
     }
+    if (const auto ahead = streams_.missed(range)) want_ahead(*ahead);
+    claim = claim_segments(range);
   }
+  return load_segments(claim);
+}
+
+// What another thread fetches, of which the first segment is.
+const Streams::Range* Cache::find_loading(const Streams::Range& range) const {
+  for (const Streams::Range& other : loading_) {
+    if (other.object == range.object && other.first <= range.first &&
+        range.first < other.first + other.count) {
+      return &other;
+    }
+  }
+  return nullptr;
+}
+
+void Cache::want_ahead(const Streams::Range& range) {
+  if (reading_ == 0 || ahead_.size() == kMaxAhead) return;
+  ahead_.push_back(range);
+  ahead_changed_.notify_one();
+}
+
+void Cache::read_ahead() {
+  for (;;) {
+    Claim claim;
+    {
+      const MutexLock lock(mutex_);
+      while (ahead_.empty() && !stopping_) ahead_changed_.wait(mutex_);
+      if (stopping_) return;
+      Streams::Range range = ahead_.front();
+      ahead_.pop_front();
+      // What others fetch is left to them.
+      while (const Streams::Range* const other = find_loading(range)) {
+        const uint64_t end = std::max(range.first + range.count, other->first + other->count);
+        range.first = other->first + other->count;
+        range.count = end - range.first;
+      }
+      if (range.count == 0) continue;
+      claim = claim_segments(range);
+    }
+    // Who wants these parts is told what is wrong with them.
+    static_cast<void>(load_segments(claim));
+  }
+}
+
+// As far as nobody else fetches them.
+Cache::Claim Cache::claim_segments(Streams::Range range) {
+  for (const Streams::Range& other : loading_) {
+    if (other.object != range.object || other.first < range.first) continue;
+    range.count = std::min(range.count, other.first - range.first);
+  }
+  loading_.push_front(range);
+  return {loading_.begin(), range};
+}
+
+Result<void> Cache::load_segments(const Claim& claim) {
   struct Leave {
     Cache& cache;
-    const std::pair<ObjectId, uint64_t>& mine;
+    std::list<Streams::Range>::iterator place;
     ~Leave() {
       const MutexLock lock(cache.mutex_);
-      cache.loading_.erase(mine);
+      cache.loading_.erase(place);
       cache.changed_.notify_all();
     }
   };
-  const Leave leave{*this, mine};
+  const Leave leave{*this, claim.place};
+  const ObjectId id = claim.range.object;
+  const uint64_t first = claim.range.first * kSegmentParts;
+  const uint64_t count = claim.range.count * kSegmentParts;
   auto fill = store_.prepare_fill(id, first, count);
   for (int round = 0; !fill && fill.error().code == store::Code::kFull && round < kMaxTries;
        ++round) {
@@ -229,8 +268,10 @@ uint64_t Cache::evict_all() { return evict_some(UINT64_MAX); }
 void Cache::used(ObjectId id, uint64_t offset, uint64_t length) {
   constexpr uint64_t kSegmentBytes = kSegmentParts * store::kDataBytes;
   const uint64_t end = (offset + std::max<uint64_t>(length, 1) - 1) / kSegmentBytes + 1;
+  const uint64_t first = offset / kSegmentBytes;
   const MutexLock lock(mutex_);
-  for (uint64_t i = offset / kSegmentBytes; i < end; ++i) queue_.use({id, i});
+  for (uint64_t i = first; i < end; ++i) queue_.use({id, i});
+  if (const auto ahead = streams_.used({id, first, end - first})) want_ahead(*ahead);
 }
 
 }  // namespace verbena::cache
