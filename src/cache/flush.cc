@@ -155,27 +155,35 @@ Result<std::optional<backend::Source>> Cache::find_source(const store::PreparedF
   return fail(Error{store::Code::kConflict, "changed behind", {}});
 }
 
+// Spans that follow each other go together, in pieces that begin where those of a tier do.
 Result<void> Cache::write_behind(const store::PreparedFlush& plan, backend::Update& update) {
   std::vector<backend::PartToPut> parts;
+  uint64_t first = 0;
+  const auto put = [&]() -> Result<void> {
+    if (parts.empty()) return {};
+    const auto done = update.put(first, parts);
+    if (done) count(Counter::kFlushedParts, parts.size());
+    parts.clear();
+    return done;
+  };
   for (size_t s = 0; s < plan.spans().size(); ++s) {
     const auto& span = plan.spans()[s];
     if (span.hole) {
       if (const auto done = update.hole(span.first, span.count); !done) return done;
       continue;
     }
-    for (uint64_t at = 0; at < span.count; at += parts.size()) {
-      parts.clear();
-      const uint64_t end = std::min(span.count, at + kPartsAtOnce);
-      for (uint64_t i = at; i < end; ++i) {
-        const auto part = plan.part(s, i);
-        if (!part) return fail(part.error());
-        parts.push_back({part->bytes, part->crc});
+    for (uint64_t i = 0; i < span.count; ++i) {
+      const uint64_t number = span.first + i;
+      if (number != first + parts.size() || number % kPartsAtOnce == 0) {
+        if (const auto done = put(); !done) return done;
+        first = number;
       }
-      if (const auto done = update.put(span.first + at, parts); !done) return done;
-      count(Counter::kFlushedParts, parts.size());
+      const auto part = plan.part(s, i);
+      if (!part) return fail(part.error());
+      parts.push_back({part->bytes, part->crc});
     }
   }
-  return {};
+  return put();
 }
 
 // They may leave from now on.
