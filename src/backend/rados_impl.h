@@ -13,6 +13,7 @@
 #include "backend/rados_lease.h"
 #include "backend/rados_pool.h"
 #include "backend/rados_tier.h"
+#include "backend/stripe_memory.h"
 
 namespace verbena::backend {
 
@@ -29,7 +30,7 @@ struct StripeRead {
   uint64_t first = 0;  // in the stripe
   uint64_t count = 0;
   std::vector<uint8_t> table;
-  std::vector<uint8_t> bytes;
+  StripeMemory::Piece bytes{};
   size_t table_read = 0;
   size_t bytes_read = 0;
   int table_error = 0;
@@ -82,6 +83,7 @@ class RadosImpl final : public RadosTier {
   const std::unique_ptr<RadosPool> pool_;
   const std::unique_ptr<RadosLease> lease_;
   uint64_t removed_ = 0;
+  StripeMemory memory_{kStripeDataAt + kStripeBytes, options_.in_flight};
   // Relaxed: read when nobody else is left.
   std::atomic<bool> left_over_ = false;
 };

@@ -173,12 +173,12 @@ Result<void> RadosImpl::take_parts(const Key& key, const StripeRead& read,
 
 void RadosImpl::begin_read(RadosFlight& flight, StripeRead& read, std::function<void()> done) {
   read.table.resize(kStripeTableBytes);
-  read.bytes.resize(read.count * kPartBytes);
+  if (read.bytes.data() == nullptr) read.bytes = memory_.take();
   const RadosLibrary& api = pool_->api();
   rados_read_op_t op = api.create_read_op();
   api.read_op_read(op, 0, read.table.size(), reinterpret_cast<char*>(read.table.data()),
                    &read.table_read, &read.table_error);
-  api.read_op_read(op, kStripeDataAt + read.first * kPartBytes, read.bytes.size(),
+  api.read_op_read(op, kStripeDataAt + read.first * kPartBytes, read.count * kPartBytes,
                    reinterpret_cast<char*>(read.bytes.data()), &read.bytes_read, &read.bytes_error);
   const std::string name = text_of(read.name);
   flight.start(

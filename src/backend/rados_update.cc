@@ -172,13 +172,19 @@ void RadosUpdate::write_stripe(uint64_t number, std::span<const PartToPut> parts
   }
   stripes_[number] = 0;
   if (table.parts == 0) return;  // nothing but holes
-  std::vector<uint8_t> bytes(kStripeDataAt + table.parts * size_t{kPartBytes});
+  StripeMemory::Piece memory = tier_.memory_.take();
+  const std::span bytes(memory.data(), kStripeDataAt + table.parts * size_t{kPartBytes});
+  std::memset(bytes.data() + kStripeTableBytes, 0, kStripeDataAt - kStripeTableBytes);
   for (size_t slot = 0; slot < table.parts; ++slot) {
-    if (parts[slot].bytes == nullptr) continue;
-    std::memcpy(bytes.data() + kStripeDataAt + slot * kPartBytes, parts[slot].bytes, kPartBytes);
+    uint8_t* const to = bytes.data() + kStripeDataAt + slot * kPartBytes;
+    if (parts[slot].bytes == nullptr) {
+      std::memset(to, 0, kPartBytes);
+    } else {
+      std::memcpy(to, parts[slot].bytes, kPartBytes);
+    }
   }
   const StripeName name{digest_, wanted_.state.version, number};
-  encode(table, name, std::span(bytes).first<kStripeTableBytes>());
+  encode(table, name, bytes.first<kStripeTableBytes>());
   const RadosLibrary& api = tier_.pool_->api();
   WriteOperation op(*tier_.pool_);
   api.write_op_write_full(op.get(), reinterpret_cast<const char*>(bytes.data()), bytes.size());
