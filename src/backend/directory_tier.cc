@@ -19,7 +19,7 @@ namespace {
 // Its presence says that the last owner has left nothing over.
 constexpr const char* kClosedMark = ".verbena/closed";
 
-constexpr size_t kPartsToBegin = 512;  // 2 MiB
+constexpr size_t kPartsToBegin = 256;  // 1 MiB
 
 [[nodiscard]] Error conflict(const std::string& what) { return {Code::kConflict, what, {}}; }
 
