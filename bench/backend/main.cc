@@ -116,10 +116,13 @@ void under_zipf(const Settings& settings, const fs::path& folder) {
       size_t count = 0;
       auto begin = Clock::now();
       uint64_t loads = 0;
+      const auto misses = [&] {
+        return cache.counter(cache::Counter::kLoads) - cache.counter(cache::Counter::kAheadLoads);
+      };
       for (const uint32_t use : uses) {
         if (++count == uses.size() / 2) {  // warm by now
           begin = Clock::now();
-          loads = cache.counter(cache::Counter::kLoads);
+          loads = misses();
         }
         const uint64_t at = use * kSegmentBytes;
         static_cast<void>(must(cache.run([&] { return store->read({1, 1}, at, piece); })));
@@ -128,7 +131,7 @@ void under_zipf(const Settings& settings, const fs::path& folder) {
       const double measured = static_cast<double>(uses.size()) / 2;
       const double rate = measured / seconds_since(begin);
       if (percent == 100) all_here = rate;
-      const double hits = 1 - static_cast<double>(cache.counter(cache::Counter::kLoads) - loads) / measured;
+      const double hits = 1 - static_cast<double>(misses() - loads) / measured;
       fmt::print("  {:3} % fits: hit rate {:.3f}, {:8.0f} reads/s, {:.2f} of all here\n", percent, hits, rate, rate / all_here);
       cache.stop();
     }

@@ -65,6 +65,7 @@ struct Options {
 
 enum class Counter : uint8_t {
   kLoads,
+  kAheadLoads,  // of these, before they were wanted
   kLoadedParts,
   kFlushes,
   kFlushedParts,

@@ -9,10 +9,10 @@ std::optional<Streams::Range> Streams::missed(const Range& range) {
   if (max_window_ == 0) return {};
   const uint64_t end = range.first + range.count;
   for (Stream& stream : streams_) {
-    // One whose window was not fetched, or has left already, is still in order.
-    if (stream.object != range.object || range.first < stream.wake || range.first > stream.next) {
-      continue;
-    }
+    // One whose window was not fetched is still in order. Misses elsewhere in it are others': taken
+    // for it, those of random reads would fetch ever more.
+    const bool follows = range.first == stream.next || range.first == stream.wake;
+    if (stream.object != range.object || !follows) continue;
     if (stream.window == 0) ++in_order_;
     stream.window = std::max(stream.window, range.count);
     stream.next = end;
@@ -39,8 +39,10 @@ std::optional<Streams::Range> Streams::used(const Range& range) {
   if (in_order_ == 0) return {};
   for (Stream& stream : streams_) {
     if (stream.window == 0 || stream.object != range.object) continue;
-    const uint64_t last = range.first + range.count - 1;
-    if (last >= stream.wake && last < stream.next) return fetch_next(stream);
+    const uint64_t end = range.first + range.count;
+    if (range.first <= stream.wake && stream.wake < end && end <= stream.next) {
+      return fetch_next(stream);
+    }
   }
   return {};
 }

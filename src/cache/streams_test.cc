@@ -5,6 +5,8 @@
 
 #include <gtest/gtest.h>
 
+#include "base/random.h"
+
 namespace verbena::cache {
 namespace {
 
@@ -52,11 +54,32 @@ TEST(StreamsTest, LargeUsesFetchWhenTheyReachIntoAWindow) {
   EXPECT_EQ(streams.used(segments(5, 4)), segments(8 + kWindow, kWindow));
 }
 
-TEST(StreamsTest, AMissWithinTheWindowBeginsAnewThere) {
+TEST(StreamsTest, AWindowThatWasNotFetchedBeginsAnew) {
   Streams streams(kWindow);
   EXPECT_EQ(streams.missed(segments(0, 8)), segments(8, kWindow));
-  EXPECT_EQ(streams.missed(segments(11)), segments(12, kWindow));
-  EXPECT_EQ(streams.used(segments(12)), segments(12 + kWindow, kWindow));
+  EXPECT_EQ(streams.missed(segments(8)), segments(9, kWindow));
+  EXPECT_EQ(streams.used(segments(9)), segments(9 + kWindow, kWindow));
+}
+
+// Otherwise random reads of an object would fetch more and more of it.
+TEST(StreamsTest, OthersWithinAWindowAreNotInOrder) {
+  Streams streams(kWindow);
+  EXPECT_EQ(streams.missed(segments(0, 8)), segments(8, kWindow));
+  EXPECT_FALSE(streams.missed(segments(11)));
+  EXPECT_FALSE(streams.used(segments(13)));
+  EXPECT_EQ(streams.used(segments(8)), segments(8 + kWindow, kWindow));
+}
+
+TEST(StreamsTest, RandomReadsOfOneObjectFetchLittle) {
+  Streams streams(kWindow);
+  SeededRandom random(1);
+  uint64_t ahead = 0;
+  for (int i = 0; i < 10'000; ++i) {
+    const auto fetched = i % 2 == 0 ? streams.missed(segments(random.below(1000)))
+                                    : streams.used(segments(random.below(1000)));
+    if (fetched) ahead += fetched->count;
+  }
+  EXPECT_LT(ahead, 6'000u);  // a sixth of what is missed is followed by chance
 }
 
 TEST(StreamsTest, RandomMissesAndOtherObjectsFetchNothing) {
