@@ -214,6 +214,13 @@ TEST(FaultyTier, FailsAsItIsToldTo) {
   EXPECT_FALSE(write_object(tier, {"y", {}}, {std::nullopt, state}, Bytes(10)));
   EXPECT_EQ(below.state({"y", {}}).value(), state);
   EXPECT_EQ(tier.failed_calls(), 3u);
+  // Half of it was done.
+  tier.set({.short_ppm = 1'000'000, .late_ppm = 1'000'000, .delay_us = 10});
+  EXPECT_FALSE(write_object(tier, {"z", {}}, {std::nullopt, state}, Bytes(10)));
+  EXPECT_EQ(below.state({"z", {}}).error().code, Code::kNotFound);
+  Bytes bytes(store::kDataBytes);
+  PartToLoad part{bytes.data(), 0};
+  EXPECT_FALSE(tier.load({"x", {}}, 1, 0, {&part, 1}));
 }
 
 }  // namespace

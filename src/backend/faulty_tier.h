@@ -19,7 +19,9 @@ struct TierFaults {
   uint32_t fail_ppm = 0;         // of calls: kIo, nothing done
   uint32_t full_ppm = 0;         // of puts and commits: kFull, nothing done
   uint32_t lost_answer_ppm = 0;  // of commits and removals: done, and kIo nevertheless
-  uint32_t delay_ppm = 0;        // of calls
+  uint32_t short_ppm = 0;        // of puts and loads: half of them done, and kIo
+  uint32_t delay_ppm = 0;        // of calls: before they are done
+  uint32_t late_ppm = 0;         // of calls: after it, so that others overtake the answer
   uint32_t delay_us = 0;         // at most
   uint64_t calls = UINT64_MAX;   // that may work, as fail_ppm counts them; then all fail
 };
@@ -42,6 +44,7 @@ class FaultyTier final : public Tier {
   [[nodiscard]] std::string describe() const override { return "faulty " + below_.describe(); }
   [[nodiscard]] Result<State> state(const Key& key) override {
     if (strikes(&TierFaults::fail_ppm)) return fail(broken());
+    const Late late(*this);
     return below_.state(key);
   }
   [[nodiscard]] Result<void> list(const Each& each) override {
@@ -51,6 +54,11 @@ class FaultyTier final : public Tier {
   [[nodiscard]] Result<void> load(const Key& key, uint64_t version, uint64_t first,
                                   std::span<PartToLoad> parts) override {
     if (strikes(&TierFaults::fail_ppm)) return fail(broken());
+    const Late late(*this);
+    if (strikes(&TierFaults::short_ppm)) {
+      static_cast<void>(below_.load(key, version, first, parts.first(parts.size() / 2)));
+      return fail(broken());
+    }
     return below_.load(key, version, first, parts);
   }
   [[nodiscard]] Result<std::unique_ptr<Update>> update(const Key& key,
@@ -62,6 +70,7 @@ class FaultyTier final : public Tier {
   }
   [[nodiscard]] Result<void> remove(const Key& key, uint64_t version) override {
     if (strikes(&TierFaults::fail_ppm)) return fail(broken());
+    const Late late(*this);
     auto removed = below_.remove(key, version);
     if (removed && strikes(&TierFaults::lost_answer_ppm)) return fail(broken());
     return removed;
@@ -74,6 +83,12 @@ class FaultyTier final : public Tier {
         : tier_(tier), below_(std::move(below)) {}
     [[nodiscard]] Result<void> put(uint64_t first, std::span<const PartToPut> parts) override {
       if (auto spoilt = spoil(); !spoilt) return spoilt;
+      const Late late(tier_);
+      if (tier_.strikes(&TierFaults::short_ppm)) {
+        error_ = broken();
+        static_cast<void>(below_->put(first, parts.first(parts.size() / 2)));
+        return fail(*error_);
+      }
       return below_->put(first, parts);
     }
     [[nodiscard]] Result<void> hole(uint64_t first, uint64_t count) override {
@@ -82,6 +97,7 @@ class FaultyTier final : public Tier {
     }
     [[nodiscard]] Result<void> commit() override {
       if (auto spoilt = spoil(); !spoilt) return spoilt;
+      const Late late(tier_);
       auto done = below_->commit();
       if (done && tier_.strikes(&TierFaults::lost_answer_ppm)) return fail(broken());
       return done;
@@ -102,20 +118,32 @@ class FaultyTier final : public Tier {
     std::optional<Error> error_;
   };
 
+  // The answer of what is done meanwhile comes late.
+  class Late {
+   public:
+    explicit Late(FaultyTier& tier) : tier_(tier) {}
+    ~Late() { sleep(tier_.draw_delay(&TierFaults::late_ppm)); }
+    Late(const Late&) = delete;
+    Late& operator=(const Late&) = delete;
+
+   private:
+    FaultyTier& tier_;
+  };
+  static void sleep(uint64_t us) {
+    if (us > 0) std::this_thread::sleep_for(std::chrono::microseconds(us));
+  }
+  [[nodiscard]] uint64_t draw_delay(uint32_t TierFaults::* ppm) {
+    const MutexLock lock(mutex_);
+    if (faults_.delay_us == 0 || faults_.*ppm == 0 || !random_.chance_ppm(faults_.*ppm)) return 0;
+    return random_.below(faults_.delay_us);
+  }
   [[nodiscard]] static Error broken() { return {Code::kIo, "cannot, says the test", {}}; }
   [[nodiscard]] bool strikes(uint32_t TierFaults::* ppm) {
-    uint64_t delay_us = 0;
-    bool struck = false;
-    {
-      const MutexLock lock(mutex_);
-      if (faults_.delay_us > 0 && random_.chance_ppm(faults_.delay_ppm)) {
-        delay_us = random_.below(faults_.delay_us);
-      }
-      struck = faults_.*ppm > 0 && random_.chance_ppm(faults_.*ppm);
-      if (ppm == &TierFaults::fail_ppm && calls_++ >= faults_.calls) struck = true;
-      if (struck) ++failed_;
-    }
-    if (delay_us > 0) std::this_thread::sleep_for(std::chrono::microseconds(delay_us));
+    if (ppm == &TierFaults::fail_ppm) sleep(draw_delay(&TierFaults::delay_ppm));
+    const MutexLock lock(mutex_);
+    bool struck = faults_.*ppm > 0 && random_.chance_ppm(faults_.*ppm);
+    if (ppm == &TierFaults::fail_ppm && calls_++ >= faults_.calls) struck = true;
+    if (struck) ++failed_;
     return struck;
   }
 

@@ -3,6 +3,8 @@
 // test says so.
 #pragma once
 
+#include <algorithm>
+#include <cstdlib>
 #include <functional>
 #include <memory>
 #include <string>
@@ -61,6 +63,12 @@ inline Bytes pattern(size_t size, uint64_t seed) {
   Bytes bytes(size);
   for (uint8_t& byte : bytes) byte = static_cast<uint8_t>(random.next());
   return bytes;
+}
+
+// How many seeds a test has: VERBENA_TEST_SEEDS, if more are wanted.
+inline uint64_t seeds(uint64_t usual) {
+  const char* const wanted = std::getenv("VERBENA_TEST_SEEDS");
+  return wanted == nullptr ? usual : std::max<uint64_t>(1, std::strtoull(wanted, nullptr, 10));
 }
 
 // A store of a few hundred chunks, of which much is for the log, in front of a tier: one in memory,

@@ -171,7 +171,8 @@ inline void CacheModelTest::run(uint64_t seed, int rounds) {
   Model model;
   for (int round = 0; round < rounds && !HasFailure(); ++round) {
     const auto some = [&] { return static_cast<uint32_t>(below(3) * 60'000); };
-    faults_ = {.fail_ppm = some(), .full_ppm = some(), .lost_answer_ppm = 2 * some()};
+    faults_ = {
+        .fail_ppm = some(), .full_ppm = some(), .lost_answer_ppm = 2 * some(), .short_ppm = some()};
     tier_.set(faults_);
     for (int i = 0; i < 60 && !HasFailure(); ++i) {
       SCOPED_TRACE("round " + std::to_string(round) + ", step " + std::to_string(i));
