@@ -174,8 +174,10 @@ void Cache::start() {
   thread_ = std::thread([this] { work(); });
   try {
     while (readers_.size() < options_.readers) readers_.emplace_back([this] { read_ahead(); });
-  } catch (const std::system_error&) {
-    // No more threads: what the others do not fetch ahead is fetched when it is wanted.
+  } catch (const std::system_error& error) {
+    // What is not fetched ahead is fetched when it is wanted.
+    tell(fmt::format("only {} of {} threads read ahead: {}", readers_.size(), options_.readers,
+                     error.what()));
   }
   const MutexLock lock(mutex_);
   reading_ = readers_.size();
