@@ -27,7 +27,7 @@ void Engine::show_trouble(Time now) {
   const transport::Counters& events = endpoint_->counters();
   const auto show = [&](PortCounter counter, uint64_t value)
                         VERBENA_REQUIRES(lock_) { port_counters_->set(counter, value); };
-  show(PortCounter::kNotSent, out.errors + out.to_unresponsive);
+  show(PortCounter::kNotSent, out.errors + out.to_unresponsive + out.to_nobody);
   show(PortCounter::kMalformed,
        std::accumulate(std::begin(taken.parse_errors), std::end(taken.parse_errors),
                        taken.bad_icrc + taken.bad_records));

@@ -17,6 +17,7 @@ struct TransmitCounters {
   uint64_t syscalls = 0;
   uint64_t gso_refused = 0;
   uint64_t would_block = 0;
+  uint64_t to_nobody = 0;        // packets not sent: no process of this host has that slot
   uint64_t to_unresponsive = 0;  // packets not sent: their receiver on this host takes nothing
   uint64_t errors = 0;           // sends the kernel refused; the transport will see a loss
   int last_error = 0;

@@ -163,6 +163,7 @@ class Membership final : public Credits {
   [[nodiscard]] uint32_t packets_available(const wire::Gid& destination, Qpn qpn,
                                            uint32_t packet_bytes, uint32_t wanted) override;
   [[nodiscard]] bool known(const wire::Gid& destination, Qpn qpn) override;
+  [[nodiscard]] bool is_gone(const wire::Gid& destination, Qpn qpn) override;
   void spend(const wire::Gid& destination, Qpn qpn, uint32_t cost) override;
   [[nodiscard]] bool is_unread(const wire::Gid& destination, Qpn qpn) override;
   // Whether somebody who said no before the last settle() has room now, or is gone; cheap enough to

@@ -14,6 +14,15 @@ bool Membership::known(const wire::Gid& destination, Qpn qpn) {
   return state_->local_receiver(destination, static_cast<uint8_t>(qpn.value >> 16));
 }
 
+// Nobody else can get what is sent to this port of an address of this host.
+bool Membership::is_gone(const wire::Gid& destination, Qpn qpn) {
+  State& s = *state_;
+  s.look();
+  const auto slot = static_cast<uint8_t>(qpn.value >> 16);
+  return !s.is_member(slot) && slot != kGsiSlot && slot != kProbeSlot &&
+         s.addresses.contains(destination);
+}
+
 bool Membership::available(const wire::Gid& destination, Qpn qpn) {
   State& s = *state_;
   s.look();

@@ -119,6 +119,7 @@ class SharedLink final : private RingEvents {
   void withdraw_late(Time now);
   // From here on the sockets are used.
   void give_up(uint8_t slot);
+  class Otherwise;
   void send_otherwise(RingReader& ring);
   void add_reader(uint8_t slot, uint32_t incarnation, Ring ring);
   // False: the packet is lost.

@@ -109,9 +109,70 @@ void SharedLink::give_up(uint8_t slot) {
   send_otherwise(unread);
 }
 
+// A ring holds more than a receive buffer: data for which that has no room is lost, as on any
+// network; sent all the same, it would take the room of what others send there.
+class SharedLink::Otherwise {
+ public:
+  explicit Otherwise(const Parts& parts) : link_(*parts.otherwise), sent_(parts.sent) {}
+
+  void take_flow(const RingFlow& flow) {
+    path_.source = {flow.source};
+    path_.destination = {flow.destination};
+    path_.traffic_class = flow.traffic_class;
+    path_.hop_limit = flow.hop_limit;
+    path_.interface_index = flow.interface_index;
+  }
+  void send(std::span<const uint8_t> headers, std::span<const uint8_t> payload) {
+    const wire::Bth bth = wire::Bth::read(headers.data());
+    const auto bytes = static_cast<uint32_t>(payload.size());
+    const transport::OutPacket packet{.path = &path_,
+                                      .headers = headers,
+                                      .payload = {&payload, 1},
+                                      .payload_bytes = bytes,
+                                      .pad_bytes = bth.pad_bytes,
+                                      .copy_first = true};
+    if (bth.dest_qp == kGsiQpn) return link_.send_management(packet);
+    // Acknowledgements are few.
+    if (bytes == 0 || room_for(bth.dest_qp, bytes, 1) != 0) link_.send(packet);
+  }
+  void send_run(wire::Bth bth, std::span<const uint8_t> payload, uint32_t each, uint32_t packets) {
+    const bool asks = bth.ack_request;
+    while (packets != 0) {
+      const uint32_t some = room_for(bth.dest_qp, each, packets);
+      if (some == 0) return;
+      const auto part = payload.first(size_t{some} * each);
+      bth.ack_request = asks && some == packets;
+      link_.send_run({.path = &path_,
+                      .first = bth,
+                      .payload = {&part, 1},
+                      .packet_payload = each,
+                      .packets = some,
+                      .copy_first = true});
+      payload = payload.subspan(part.size());
+      packets -= some;
+      for (uint32_t i = 0; i < some; ++i) bth.psn = bth.psn.next();
+    }
+  }
+
+ private:
+  // Once there is none, what comes later is not sent either.
+  [[nodiscard]] uint32_t room_for(Qpn qpn, uint32_t payload_bytes, uint32_t packets) {
+    constexpr uint32_t kAround = wire::Bth::kBytes + wire::kIcrcBytes;
+    const uint32_t room = full_ ? 0 : link_.room_for(path_, qpn, payload_bytes + kAround, packets);
+    full_ = room == 0;
+    if (full_) sent_.to_unresponsive += packets;
+    return room;
+  }
+
+  Link& link_;
+  TransmitCounters& sent_;
+  transport::Path path_;
+  bool full_ = false;
+};
+
 // Nobody else has read it, but another process may have written to it.
 void SharedLink::send_otherwise(RingReader& ring) {
-  transport::Path path;
+  Otherwise otherwise(parts_);
   while (const auto record = ring.next()) {
     const RecordHead& head = record->head;
     std::array<uint8_t, Ring::kMaxHeaderBytes> copy;
@@ -121,35 +182,15 @@ void SharedLink::send_otherwise(RingReader& ring) {
     if (head.kind == RecordKind::kFlow && headers.size() == sizeof(RingFlow)) {
       RingFlow flow;
       std::memcpy(&flow, headers.data(), sizeof flow);
-      path.source = {flow.source};
-      path.destination = {flow.destination};
-      path.traffic_class = flow.traffic_class;
-      path.hop_limit = flow.hop_limit;
-      path.interface_index = flow.interface_index;
+      otherwise.take_flow(flow);
       continue;
     }
     if (headers.size() < wire::Bth::kBytes) continue;
-    const wire::Bth bth = wire::Bth::read(headers.data());
     const uint32_t each = payload_of_each(head);
     if (head.kind == RecordKind::kRun && each != 0) {
-      parts_.otherwise->send_run({.path = &path,
-                                  .first = bth,
-                                  .payload = {&record->payload, 1},
-                                  .packet_payload = each,
-                                  .packets = head.packets,
-                                  .copy_first = true});
+      otherwise.send_run(wire::Bth::read(headers.data()), record->payload, each, head.packets);
     } else if (head.kind == RecordKind::kPacket && head.payload_bytes <= wire::kMaxMtu) {
-      const transport::OutPacket packet{.path = &path,
-                                        .headers = headers,
-                                        .payload = {&record->payload, 1},
-                                        .payload_bytes = head.payload_bytes,
-                                        .pad_bytes = bth.pad_bytes,
-                                        .copy_first = true};
-      if (bth.dest_qp == kGsiQpn) {
-        parts_.otherwise->send_management(packet);
-      } else {
-        parts_.otherwise->send(packet);
-      }
+      otherwise.send(headers, record->payload);
     }
   }
   parts_.otherwise->cut();  // while the ring is there

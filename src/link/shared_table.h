@@ -97,7 +97,7 @@ enum class PortCounter : uint8_t {
   kReceivedBytes,
   kReceivedPackets,
   // Trouble: at most a moment old.
-  kNotSent,    // packets that the system did not take, or whose receiver takes nothing
+  kNotSent,    // packets that the system did not take, or whose receiver takes nothing or is gone
   kMalformed,  // packets that are none, or have a wrong ICRC
   kOverflow,   // packets that the system dropped for want of room
   kDuplicateRequest,

@@ -137,6 +137,12 @@ void UdpTransmitter::refused(const Message& message, int error) {
   counters_.too_large_bytes = message.segment_bytes;
 }
 
+bool UdpTransmitter::goes_to_nobody(const transport::Path& path, Qpn qpn, uint32_t packets) {
+  if (credits_ == nullptr || !credits_->is_gone(path.destination, qpn)) return false;
+  counters_.to_nobody += packets;
+  return true;
+}
+
 bool UdpTransmitter::goes_to_unresponsive(const transport::Path& path, Qpn qpn, uint32_t packets) {
   if (credits_ == nullptr || !credits_->anyone_unresponsive()) return false;
   if (!credits_->is_unresponsive(path.destination, qpn)) return false;
@@ -183,6 +189,7 @@ void UdpTransmitter::send(const transport::OutPacket& packet) {
   const bool ipv4 = packet.path->destination.is_ipv4();
   const UdpSockets* const sockets = sockets_for(ipv4);
   if (sockets == nullptr) return no_such_family();
+  if (goes_to_nobody(*packet.path, qpn, 1)) return;
   // Not acknowledgements: they are few, and the first thing it needs when it goes on.
   if (packet.payload_bytes != 0 && goes_to_unresponsive(*packet.path, qpn, 1)) return;
   const bool staged = lies_in_staging(packet);
@@ -247,7 +254,10 @@ void UdpTransmitter::send_run(const transport::OutRun& run) {
   const uint32_t packet_bytes = payload_bytes + kAround;
   const UdpSockets* const sockets = sockets_for(run.path->destination.is_ipv4());
   if (sockets == nullptr) return no_such_family();
-  if (goes_to_unresponsive(*run.path, run.first.dest_qp, run.packets)) return;
+  if (goes_to_nobody(*run.path, run.first.dest_qp, run.packets) ||
+      goes_to_unresponsive(*run.path, run.first.dest_qp, run.packets)) {
+    return;
+  }
   if (is_sealed(*run.path) || !takes_at_once(run, packet_bytes)) return PacketSink::send_run(run);
   // Pieces cost the kernel more than copying them costs us.
   const bool copy =

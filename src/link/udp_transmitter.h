@@ -38,6 +38,11 @@ class Credits {
                                                    uint32_t packet_bytes, uint32_t wanted) = 0;
   // Whether available() knows about that process at all.
   [[nodiscard]] virtual bool known(const wire::Gid& destination, Qpn qpn) = 0;
+  // Whether it would be on this host, and is not there (any more): what is sent to it would lie in
+  // the receive buffer of another process, which has room for those that it knows.
+  [[nodiscard]] virtual bool is_gone(const wire::Gid& /*destination*/, Qpn /*qpn*/) {
+    return false;
+  }
   // `cost` is about to lie in that process's receive buffer.
   virtual void spend(const wire::Gid& destination, Qpn qpn, uint32_t cost) = 0;
   // Whether that process, which is alive, has not read all of it.
@@ -137,6 +142,7 @@ class UdpTransmitter final : public transport::PacketSink {
   void refused(const Message& message, int error);
   [[nodiscard]] bool is_sealed(const transport::Path& path) const;
   // Whether data for it is lost here; counts that.
+  [[nodiscard]] bool goes_to_nobody(const transport::Path& path, Qpn qpn, uint32_t packets);
   [[nodiscard]] bool goes_to_unresponsive(const transport::Path& path, Qpn qpn, uint32_t packets);
   // The message that packets of this length join, or a new one for them. The link was flushed if
   // there was no room: `iovecs` and `arena` are what they need.
