@@ -2,6 +2,7 @@
 #include "members_sim/kernel.h"
 
 #include <algorithm>
+#include <utility>
 
 #include <fcntl.h>
 #include <sys/eventfd.h>
@@ -12,8 +13,17 @@
 #include "base/check.h"
 #include "link/name_holder.h"
 #include "link/steering.h"
+#include "link/udp_transmitter.h"
 
 namespace verbena::members_sim {
+namespace {
+
+[[nodiscard]] uint64_t charge_of(const Kernel::Datagram& datagram) {
+  const auto bytes = static_cast<uint32_t>(datagram.bytes.size());
+  return link::datagram_cost(bytes, datagram.segment == 0 ? bytes : datagram.segment);
+}
+
+}  // namespace
 
 Kernel::Kernel(Scheduler& scheduler)
     : scheduler_(scheduler), nothing_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
@@ -44,8 +54,7 @@ void Kernel::closing(int fd) {
   if (claim_ == fd) claim_ = -1;
   const auto socket = std::ranges::find(sockets_, fd, &Socket::receive);
   if (socket != sockets_.end()) {
-    Received unread;
-    while (receive(fd, unread)) {}
+    while (receive(fd)) {}
     // The last takes its index.
     if (&*socket != &sockets_.back()) *socket = std::move(sockets_.back());
     sockets_.pop_back();
@@ -79,13 +88,12 @@ int Kernel::open_timer() { return opened(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK
 // --- UDP sockets
 
 link::UdpSockets Kernel::open_socket() {
-  std::array<int, 2> ends{};
-  VERBENA_CHECK(::pipe2(ends.data(), O_CLOEXEC | O_NONBLOCK) == 0);
-  link::UdpSockets made{.receive = UniqueFd(opened(ends[0])),
+  link::UdpSockets made{.receive = UniqueFd(opened(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK))),
                         .send = UniqueFd(opened(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK))),
                         .receive_buffer = kReceiveBuffer,
-                        .source_port = ++last_port_};
-  sockets_.push_back({made.receive.get(), scheduler_.process(), UniqueFd(ends[1])});
+                        .source_port = ++last_port_,
+                        .gso = gso};
+  sockets_.push_back({made.receive.get(), scheduler_.process()});
   source_ports_[made.send.get()] = made.source_port;
   return made;
 }
@@ -95,36 +103,52 @@ int Kernel::claim_port() {
   return claim_ = opened(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
 }
 
-void Kernel::deliver(uint16_t source_port, std::span<const uint8_t> bytes) {
-  VERBENA_CHECK(bytes.size() <= kMostBytes);
-  if (sockets_.empty()) return;
+void Kernel::deliver(Datagram datagram) {
+  const std::span<const uint8_t> bytes = datagram.bytes;
+  if (sockets_.empty() || bytes.size() <= std::max(link::kSlotByte, link::kProbeIndexByte)) return;
   const uint8_t slot = bytes[link::kSlotByte];
   const auto steered = std::ranges::find(program_, slot);
   size_t index =
       slot == 0xff ? bytes[link::kProbeIndexByte] : static_cast<size_t>(steered - program_.begin());
   // Past the end: as the flow's hash says.
   if (index >= sockets_.size() || (slot != 0xff && steered == program_.end())) {
-    index = source_port % sockets_.size();
+    index = datagram.source_port % sockets_.size();
   }
-  Received datagram{.source_port = source_port, .length = static_cast<uint16_t>(bytes.size())};
-  std::ranges::copy(bytes, datagram.bytes.begin());
-  const ssize_t written =
-      ::syscall(SYS_write, sockets_[index].in.get(), &datagram, sizeof datagram);
-  VERBENA_CHECK(written == sizeof datagram);
+  Socket& socket = sockets_[index];
+  const uint64_t charge = charge_of(datagram);
+  // It takes what comes while it is not full.
+  if (drops && socket.charged >= kReceiveBuffer) {
+    ++dropped_;
+    if (on_left) on_left(socket.owner, bytes);
+    return;
+  }
+  socket.charged += charge;
+  socket.queue.push_back(std::move(datagram));
+  const uint64_t one = 1;
+  VERBENA_CHECK(::syscall(SYS_write, socket.receive, &one, sizeof one) == sizeof one);
   scheduler_.on_write();
 }
 
-void Kernel::deliver_from(int send_fd, std::span<const uint8_t> bytes) {
+bool Kernel::deliver_from(int send_fd, Datagram datagram) {
   const auto port = source_ports_.find(send_fd);
-  if (port != source_ports_.end()) deliver(port->second, bytes);
+  if (port == source_ports_.end()) return false;
+  datagram.source_port = port->second;
+  deliver(std::move(datagram));
+  return true;
 }
 
-bool Kernel::receive(int fd, Received& into) const {
+std::optional<Kernel::Datagram> Kernel::receive(int fd) {
   const auto socket = std::ranges::find(sockets_, fd, &Socket::receive);
-  if (socket == sockets_.end()) return false;
-  if (::syscall(SYS_read, fd, &into, sizeof into) != sizeof into) return false;
-  if (on_left) on_left(socket->owner, std::span(into.bytes).first(into.length));
-  return true;
+  if (socket == sockets_.end() || socket->queue.empty()) return std::nullopt;
+  Datagram datagram = std::move(socket->queue.front());
+  socket->queue.pop_front();
+  socket->charged -= charge_of(datagram);
+  if (socket->queue.empty()) {
+    uint64_t count = 0;
+    (void)!::syscall(SYS_read, fd, &count, sizeof count);
+  }
+  if (on_left) on_left(socket->owner, datagram.bytes);
+  return datagram;
 }
 
 std::vector<uint32_t> Kernel::order() const {

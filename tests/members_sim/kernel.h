@@ -6,8 +6,10 @@
 
 #include <array>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -39,32 +41,43 @@ class Kernel {
   [[nodiscard]] int open_timer();
 
   // --- UDP sockets
-  static constexpr size_t kMostBytes = 48;
   static constexpr uint32_t kReceiveBuffer = 60'000;
   [[nodiscard]] link::UdpSockets open_socket();
   // -1: somebody has the port.
   [[nodiscard]] int claim_port();
   void attach(std::span<const uint8_t> order) { program_.assign(order.begin(), order.end()); }
-  void deliver(uint16_t source_port, std::span<const uint8_t> bytes);
-  // From the port that belongs to this sending socket.
-  void deliver_from(int send_fd, std::span<const uint8_t> bytes);
-  struct Received {
+  // As it lies in a socket. With a segment it is several packets in one, each of that length.
+  struct Datagram {
     uint16_t source_port = 0;
-    uint16_t length = 0;
-    std::array<uint8_t, kMostBytes> bytes{};
+    std::array<uint8_t, 4> source{127, 0, 0, 1};
+    std::array<uint8_t, 4> destination{127, 0, 0, 1};
+    uint32_t segment = 0;
+    std::vector<uint8_t> bytes{};
   };
-  [[nodiscard]] bool receive(int fd, Received& into) const;
+  void deliver(Datagram datagram);
+  // From the port that belongs to this sending socket. False: it is none.
+  bool deliver_from(int send_fd, Datagram datagram);
+  [[nodiscard]] bool is_sender(int fd) const { return source_ports_.contains(fd); }
+  // Nothing: there is nothing.
+  [[nodiscard]] std::optional<Datagram> receive(int fd);
+  // Found no room in the socket.
+  [[nodiscard]] uint64_t dropped() const { return dropped_; }
   // Owners of the sockets, in the group's order.
   [[nodiscard]] std::vector<uint32_t> order() const;
   [[nodiscard]] const std::vector<uint8_t>& program() const { return program_; }
   // Told of what leaves a socket, for it is read or the socket closed: whose, and the bytes.
   std::function<void(uint32_t, std::span<const uint8_t>)> on_left;
+  // Senders may give several packets at once.
+  bool gso = false;
+  // What finds a socket's buffer full is lost.
+  bool drops = false;
 
  private:
   struct Socket {
-    int receive = -1;
+    int receive = -1;  // an eventfd: readable while there is something
     uint32_t owner = 0;
-    UniqueFd in{};
+    uint64_t charged = 0;  // for what lies in it
+    std::deque<Datagram> queue{};
   };
 
   static inline Kernel* current_ = nullptr;
@@ -75,6 +88,7 @@ class Kernel {
   std::map<int, uint16_t> source_ports_;  // by sending socket
   std::vector<uint8_t> program_;
   uint16_t last_port_ = 0xc000;
+  uint64_t dropped_ = 0;
   int claim_ = -1;
 };
 

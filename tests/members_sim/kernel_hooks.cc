@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // System calls of the members, beyond those of progress_sim/hooks.cc: another thread may run at
 // each, what waits waits in simulated time, and descriptors are noted with their process.
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdarg>
 #include <cstring>
+#include <utility>
 #include <vector>
 
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <netinet/udp.h>
 #include <poll.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -16,10 +20,13 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "link/udp_socket.h"
 #include "members_sim/kernel.h"
 
 namespace {
 
+using verbena::link::kUdpGro;
+using verbena::link::kUdpSegment;
 using verbena::members_sim::Kernel;
 using verbena::progress_sim::Scheduler;
 
@@ -66,9 +73,74 @@ void note_passed(const msghdr& message) {
   return static_cast<int>(::syscall(SYS_ppoll, set, count, &now, nullptr, 0));
 }
 
+[[nodiscard]] in_addr_t address_of(const std::array<uint8_t, 4>& bytes) {
+  in_addr_t address = 0;
+  std::memcpy(&address, bytes.data(), bytes.size());
+  return address;
+}
+
+[[nodiscard]] ssize_t send_datagram(Kernel& kernel, int fd, const msghdr& message) {
+  Kernel::Datagram datagram;
+  for (size_t i = 0; i < message.msg_iovlen; ++i) {
+    const auto* const begin = static_cast<const uint8_t*>(message.msg_iov[i].iov_base);
+    datagram.bytes.insert(datagram.bytes.end(), begin, begin + message.msg_iov[i].iov_len);
+  }
+  const auto* const to = static_cast<const sockaddr_in*>(message.msg_name);
+  std::memcpy(datagram.destination.data(), &to->sin_addr, datagram.destination.size());
+  for (cmsghdr* item = CMSG_FIRSTHDR(&message); item != nullptr;
+       item = CMSG_NXTHDR(const_cast<msghdr*>(&message), item)) {
+    if (item->cmsg_level == IPPROTO_IP && item->cmsg_type == IP_PKTINFO) {
+      in_pktinfo info;
+      std::memcpy(&info, CMSG_DATA(item), sizeof info);
+      std::memcpy(datagram.source.data(), &info.ipi_spec_dst, datagram.source.size());
+    } else if (item->cmsg_level == SOL_UDP && item->cmsg_type == kUdpSegment) {
+      uint16_t segment = 0;
+      std::memcpy(&segment, CMSG_DATA(item), sizeof segment);
+      datagram.segment = segment;
+    }
+  }
+  const auto bytes = static_cast<ssize_t>(datagram.bytes.size());
+  kernel.deliver_from(fd, std::move(datagram));
+  return bytes;
+}
+
+void hand_over(const Kernel::Datagram& datagram, mmsghdr& into) {
+  const sockaddr_in from{.sin_family = AF_INET,
+                         .sin_port = htons(datagram.source_port),
+                         .sin_addr = {address_of(datagram.source)},
+                         .sin_zero = {}};
+  const in_pktinfo to{.ipi_ifindex = 1,
+                      .ipi_spec_dst = {address_of(datagram.destination)},
+                      .ipi_addr = {address_of(datagram.destination)}};
+  msghdr& message = into.msg_hdr;
+  into.msg_len = static_cast<unsigned>(
+      std::min(datagram.bytes.size(), static_cast<size_t>(message.msg_iov->iov_len)));
+  std::memcpy(message.msg_iov->iov_base, datagram.bytes.data(), into.msg_len);
+  std::memcpy(message.msg_name, &from, sizeof from);
+  cmsghdr* item = CMSG_FIRSTHDR(&message);
+  size_t used = 0;
+  const auto add = [&](int level, int type, const void* data, size_t bytes) {
+    item->cmsg_level = level;
+    item->cmsg_type = type;
+    item->cmsg_len = CMSG_LEN(bytes);
+    std::memcpy(CMSG_DATA(item), data, bytes);
+    used += CMSG_SPACE(bytes);
+    item = reinterpret_cast<cmsghdr*>(static_cast<uint8_t*>(message.msg_control) + used);
+  };
+  add(IPPROTO_IP, IP_PKTINFO, &to, sizeof to);
+  if (const auto segment = static_cast<int>(datagram.segment); segment != 0) {
+    add(SOL_UDP, kUdpGro, &segment, sizeof segment);
+  }
+  message.msg_controllen = used;
+}
+
 }  // namespace
 
 extern "C" {
+
+int eventfd(unsigned count, int flags) noexcept {
+  return opened(::syscall(SYS_eventfd2, count, flags));
+}
 
 int socket(int domain, int type, int protocol) {
   enter();
@@ -128,7 +200,20 @@ int connect(int fd, const sockaddr* address, socklen_t length) {
 
 ssize_t sendmsg(int fd, const msghdr* message, int flags) {
   enter();
+  if (Kernel* const kernel = Kernel::current(); kernel != nullptr && kernel->is_sender(fd)) {
+    return send_datagram(*kernel, fd, *message);
+  }
   return written(::syscall(SYS_sendmsg, fd, message, flags));
+}
+
+int sendmmsg(int fd, mmsghdr* messages, unsigned count, int) {
+  unsigned sent = 0;
+  for (; sent < count; ++sent) {
+    enter();
+    messages[sent].msg_len =
+        static_cast<unsigned>(send_datagram(*Kernel::current(), fd, messages[sent].msg_hdr));
+  }
+  return static_cast<int>(sent);
 }
 
 ssize_t recvmsg(int fd, msghdr* message, int flags) {
@@ -141,31 +226,18 @@ ssize_t recvmsg(int fd, msghdr* message, int flags) {
 ssize_t sendto(int fd, const void* bytes, size_t length, int flags, const sockaddr* address,
                socklen_t address_length) {
   if (!enter()) return ::syscall(SYS_sendto, fd, bytes, length, flags, address, address_length);
-  Kernel::current()->deliver_from(fd, {static_cast<const uint8_t*>(bytes), length});
+  const auto* const begin = static_cast<const uint8_t*>(bytes);
+  Kernel::current()->deliver_from(fd, {.bytes = {begin, begin + length}});
   return static_cast<ssize_t>(length);
 }
 
 int recvmmsg(int fd, mmsghdr* messages, unsigned count, int, timespec*) {
   enter();
   unsigned got = 0;
-  for (Kernel::Received datagram; got < count && Kernel::current()->receive(fd, datagram); ++got) {
-    const sockaddr_in from{.sin_family = AF_INET,
-                           .sin_port = htons(datagram.source_port),
-                           .sin_addr = {htonl(INADDR_LOOPBACK)},
-                           .sin_zero = {}};
-    const in_pktinfo to{.ipi_ifindex = 1,
-                        .ipi_spec_dst = {htonl(INADDR_LOOPBACK)},
-                        .ipi_addr = {htonl(INADDR_LOOPBACK)}};
-    msghdr& message = messages[got].msg_hdr;
-    messages[got].msg_len = datagram.length;
-    std::memcpy(message.msg_iov->iov_base, datagram.bytes.data(), datagram.length);
-    std::memcpy(message.msg_name, &from, sizeof from);
-    message.msg_controllen = CMSG_SPACE(sizeof to);
-    cmsghdr* const item = CMSG_FIRSTHDR(&message);
-    item->cmsg_level = IPPROTO_IP;
-    item->cmsg_type = IP_PKTINFO;
-    item->cmsg_len = CMSG_LEN(sizeof to);
-    std::memcpy(CMSG_DATA(item), &to, sizeof to);
+  for (; got < count; ++got) {
+    const auto datagram = Kernel::current()->receive(fd);
+    if (!datagram) break;
+    hand_over(*datagram, messages[got]);
   }
   return static_cast<int>(got);
 }
