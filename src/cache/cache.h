@@ -154,7 +154,10 @@ class Cache {
   [[nodiscard]] const Streams::Range* find_loading(const Streams::Range& range) const
       VERBENA_REQUIRES(mutex_);
   [[nodiscard]] Claim claim_segments(Streams::Range range) VERBENA_REQUIRES(mutex_);
-  [[nodiscard]] Result<void> load_segments(const Claim& claim);
+  enum class Wanted : uint8_t { kNow, kPerhaps };
+  [[nodiscard]] Result<uint64_t> load_segments(const Claim& claim, Wanted wanted);
+  [[nodiscard]] Result<void> free_evicted();
+  [[nodiscard]] Result<void> make_some_room(uint64_t chunks);
   [[nodiscard]] Result<uint64_t> fetch(store::PreparedFill& fill, ObjectId id);
   [[nodiscard]] Result<void> changed_behind(ObjectId id, const backend::State& there);
   [[nodiscard]] uint64_t max_at_once() const;
