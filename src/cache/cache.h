@@ -118,6 +118,11 @@ class Cache {
   [[nodiscard]] uint64_t counter(Counter counter) const {
     return counters_.at(static_cast<size_t>(counter)).load(std::memory_order_relaxed);
   }
+  // That it knows of: those that are here, and some that were.
+  [[nodiscard]] size_t segments() {
+    const MutexLock lock(mutex_);
+    return queue_.size();
+  }
   [[nodiscard]] const backend::Tier& tier() const { return tier_; }
 
  private:
@@ -211,6 +216,7 @@ class Cache {
   void work();
   void flush_due();
   void evict_due();
+  void forget_gone();
   [[nodiscard]] uint64_t max_chunks() const;
   [[nodiscard]] uint64_t evict_some(uint64_t chunks);
 
@@ -244,6 +250,8 @@ class Cache {
   std::atomic<uint64_t> turn_ = 0;
   bool failing_ = false;                                  // flushes by itself; of the thread alone
   std::chrono::steady_clock::time_point make_room_at_{};  // and so is this: not before
+  static constexpr size_t kForgetAt = 1000;
+  size_t forget_at_ = kForgetAt;  // segments; of the thread alone, too
   std::thread thread_;
   std::vector<std::thread> readers_;
 };
