@@ -25,6 +25,9 @@ Result<void> Cache::load(const store::Parts& parts) {
   const uint64_t end = (parts.first + std::max<uint64_t>(parts.count, 1) - 1) / kSegmentParts + 1;
   const uint64_t count = std::min(end - first, max_at_once() / kSegmentParts);
   const Streams::Range range{.object = parts.object, .first = first, .count = count};
+  const auto info = store_.stat(parts.object);
+  if (!info) return fail(info.error());
+  const bool more = (first + count) * kSegmentParts * store::kDataBytes < info->size;
   Claim claim;
   {
     const MutexLock lock(mutex_);
@@ -33,7 +36,7 @@ Result<void> Cache::load(const store::Parts& parts) {
       while (find_loading(range) != nullptr) changed_.wait(mutex_);
       return {};
     }
-    if (const auto ahead = streams_.missed(range)) want_ahead(*ahead);
+    if (const auto ahead = more ? streams_.missed(range) : std::nullopt) want_ahead(*ahead);
     claim = claim_segments(range);
   }
   if (const auto loaded = load_segments(claim, Wanted::kNow); !loaded) return fail(loaded.error());

@@ -152,6 +152,23 @@ TEST_F(ReadAheadTest, AfterTheEndThereIsNothingToLoad) {
   EXPECT_EQ(cache_->counter(Counter::kAheadLoads), 1u);
 }
 
+// Of each of them there is nothing that could follow.
+TEST_F(ReadAheadTest, SmallObjectsDoNotEndAStream) {
+  const Bytes bytes = pattern(4 * kSegmentBytes, 1);
+  for (int i = 0; i < 100; ++i) put_behind("small" + std::to_string(i), pattern(5000, i));
+  put_behind("a", bytes);
+  cache_->start();
+  const ObjectId id = id_of("a");
+  ASSERT_TRUE(read(id, 0, 1000));
+  wait_for([&] { return cache_->counter(Counter::kAheadLoads) == 1; });
+  for (int i = 0; i < 100; ++i) {
+    EXPECT_EQ(get("small" + std::to_string(i)), pattern(5000, i));
+  }
+  ASSERT_TRUE(read(id, kSegmentBytes, 1000));
+  wait_for([&] { return cache_->counter(Counter::kAheadLoads) == 2; });
+  EXPECT_EQ(cache_->counter(Counter::kAheadLoads), 2u);
+}
+
 // More than there is room for, with a tier that fails now and then and others that evict.
 TEST_F(ReadAheadTest, SeveralReadInOrder) {
   constexpr int kReaders = 4;
