@@ -103,6 +103,8 @@ class DirectoryImpl final : public DirectoryTier {
   // 0 or -errno; adds the folders in which one was made.
   [[nodiscard]] int make_folders(std::string_view path, std::vector<UniqueFd>& to_sync);
   [[nodiscard]] Result<void> sync(int fd, std::string_view path);
+  // Whether who loads these parts reads in order: from the beginning, or where another load ended.
+  [[nodiscard]] bool goes_on(uint64_t version, uint64_t first, uint64_t count);
   void remove_hidden(const FoundFile& found);
   // Where it fails, the next opening looks for it.
   void remove_quietly(std::string_view path);
@@ -123,6 +125,15 @@ class DirectoryImpl final : public DirectoryTier {
   Mutex names_;
   Mutex adopted_mutex_;
   std::unordered_set<uint64_t> adopted_ VERBENA_GUARDED_BY(adopted_mutex_);  // versions, counted
+  Mutex ends_mutex_;
+  // Where the last large loads have ended.
+  struct End {
+    uint64_t version = 0;
+    uint64_t part = 0;
+    bool operator==(const End&) const = default;
+  };
+  std::array<End, 64> ends_ VERBENA_GUARDED_BY(ends_mutex_){};
+  size_t oldest_end_ VERBENA_GUARDED_BY(ends_mutex_) = 0;
 };
 
 }  // namespace verbena::backend

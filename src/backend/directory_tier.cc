@@ -125,6 +125,15 @@ class SumsReader {
 
 }  // namespace
 
+bool DirectoryImpl::goes_on(uint64_t version, uint64_t first, uint64_t count) {
+  const MutexLock lock(ends_mutex_);
+  const auto before = std::ranges::find(ends_, End{version, first});
+  const bool found = before != ends_.end();
+  if (found) *before = {};
+  ends_[oldest_end_++ % ends_.size()] = {version, first + count};
+  return first == 0 || found;
+}
+
 Result<void> DirectoryImpl::load(const Key& key, uint64_t version, uint64_t first,
                                  std::span<PartToLoad> parts) {
   auto found = find(key);
@@ -139,9 +148,10 @@ Result<void> DirectoryImpl::load(const Key& key, uint64_t version, uint64_t firs
     return fail(Error{Code::kInvalid, "parts after the end of the object", {}});
   }
 
-  // So much at once is wanted by one who reads in order, and will want the same again.
+  // Who reads so much at once, and in order, will want the same again.
   if (parts.size() >= kPartsToBegin) {
-    const uint64_t end = std::min(all, first + 2 * parts.size());
+    const uint64_t more = goes_on(version, first, parts.size()) ? parts.size() : 0;
+    const uint64_t end = std::min(all, first + parts.size() + more);
     files_.begin_read(found->file.get(), first * kPartBytes, (end - first) * kPartBytes);
   }
   std::vector<iovec> to;

@@ -84,6 +84,24 @@ TEST_F(DirectoryTierTest, RoundTripsOfManySizes) {
   EXPECT_EQ(tier_->counters().removed, 0u);
 }
 
+// The last page of the sums is one of holes, and the base's was not.
+TEST_F(DirectoryTierTest, HolesUpToTheEnd) {
+  for (const uint64_t pages : {1, 2, 3}) {
+    const uint64_t parts = kFirstPageParts + pages * kPageParts;
+    const Key key{"holes/" + std::to_string(pages), {}};
+    Bytes bytes = random_bytes(random_, parts * kPartBytes);
+    const State before = write(key, bytes);
+    State after = before;
+    after.version = ++version_;
+    auto update = tier_->update(key, {.base = before.version, .state = after});
+    ASSERT_TRUE(update.has_value());
+    ASSERT_TRUE((*update)->hole(kFirstPageParts, parts - kFirstPageParts));
+    ASSERT_TRUE((*update)->commit());
+    std::fill(bytes.begin() + kFirstPageParts * kPartBytes, bytes.end(), uint8_t{0});
+    EXPECT_TRUE(read(key) == bytes) << pages;
+  }
+}
+
 TEST_F(DirectoryTierTest, HasTheTimeAndModeOfTheObject) {
   const State state = write(kName, random_bytes(random_, 10));
   EXPECT_EQ(static_cast<uint64_t>(file_status(folder_.at("name")).st_mtim.tv_sec),

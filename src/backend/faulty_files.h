@@ -49,6 +49,8 @@ class FaultyFiles final : public Files {
   std::function<size_t()> most_bytes;
   // Nothing is made durable: for tests of many operations that do not end the machine.
   bool syncs = true;
+  // What will be read, if somebody wants to know.
+  std::function<void(uint64_t offset, uint64_t bytes)> at_begin_read;
   // clone() copies all bytes, as if the file system could share them.
   bool clones = false;
 
@@ -110,6 +112,10 @@ class FaultyFiles final : public Files {
   int sync(int fd) override {
     const int error = ask({FileCall::kSync, fd, {}});
     return error != 0 || !syncs ? error : Files::sync(fd);
+  }
+  void begin_read(int fd, uint64_t offset, uint64_t bytes) override {
+    if (at_begin_read) at_begin_read(offset, bytes);
+    Files::begin_read(fd, offset, bytes);
   }
 
  private:

@@ -3,6 +3,7 @@
 // memory. For one thread at a time.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -53,7 +54,7 @@ class SumsDraft {
   }
   [[nodiscard]] Result<Page*> find(uint64_t index) {
     const auto [at, is_new] = pages_.try_emplace(index);
-    if (is_new && index < base_pages_) {
+    if (is_new && index < base_pages_ && !is_of_holes(index)) {
       if (auto read = read_(index, at->second.bytes); !read) {
         pages_.erase(at);
         return fail(read.error());
@@ -70,6 +71,13 @@ class SumsDraft {
   [[nodiscard]] const std::vector<PartRange>& hole_pages() const { return holes_; }
 
  private:
+  // What the base has in it is gone.
+  [[nodiscard]] bool is_of_holes(uint64_t index) const {
+    return std::ranges::any_of(holes_, [index](const PartRange& range) {
+      return range.first <= index && index < range.end;
+    });
+  }
+
   uint64_t base_pages_ = 0;
   ReadBase read_;
   std::map<uint64_t, Page> pages_;

@@ -208,6 +208,7 @@ void Cache::work() {
       if (stopping_) return;
     }
     evict_due();
+    forget_gone();
     const auto now = std::chrono::steady_clock::now();
     if (options_.flush_after == 0 || now < flush_at) continue;
     flush_due();
@@ -225,6 +226,27 @@ void Cache::flush_due() {
   if (!std::exchange(failing_, true)) {
     tell(fmt::format("not flushed: {}; what is only here is kept, and tried again",
                      done.error().what));
+  }
+}
+
+// Whatever removes or replaces objects leaves their segments in the queue. When there are twice as
+// many as were left before, those go.
+void Cache::forget_gone() {
+  std::set<ObjectId> gone;
+  {
+    const MutexLock lock(mutex_);
+    if (queue_.size() < forget_at_) return;
+    gone = queue_.objects();
+  }
+  std::erase_if(gone, [this](ObjectId id) { return !is_gone(id); });
+  {
+    const MutexLock lock(mutex_);
+    queue_.forget(gone);
+    forget_at_ = std::max(kForgetAt, 2 * queue_.size());
+  }
+  // An id may have come back meanwhile.
+  for (const ObjectId id : gone) {
+    if (const auto info = store_.stat(id)) static_cast<void>(note_here(*info));
   }
 }
 

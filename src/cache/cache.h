@@ -118,6 +118,11 @@ class Cache {
   [[nodiscard]] uint64_t counter(Counter counter) const {
     return counters_.at(static_cast<size_t>(counter)).load(std::memory_order_relaxed);
   }
+  // That it knows of: those that are here, and some that were.
+  [[nodiscard]] size_t segments() {
+    const MutexLock lock(mutex_);
+    return queue_.size();
+  }
   [[nodiscard]] const backend::Tier& tier() const { return tier_; }
 
  private:
@@ -154,7 +159,10 @@ class Cache {
   [[nodiscard]] const Streams::Range* find_loading(const Streams::Range& range) const
       VERBENA_REQUIRES(mutex_);
   [[nodiscard]] Claim claim_segments(Streams::Range range) VERBENA_REQUIRES(mutex_);
-  [[nodiscard]] Result<void> load_segments(const Claim& claim);
+  enum class Wanted : uint8_t { kNow, kPerhaps };
+  [[nodiscard]] Result<uint64_t> load_segments(const Claim& claim, Wanted wanted);
+  [[nodiscard]] Result<void> free_evicted();
+  [[nodiscard]] Result<void> make_some_room(uint64_t chunks);
   [[nodiscard]] Result<uint64_t> fetch(store::PreparedFill& fill, ObjectId id);
   [[nodiscard]] Result<void> changed_behind(ObjectId id, const backend::State& there);
   [[nodiscard]] uint64_t max_at_once() const;
@@ -208,6 +216,7 @@ class Cache {
   void work();
   void flush_due();
   void evict_due();
+  void forget_gone();
   [[nodiscard]] uint64_t max_chunks() const;
   [[nodiscard]] uint64_t evict_some(uint64_t chunks);
 
@@ -241,6 +250,8 @@ class Cache {
   std::atomic<uint64_t> turn_ = 0;
   bool failing_ = false;                                  // flushes by itself; of the thread alone
   std::chrono::steady_clock::time_point make_room_at_{};  // and so is this: not before
+  static constexpr size_t kForgetAt = 1000;
+  size_t forget_at_ = kForgetAt;  // segments; of the thread alone, too
   std::thread thread_;
   std::vector<std::thread> readers_;
 };

@@ -86,7 +86,7 @@ class CacheTest : public ::testing::Test {
 
   void begin() {
     end();
-    medium_ = std::make_unique<store::MemoryMedium>(kPerBlock, kBlocks);
+    medium_ = std::make_unique<store::MemoryMedium>(kPerBlock, blocks_);
     open(true);
   }
   void open(bool fresh) {
@@ -103,6 +103,7 @@ class CacheTest : public ::testing::Test {
   void start() {
     Options options;
     options.flushers = flushers_;
+    options.flush_after = flush_after_;
     options.random = [this]() -> std::optional<uint64_t> {
       const MutexLock lock(draws_);
       return random_of_cache_.next();
@@ -168,6 +169,8 @@ class CacheTest : public ::testing::Test {
   }
 
   static constexpr size_t kPiece = 100'000;
+  Duration flush_after_ = Options{}.flush_after;
+  uint32_t blocks_ = kBlocks;  // of a new store
   uint32_t flushers_ = 1;  // more of them do not draw random numbers in the same order each time
   SeededRandom random_{11};
   Mutex draws_;

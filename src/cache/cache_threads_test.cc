@@ -74,6 +74,30 @@ TEST_F(CacheThreadsTest, ATierThatTakesNothingIsNotAskedForEachObject) {
   EXPECT_EQ(there, 0u);
 }
 
+// Else what a server knows would grow with each object that it ever had.
+TEST_F(CacheThreadsTest, ObjectsThatAreGoneAreForgotten) {
+  cache_->start();
+  put("kept", pattern(20'000, 1));
+  for (int i = 0; i < 3000; ++i) {
+    const ObjectId id{2, ++last_id_};
+    ASSERT_TRUE(cache_->run([&] { return store_->create_object(id); }));
+    ASSERT_TRUE(cache_->run([&] { return store_->write(id, 0, pattern(100, 1)); }));
+    ASSERT_TRUE(cache_->flush(id));
+    ASSERT_TRUE(cache_->remove(id));
+    if (i % 100 == 0) {
+      ASSERT_TRUE(cache_->flush_all());
+    }
+  }
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (cache_->segments() > 1000 && std::chrono::steady_clock::now() < end) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  EXPECT_LE(cache_->segments(), 1000u);
+  ASSERT_TRUE(cache_->flush_all());
+  EXPECT_GT(cache_->evict_all(), 0u) << "what is there is still known";
+  EXPECT_EQ(get("kept"), pattern(20'000, 1));
+}
+
 TEST_F(CacheThreadsTest, ARenameMakesRoomForWhatItFetches) {
   put("a", pattern(400'000, 1));
   ASSERT_TRUE(cache_->flush_all());

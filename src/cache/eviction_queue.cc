@@ -29,15 +29,34 @@ void EvictionQueue::use(const Segment& segment) {
   found->second.uses = std::min<uint8_t>(kMaxUses, static_cast<uint8_t>(found->second.uses + 1));
 }
 
-void EvictionQueue::remove(const Segment& segment) {
-  const auto found = known_.find(segment);
-  if (found == known_.end()) return;
-  switch (found->second.place) {
-    case Place::kProbation: --on_probation_; break;
-    case Place::kMain:      --in_main_; break;
-    case Place::kOut:       --remembered_; break;
+std::set<ObjectId> EvictionQueue::objects() const {
+  std::set<ObjectId> objects;
+  for (const auto& [segment, state] : known_) objects.insert(segment.object);
+  return objects;
+}
+
+void EvictionQueue::forget(const std::set<ObjectId>& objects) {
+  if (objects.empty()) return;
+  for (auto at = known_.begin(); at != known_.end();) {
+    if (!objects.contains(at->first.object)) {
+      ++at;
+      continue;
+    }
+    switch (at->second.place) {
+      case Place::kProbation: --on_probation_; break;
+      case Place::kMain:      --in_main_; break;
+      case Place::kOut:       --remembered_; break;
+    }
+    at = known_.erase(at);
   }
-  known_.erase(found);  // its entry is out of date
+  for (auto* const queue : {&probation_, &main_, &out_}) drop_outdated(*queue);
+}
+
+void EvictionQueue::drop_outdated(std::deque<Entry>& queue) {
+  std::erase_if(queue, [this](const Entry& entry) {
+    const auto found = known_.find(entry.segment);
+    return found == known_.end() || found->second.ticket != entry.ticket;
+  });
 }
 
 EvictionQueue::State* EvictionQueue::front(std::deque<Entry>& queue) {

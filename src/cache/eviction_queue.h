@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <deque>
 #include <optional>
+#include <set>
 #include <unordered_map>
 
 #include "base/object_id.h"
@@ -32,8 +33,9 @@ class EvictionQueue {
   // It is here now; again if it was before.
   void add(const Segment& segment);
   void use(const Segment& segment);
-  // It is not here any more, for another reason than next().
-  void remove(const Segment& segment);
+  // All that it knows of these objects, which are gone: for another reason than next().
+  void forget(const std::set<ObjectId>& objects);
+  [[nodiscard]] std::set<ObjectId> objects() const;
   // Which one should leave. It is forgotten here: add() it again if it cannot.
   [[nodiscard]] std::optional<Segment> next();
   [[nodiscard]] size_t size() const { return known_.size() - remembered_; }
@@ -64,6 +66,7 @@ class EvictionQueue {
   [[nodiscard]] std::optional<Segment> next_on_probation();
   [[nodiscard]] std::optional<Segment> next_of_main();
   void forget_some();
+  void drop_outdated(std::deque<Entry>& queue);
 
   std::unordered_map<Segment, State, Hash> known_;
   std::deque<Entry> probation_;

@@ -25,6 +25,9 @@ Result<void> Cache::load(const store::Parts& parts) {
   const uint64_t end = (parts.first + std::max<uint64_t>(parts.count, 1) - 1) / kSegmentParts + 1;
   const uint64_t count = std::min(end - first, max_at_once() / kSegmentParts);
   const Streams::Range range{.object = parts.object, .first = first, .count = count};
+  const auto info = store_.stat(parts.object);
+  if (!info) return fail(info.error());
+  const bool more = (first + count) * kSegmentParts * store::kDataBytes < info->size;
   Claim claim;
   {
     const MutexLock lock(mutex_);
@@ -33,10 +36,11 @@ Result<void> Cache::load(const store::Parts& parts) {
       while (find_loading(range) != nullptr) changed_.wait(mutex_);
       return {};
     }
-    if (const auto ahead = streams_.missed(range)) want_ahead(*ahead);
+    if (const auto ahead = more ? streams_.missed(range) : std::nullopt) want_ahead(*ahead);
     claim = claim_segments(range);
   }
-  return load_segments(claim);
+  if (const auto loaded = load_segments(claim, Wanted::kNow); !loaded) return fail(loaded.error());
+  return {};
 }
 
 // What another thread fetches, of which the first segment is.
@@ -75,7 +79,7 @@ void Cache::read_ahead() {
       claim = claim_segments(range);
     }
     // Who wants these parts is told what is wrong with them.
-    if (load_segments(claim)) count(Counter::kAheadLoads);
+    if (load_segments(claim, Wanted::kPerhaps).value_or(0) > 0) count(Counter::kAheadLoads);
   }
 }
 
@@ -89,7 +93,8 @@ Cache::Claim Cache::claim_segments(Streams::Range range) {
   return {loading_.begin(), range};
 }
 
-Result<void> Cache::load_segments(const Claim& claim) {
+// How many parts.
+Result<uint64_t> Cache::load_segments(const Claim& claim, Wanted wanted) {
   struct Leave {
     Cache& cache;
     std::list<Streams::Range>::iterator place;
@@ -109,22 +114,26 @@ Result<void> Cache::load_segments(const Claim& claim) {
     // For more than this: who needs two segments at once must not lose one for the other because
     // all else is unflushed.
     const uint64_t more = std::max(count, std::min(4 * count, max_chunks() / 4));
-    if (const auto room = make_room(more); !room) return room;
+    const auto room = wanted == Wanted::kNow ? make_room(more) : make_some_room(count);
+    if (!room) return fail(room.error());
     fill = store_.prepare_fill(id, first, count);
   }
   if (!fill) return fail(fill.error());
-  if (fill->parts().empty()) return {};
+  if (fill->parts().empty()) return 0;
   const auto version = fetch(*fill, id);
   if (!version) return fail(version.error());
-  if (*version == 0) return {};  // it is another object now
+  if (*version == 0) return 0;  // it is another object now
   if (const auto done = fill->commit(*version); !done) {
-    if (done.error().code != store::Code::kFull) return done;
+    if (done.error().code != store::Code::kFull || wanted != Wanted::kNow) {
+      return fail(done.error());
+    }
     // The log has no room to say so. Who needs these parts comes again.
     fill = store::PreparedFill();
-    return make_room(count);
+    if (const auto room = make_room(count); !room) return fail(room.error());
+    return 0;
   }
   count_loaded(id, fill->first(), fill->parts().size());
-  return {};
+  return fill->parts().size();
 }
 
 void Cache::count_loaded(ObjectId id, uint64_t first, uint64_t parts) {
@@ -234,6 +243,20 @@ uint64_t Cache::evict_some(uint64_t chunks) {
   return gone;
 }
 
+// Chunks are free when it is durable that they are.
+Result<void> Cache::free_evicted() {
+  for (int round = 0; round < 2; ++round) {
+    if (const auto durable = store_.flush(); !durable) return durable;
+  }
+  return {};
+}
+
+// For what is perhaps never wanted: nothing is flushed.
+Result<void> Cache::make_some_room(uint64_t chunks) {
+  if (evict_some(chunks) > 0) return free_evicted();
+  return fail(Error{store::Code::kFull, "the cache is full of what is only here", {}});
+}
+
 Result<void> Cache::make_room(uint64_t chunks) {
   chunks = std::max(chunks, kSegmentParts);
   uint64_t gone = evict_some(chunks);
@@ -247,10 +270,7 @@ Result<void> Cache::make_room(uint64_t chunks) {
     }
     if (gone == 0 && !flushed) return flushed;
   }
-  // Chunks are free when that is durable.
-  for (int round = 0; round < 2; ++round) {
-    if (const auto durable = store_.flush(); !durable) return durable;
-  }
+  if (const auto durable = free_evicted(); !durable) return durable;
   const store::SpaceInfo space = store_.space();
   // Others may have made room meanwhile.
   if (gone > 0 || space.pending > 0 || space.free >= chunks) return {};

@@ -32,6 +32,12 @@ class ReadAheadTest : public CacheTest {
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
   }
+  void fill_up() {
+    wait_for([&] {
+      const ObjectId fresh{2, ++last_id_};
+      return !store_->create_object(fresh) || !store_->write(fresh, 0, pattern(40'000, last_id_));
+    });
+  }
   void wait_for_loads(uint64_t count) {
     wait_for([&] { return cache_->counter(Counter::kLoads) >= count; });
     EXPECT_EQ(cache_->counter(Counter::kLoads), count);
@@ -97,6 +103,70 @@ TEST_F(ReadAheadTest, ObjectsGoWhileTheyAreFetched) {
   size_t there = 0;
   ASSERT_TRUE(tier_.list([&](const backend::Entry&) { return ++there > 0; }));
   EXPECT_EQ(there, 0u);
+}
+
+// A guess is not worth a write behind.
+TEST_F(ReadAheadTest, WhatIsOnlyHereIsNotFlushedForIt) {
+  flush_after_ = 0;
+  begin();
+  put_behind("a", pattern(4 * kSegmentBytes, 1));
+  cache_->start();
+  const ObjectId id = id_of("a");
+  ASSERT_TRUE(read(id, 0, 1000));
+  wait_for_loads(2);
+  fill_up();
+  const uint64_t flushes = cache_->counter(Counter::kFlushes);
+  cache_->used(id, kSegmentBytes, 1000);
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  cache_->stop();
+  EXPECT_EQ(cache_->counter(Counter::kFlushes), flushes);
+}
+
+// But what is in both leaves.
+TEST_F(ReadAheadTest, WhatIsInBothMakesRoomForIt) {
+  const Bytes bytes = pattern(4 * kSegmentBytes, 1);
+  put_behind("a", bytes);
+  cache_->start();
+  const ObjectId id = id_of("a");
+  ASSERT_TRUE(read(id, 0, 1000));
+  wait_for_loads(2);
+  fill_up();
+  ASSERT_TRUE(cache_->flush_all());
+  cache_->used(id, kSegmentBytes, 1000);
+  wait_for([&] { return cache_->counter(Counter::kAheadLoads) == 2; });
+  EXPECT_EQ(cache_->counter(Counter::kAheadLoads), 2u);
+  EXPECT_EQ(get("a"), bytes);
+}
+
+TEST_F(ReadAheadTest, AfterTheEndThereIsNothingToLoad) {
+  put_behind("a", pattern(2 * kSegmentBytes, 1));
+  cache_->start();
+  const ObjectId id = id_of("a");
+  ASSERT_TRUE(read(id, 0, 1000));
+  wait_for_loads(2);
+  for (uint64_t segment = 1; segment < 8; ++segment) {
+    cache_->used(id, segment * kSegmentBytes, 1000);
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  cache_->stop();
+  EXPECT_EQ(cache_->counter(Counter::kAheadLoads), 1u);
+}
+
+// Of each of them there is nothing that could follow.
+TEST_F(ReadAheadTest, SmallObjectsDoNotEndAStream) {
+  const Bytes bytes = pattern(4 * kSegmentBytes, 1);
+  for (int i = 0; i < 100; ++i) put_behind("small" + std::to_string(i), pattern(5000, i));
+  put_behind("a", bytes);
+  cache_->start();
+  const ObjectId id = id_of("a");
+  ASSERT_TRUE(read(id, 0, 1000));
+  wait_for([&] { return cache_->counter(Counter::kAheadLoads) == 1; });
+  for (int i = 0; i < 100; ++i) {
+    EXPECT_EQ(get("small" + std::to_string(i)), pattern(5000, i));
+  }
+  ASSERT_TRUE(read(id, kSegmentBytes, 1000));
+  wait_for([&] { return cache_->counter(Counter::kAheadLoads) == 2; });
+  EXPECT_EQ(cache_->counter(Counter::kAheadLoads), 2u);
 }
 
 // More than there is room for, with a tier that fails now and then and others that evict.

@@ -98,10 +98,10 @@ Result<PreparedFlush> StoreImpl::prepare_flush(ObjectId id) const {
   prepared.state_ = std::make_unique<PreparedFlush::State>();
   auto& state = *prepared.state_;
   state.store = this;
-  state.name = catalog_.name_of(**object);
   const Object& source = **object;
   const ReadLock lock(source.lock);
   if (source.removed) return fail(no_such(id));
+  state.name = source.name;  // that of this base
   state.nothing = source.is_flushed();
   state.size = source.size;
   state.modified_ns = source.modified_ns;

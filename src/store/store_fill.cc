@@ -123,11 +123,11 @@ Result<PreparedFill> StoreImpl::prepare_fill(ObjectId id, uint64_t first, uint64
     prepared.state_ = std::make_unique<PreparedFill::State>();
     auto& state = *prepared.state_;
     state.store = this;
-    state.name = catalog_.name_of(**object);
     {
       const Object& there = **object;
       const ReadLock lock(there.lock);
       if (there.removed) return fail(no_such(id));
+      state.name = there.name;  // that of this base
       state.size = there.size;
       state.adopted = there.adopted;
       state.base = {there.behind, there.under};
