@@ -18,6 +18,8 @@
 namespace verbena::members_sim {
 namespace {
 
+constexpr size_t kAcknowledgementBytes = 20;
+
 [[nodiscard]] uint64_t charge_of(const Kernel::Datagram& datagram) {
   const auto bytes = static_cast<uint32_t>(datagram.bytes.size());
   return link::datagram_cost(bytes, datagram.segment == 0 ? bytes : datagram.segment);
@@ -118,7 +120,7 @@ void Kernel::deliver(Datagram datagram) {
   const uint64_t charge = charge_of(datagram);
   // It takes what comes while it is not full.
   if (drops && socket.charged >= kReceiveBuffer) {
-    ++dropped_;
+    if (bytes.size() > kAcknowledgementBytes) ++dropped_;
     if (on_left) on_left(socket.owner, bytes);
     return;
   }

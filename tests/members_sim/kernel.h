@@ -60,7 +60,7 @@ class Kernel {
   [[nodiscard]] bool is_sender(int fd) const { return source_ports_.contains(fd); }
   // Nothing: there is nothing.
   [[nodiscard]] std::optional<Datagram> receive(int fd);
-  // Found no room in the socket.
+  // Found no room in the socket, without acknowledgements, whose senders ask for none.
   [[nodiscard]] uint64_t dropped() const { return dropped_; }
   // Owners of the sockets, in the group's order.
   [[nodiscard]] std::vector<uint32_t> order() const;
