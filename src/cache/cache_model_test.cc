@@ -9,7 +9,7 @@ namespace verbena::cache {
 namespace {
 
 TEST_P(CacheModelTest, AgreesWithTheModel) { run(GetParam(), 3); }
-INSTANTIATE_TEST_SUITE_P(Seeds, CacheModelTest, ::testing::Range<uint64_t>(1, 1 + seeds(40)));
+INSTANTIATE_TEST_SUITE_P(Seeds, CacheModelTest, ::testing::Range<uint64_t>(1, 1 + seeds(25)));
 
 // In memory if possible: a sync costs nothing there.
 std::string make_folder() {
