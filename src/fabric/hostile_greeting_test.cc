@@ -61,6 +61,19 @@ class HostileGreetingTest : public FabricTest, public ::testing::WithParamInterf
     });
     theirs_ = server_.connected.back();
   }
+  // Something other than a fabric, to which the client connects.
+  [[nodiscard]] UniqueFd accept_client() {
+    const auto at = resolve({host(), 0}, true);
+    const UniqueFd listener(socket(at->ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    sockaddr_storage name{};
+    socklen_t bytes = at->ss_family == AF_INET6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in);
+    EXPECT_EQ(bind(listener.get(), reinterpret_cast<const sockaddr*>(&*at), bytes), 0);
+    EXPECT_EQ(::listen(listener.get(), 8), 0);
+    EXPECT_EQ(getsockname(listener.get(), reinterpret_cast<sockaddr*>(&name), &bytes), 0);
+    const uint16_t port = ntohs(reinterpret_cast<const sockaddr_in&>(name).sin_port);  // in both
+    ours_ = client_.fabric->connect({host(), port});
+    return UniqueFd(accept(listener.get(), nullptr, nullptr));
+  }
   // There is nothing to do, and the owner would sleep.
   [[nodiscard]] bool becomes_quiet() {
     for (int i = 0; i < 1000; ++i) {
@@ -255,6 +268,69 @@ TEST_P(HostileGreetingTest, AnEndpointThatDoesNotAnswer) {
   EXPECT_LE(open_descriptors(), before + 1);  // and `deaf`
 }
 
+// Nobody knows whom they would be answered to. To send to nowhere crashes libfabric.
+TEST_P(HostileGreetingTest, AMessageBeforeTheGreeting) {
+  RawPeer peer(accept_client());
+  ASSERT_NO_FATAL_FAILURE(peer.open_endpoint(host()));
+  std::optional<Greeting> greeting;
+  until([&] { return (greeting = peer.heard()).has_value(); });
+  ASSERT_NO_FATAL_FAILURE(peer.on_accept(*greeting));
+  peer.send(peer.nonce(), static_cast<uint8_t>(OfiMessage::kData), 0, 4);
+  until([&] {
+    peer.go_on();
+    return client_.failed.contains(ours_) || !client_.connected.empty();
+  });
+  EXPECT_TRUE(client_.connected.empty());
+  if (!client_.connected.empty()) {
+    client_.send(ours_, {1});
+    client_.fabric->flush();
+  }
+}
+
+// Of those that come to the endpoint and say nothing, or not all, nothing is left.
+TEST_P(HostileGreetingTest, WhoeverComesToTheEndpointLeavesNoDescriptors) {
+  constexpr size_t kEach = 8;
+  const size_t before = open_descriptors();
+  {
+    RawPeer peer = raw();
+    ASSERT_NO_FATAL_FAILURE(peer.open_endpoint(host()));
+    peer.say(peer.greeting());
+    std::optional<Greeting> answer;
+    until([&] { return (answer = peer.heard()).has_value(); });
+    const uint16_t port =
+        ntohs(reinterpret_cast<const sockaddr_in*>(answer->address.data())->sin_port);
+    std::vector<RawPeer> strangers;
+    for (size_t i = 0; i < kEach; ++i) {
+      strangers.emplace_back(host(), port);
+      if (i % 2 == 0) strangers.back().say(Bytes{3, 0});
+    }
+    const size_t accepted = open_descriptors() + kEach;
+    until([&] { return open_descriptors() >= accepted; });
+  }
+  until([&] { return open_descriptors() <= before; });
+  ASSERT_NO_FATAL_FAILURE(expect_others_go_on());
+}
+
+// There is no memory for the buffers of a connection: others go on.
+TEST_P(HostileGreetingTest, NoMemoryForPeers) {
+  Side poor{NoFabric{}};
+  // More than there are addresses: some systems promise any memory that has one.
+  auto opened = open_ofi_fabric({.libraries = VERBENA_LIBRARIES,
+                                 .message_bytes = 1U << 24,
+                                 .receives = 1U << 31,
+                                 .sends = 1});
+  ASSERT_TRUE(opened) << opened.error();
+  poor.fabric = std::move(*opened);
+  sides_.push_back(&poor);
+  const auto at = poor.fabric->listen({host(), 0});
+  ASSERT_TRUE(at) << at.error();
+  ours_ = client_.fabric->connect({host(), at->port});
+  until([&] { return client_.failed.contains(ours_); });
+  EXPECT_NE(client_.failed[ours_].find("there is no memory for messages"), std::string::npos)
+      << client_.failed[ours_];
+  sides_.pop_back();
+}
+
 // Again and again: nothing is left of them.
 TEST_P(HostileGreetingTest, ConnectionsLeaveNoDescriptors) {
   size_t after_few = SIZE_MAX;  // libfabric may close some a moment later
@@ -293,16 +369,7 @@ TEST_P(HostileGreetingTest, ConnectionsGiveTheirMemoryBack) {
 
 // A sentence of the peer's is shown to people: it has no control characters.
 TEST_P(HostileGreetingTest, ARejectionWithControlCharacters) {
-  const auto at = resolve({host(), 0}, true);
-  const UniqueFd listener(socket(at->ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_storage name{};
-  socklen_t bytes = at->ss_family == AF_INET6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in);
-  ASSERT_EQ(bind(listener.get(), reinterpret_cast<const sockaddr*>(&*at), bytes), 0);
-  ASSERT_EQ(::listen(listener.get(), 8), 0);
-  ASSERT_EQ(getsockname(listener.get(), reinterpret_cast<sockaddr*>(&name), &bytes), 0);
-  const uint16_t port = ntohs(reinterpret_cast<const sockaddr_in&>(name).sin_port);  // in both
-  ours_ = client_.fabric->connect({host(), port});
-  const UniqueFd accepted(accept(listener.get(), nullptr, nullptr));
+  const UniqueFd accepted = accept_client();
   const std::string why = "no\x1b[2J\r\n\x9bmore";
   const auto answer = encode({.kind = Greeting::Kind::kReject, .data = {why.begin(), why.end()}});
   ASSERT_EQ(::send(accepted.get(), answer.data(), answer.size(), 0), std::ssize(answer));

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <new>
 
 #include <fmt/format.h>
 #include <netinet/in.h>
@@ -302,11 +303,15 @@ Result<void> OfiFabric::open_endpoint(Connection& connection) {
   // At the address by which the peer reaches us, whatever others the host has.
   connection.node = domain_->uses_ip() ? connection.control.own_host()
                                        : fmt::format("{}-{}", node_prefix_, next_node_++);
+  try {
+    connection.received = std::make_unique<MessagePool>(
+        options_.receives, static_cast<uint32_t>(kOfiHeaderBytes) + options_.message_bytes);
+  } catch (const std::bad_alloc&) {
+    return fail(std::string("there is no memory for messages"));
+  }
   auto opened = OfiEndpoint::open(*domain_, connection.node,
                                   size_t{2} * (options_.work_requests + options_.receives));
   if (!opened) return fail(opened.error());
-  connection.received = std::make_unique<MessagePool>(
-      options_.receives, static_cast<uint32_t>(kOfiHeaderBytes) + options_.message_bytes);
   if (domain_->needs(FI_MR_LOCAL)) {
     auto key =
         register_memory(connection.received->memory(), connection.received->size(), FI_RECV, 0);

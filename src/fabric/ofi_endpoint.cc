@@ -210,6 +210,12 @@ Result<std::unique_ptr<OfiEndpoint>> OfiEndpoint::open(OfiDomain& domain, const 
   return opened;
 }
 
+OfiEndpoint::~OfiEndpoint() {
+  const UnansweredSockets unanswered(domain_.uses_ip() ? address_ : std::vector<uint8_t>());
+  ep_.reset();
+  unanswered.close_forgotten();
+}
+
 Result<void> OfiEndpoint::set_peer(std::span<const uint8_t> address) {
   const int done = fi_av_insert(av_.get(), address.data(), 1, &peer_, 0, nullptr);
   if (done != 1)

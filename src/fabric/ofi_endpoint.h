@@ -83,6 +83,9 @@ class OfiEndpoint {
   [[nodiscard]] static Result<std::unique_ptr<OfiEndpoint>> open(OfiDomain& domain,
                                                                  const std::string& node,
                                                                  size_t completions);
+  OfiEndpoint(const OfiEndpoint&) = delete;
+  OfiEndpoint& operator=(const OfiEndpoint&) = delete;
+  ~OfiEndpoint();
   // As the provider has it, to be told to the peer.
   [[nodiscard]] const std::vector<uint8_t>& address() const { return address_; }
   [[nodiscard]] uint32_t address_format() const { return address_format_; }

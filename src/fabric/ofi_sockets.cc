@@ -2,6 +2,9 @@
 #include "fabric/ofi_sockets.h"
 
 #include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <set>
@@ -10,8 +13,13 @@
 #include <utility>
 #include <vector>
 
+#include <fcntl.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "fabric/ofi_control.h"
 
@@ -54,18 +62,72 @@ bool listens(int fd) {
   return getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &yes, &bytes) == 0 && yes != 0;
 }
 
+// Of this process. If there is none left to list them with, all numbers are tried.
+std::vector<int> descriptors() {
+  std::vector<int> all;
+  std::error_code failed;
+  std::filesystem::directory_iterator files("/proc/self/fd", failed);
+  for (const std::filesystem::directory_iterator end; !failed && files != end;
+       files.increment(failed)) {
+    all.push_back(std::atoi(files->path().filename().c_str()));
+  }
+  if (!failed) return all;
+  constexpr rlim_t kMost = 1 << 20;
+  rlimit limit{};
+  getrlimit(RLIMIT_NOFILE, &limit);
+  all.clear();
+  for (int fd = 0; fd < static_cast<int>(std::min(limit.rlim_cur, kMost)); ++fd) {
+    if (fcntl(fd, F_GETFD) >= 0) all.push_back(fd);
+  }
+  return all;
+}
+
+// This end has sent something, or nobody knows.
+bool answers(int fd) {
+  // As the kernel has it; the C library's tcp_info is shorter.
+  struct {
+    tcp_info begin{};
+    std::array<uint64_t, 6> others{};
+    uint32_t data_segments_in = 0;
+    uint32_t data_segments_out = 0;
+  } info;
+  static_assert(offsetof(decltype(info), data_segments_out) == 156);
+  socklen_t bytes = sizeof info;
+  if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &bytes) != 0 || bytes < sizeof info) return true;
+  return info.data_segments_out > 0;
+}
+
+// By which the kernel tells sockets apart; 0: there is none.
+ino_t inode_of(int fd) {
+  struct stat status{};
+  return fstat(fd, &status) == 0 && S_ISSOCK(status.st_mode) ? status.st_ino : 0;
+}
+
 }  // namespace
+
+UnansweredSockets::UnansweredSockets(std::span<const uint8_t> own) {
+  if (own.size() < sizeof(sa_family_t)) return;
+  const SocketName at = name_of(own);
+  if (at.host.empty()) return;
+  for (const int fd : descriptors()) {
+    if (name_by(getsockname, fd) == at && !listens(fd) && !answers(fd)) {
+      all_.emplace_back(fd, inode_of(fd));
+    }
+  }
+}
+
+void UnansweredSockets::close_forgotten() const {
+  for (const auto& [fd, inode] : all_) {
+    if (inode != 0 && inode_of(fd) == inode) close(fd);
+  }
+}
 
 void shut_down_sockets(std::span<const uint8_t> own, std::span<const uint8_t> peer) {
   const SocketName at = name_of(own);
   const SocketName to = name_of(peer);
   std::set<uint16_t> served;  // ports at which this process accepts
   std::vector<std::pair<int, uint16_t>> made;
-  std::error_code failed;
-  std::filesystem::directory_iterator files("/proc/self/fd", failed);
-  for (const std::filesystem::directory_iterator end; !failed && files != end;
-       files.increment(failed)) {
-    const int fd = std::atoi(files->path().filename().c_str());
+  for (const int fd : descriptors()) {
     const SocketName local = name_by(getsockname, fd);
     if (listens(fd)) served.insert(local.port);
     const SocketName remote = name_by(getpeername, fd);

@@ -4,9 +4,12 @@
 #include <cerrno>
 #include <vector>
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include "base/unique_fd.h"
 
@@ -80,6 +83,41 @@ TEST(OfiSockets, ThoseOfOthersAreNot) {
   shut_down_sockets(name_of(own), name_of(victim.made));
   EXPECT_FALSE(is_shut(victim.accepted));
   EXPECT_FALSE(is_shut(victim.made));
+}
+
+// There is none left to look for them with.
+TEST(OfiSockets, WithoutDescriptors) {
+  const UniqueFd own = listener();
+  const Pair peers(own);
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  const UniqueFd highest(dup(0));
+  const rlimit low{.rlim_cur = static_cast<rlim_t>(highest.get()) + 1, .rlim_max = before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &low), 0);
+  shut_down_sockets(name_of(own), name_of(peers.made));
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_TRUE(is_shut(peers.accepted));
+}
+
+bool is_open(const UniqueFd& fd) { return fcntl(fd.get(), F_GETFD) >= 0; }
+
+TEST(OfiSockets, UnansweredOnesAreClosed) {
+  const UniqueFd own = listener();
+  const Pair answered(own);
+  const Pair unanswered(own);
+  const Pair closed(own);
+  const UniqueFd elsewhere = listener();
+  const Pair others(elsewhere);
+  ASSERT_EQ(send(answered.accepted.get(), "x", 1, MSG_NOSIGNAL), 1);
+  const UnansweredSockets found(name_of(own));
+  // Closed by libfabric: another one has its number now.
+  ASSERT_GE(dup2(others.accepted.get(), closed.accepted.get()), 0);
+  found.close_forgotten();
+  EXPECT_TRUE(is_open(answered.accepted));
+  EXPECT_FALSE(is_open(unanswered.accepted));
+  EXPECT_TRUE(is_open(closed.accepted));
+  EXPECT_TRUE(is_open(others.accepted));
+  EXPECT_TRUE(is_open(own));
 }
 
 }  // namespace

@@ -273,6 +273,10 @@ void OfiFabric::on_received(Connection& connection, OfiWork& work, size_t bytes,
   if (bytes < kOfiHeaderBytes || load_be64(header) != connection.nonce) {
     return post_receive(connection, index);
   }
+  // It has not said yet where it is: nothing could be answered.
+  if (!connection.greeted) {
+    return fail_connection(connection, "the peer sends messages before it has greeted");
+  }
   const uint32_t count = load_be32(header + kOfiSequenceAt);
   // As many as there are buffers may be ahead of one that is not there yet.
   if (count - connection.received_count >= options_.receives ||

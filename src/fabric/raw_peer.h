@@ -37,6 +37,8 @@ class RawPeer {
     EXPECT_EQ(connect(fd_.get(), reinterpret_cast<const sockaddr*>(&*to), bytes), 0)
         << std::strerror(errno);
   }
+  // Who has connected to it.
+  explicit RawPeer(UniqueFd accepted) : fd_(std::move(accepted)) {}
 
   // --- the control connection
   void say(std::span<const uint8_t> bytes) {
