@@ -8,6 +8,7 @@
 #include <memory>
 #include <thread>
 
+#include <sys/resource.h>
 #include <unistd.h>
 
 namespace verbena::bench {
@@ -19,6 +20,12 @@ using transport::SendOp;
 constexpr uint32_t kSmall = 8;
 constexpr uint64_t kInbox = 1 << 20;  // where receives land
 constexpr uint32_t kReceives = 64;
+
+[[nodiscard]] uint64_t sleeps_of_thread() {
+  rusage usage{};
+  must(::getrusage(RUSAGE_THREAD, &usage) == 0 ? 0 : errno, "getrusage");
+  return static_cast<uint64_t>(usage.ru_nvcsw);
+}
 
 [[nodiscard]] double resident_bytes() {
   FILE* const file = std::fopen("/proc/self/statm", "r");
@@ -154,14 +161,25 @@ std::vector<double> threads_of_writes(Role role, const Control& control, uint32_
   for (uint32_t i = 0; i < threads; ++i) sides.push_back(std::make_unique<Side>(control, options));
   if (role == Role::kTarget) return {};
   std::atomic<uint32_t> done{0};
+  std::atomic<uint64_t> sleeps{0};
   const double begin = now_s();
   {
     std::vector<std::jthread> running;
     for (const auto& side : sides) {
-      running.emplace_back([&, at = side.get()] { done += write_chains(*at, count); });
+      running.emplace_back([&, at = side.get()] {
+        const uint64_t before = sleeps_of_thread();
+        done += write_chains(*at, count);
+        // They poll: there is nothing else that they sleep for.
+        sleeps += sleeps_of_thread() - before;
+      });
     }
   }
-  return {done / (now_s() - begin)};
+  const double thousands = done / 1000.0;
+  const double rate = done / (now_s() - begin);
+  const device::Engine::Quiet quiet(sides.front()->context().device().engine());
+  const uint64_t doorbells = sides.front()->context().device().engine().counters().doorbells;
+  return {rate, static_cast<double>(sleeps) / thousands,
+          static_cast<double>(doorbells) / thousands};
 }
 
 std::vector<double> idle_memory(Role role, const Control& control, uint32_t queue_pairs) {

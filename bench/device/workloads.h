@@ -27,7 +27,9 @@ inline constexpr uint32_t kSignalEvery = 64;
 // 8-byte WRITEs posted in chains, completed a chain at a time: messages per second.
 [[nodiscard]] std::vector<double> small_writes(Role role, const Control& control,
                                                SideOptions options, uint32_t count);
-// The same by so many threads at once, `count` each, through shared memory; of all together.
+// The same by so many threads at once, `count` each, through shared memory; of all together. Then,
+// of each thousand messages: how often a thread slept for a lock, and how often one rang a doorbell
+// because another had the engine's lock.
 [[nodiscard]] std::vector<double> threads_of_writes(Role role, const Control& control,
                                                     uint32_t threads, uint32_t count);
 

@@ -24,17 +24,10 @@ template <typename T>
   return result ? 0 : errno_of(result.error());
 }
 
-// Posts one after the other, and gives how many; `error` is why the next was not.
-template <typename Request, typename Post>
-[[nodiscard]] size_t post_each(std::span<const Request> requests, int& error, Post&& post) {
-  size_t posted = 0;
-  error = 0;
-  for (const Request& request : requests) {
-    error = errno_of(post(request));
-    if (error != 0) break;
-    ++posted;
-  }
-  return posted;
+// What a caller hears: how many were posted, and why not the next.
+[[nodiscard]] size_t tell(const Engine::Posted& posted, int& error) {
+  error = posted.refused ? errno_of(*posted.refused) : 0;
+  return posted.count;
 }
 
 }  // namespace
@@ -70,16 +63,14 @@ int Context::destroy_srq(Srq& srq) {
 }
 
 int Context::post_srq_recv(Srq& srq, const transport::RecvRequest& request) {
-  const Engine::Quiet locked(device_->engine());
-  return errno_of(locked.endpoint().post_srq_recv(srq.queue->id, request));
+  int error = 0;
+  (void)post_srq_recv(srq, {&request, 1}, error);
+  return error;
 }
 
 size_t Context::post_srq_recv(Srq& srq, std::span<const transport::RecvRequest> requests,
                               int& error) {
-  const Engine::Quiet locked(device_->engine());
-  return post_each(requests, error, [&](const transport::RecvRequest& request) {
-    return locked.endpoint().post_srq_recv(srq.queue->id, request);
-  });
+  return tell(device_->engine().post_receives(*srq.queue, requests), error);
 }
 
 Outcome<std::shared_ptr<Xrcd>> Context::open_xrcd(const std::optional<FileId>& file, bool create,
@@ -127,7 +118,7 @@ Outcome<std::unique_ptr<Qp>> Context::create_qp(Pd* pd, const QpRequest& request
   const Engine::Quiet locked(device_->engine());
   const auto qpn = locked.endpoint().create_qp(init, device_->draw_qpn(), *queues);
   if (!qpn) return fail(errno_of(qpn.error()));
-  auto qp = std::make_unique<Qp>(Qp{this, pd, *qpn, request});
+  auto qp = std::make_unique<Qp>(Qp{this, pd, *qpn, locked.endpoint().queue_pair(*qpn), request});
   device_->qps_.emplace(qpn->value, qp.get());
   if (pd != nullptr) ++pd->users;
   if (request.xrcd != nullptr) ++request.xrcd->users;
@@ -276,22 +267,14 @@ int Context::post_send(Qp& qp, const transport::SendRequest& request) {
 }
 
 size_t Context::post_send(Qp& qp, std::span<const transport::SendRequest> requests, int& error) {
-  const Engine::Locked locked(device_->engine());
-  const Time now = locked.now();
-  return post_each(requests, error, [&](const transport::SendRequest& request) {
-    return locked.endpoint().post_send(qp.qpn, request, now);
-  });
+  return tell(device_->engine().post_sends(*qp.queue, requests, Engine::Chain::kUpToRefused),
+              error);
 }
 
 int Context::post_send_all(Qp& qp, std::span<const transport::SendRequest> requests) {
-  const Engine::Locked locked(device_->engine());
-  const int error = errno_of(locked.endpoint().accepts(qp.qpn, requests));
-  if (error != 0) return error;
-  const Time now = locked.now();
-  for (const transport::SendRequest& request : requests) {
-    VERBENA_CHECK(locked.endpoint().post_send(qp.qpn, request, now));
-  }
-  return 0;
+  int error = 0;
+  (void)tell(device_->engine().post_sends(*qp.queue, requests, Engine::Chain::kWhole), error);
+  return error;
 }
 
 Outcome<uint32_t> Context::cancel_sends(Qp& qp, uint64_t wr_id) {
@@ -302,15 +285,13 @@ Outcome<uint32_t> Context::cancel_sends(Qp& qp, uint64_t wr_id) {
 }
 
 int Context::post_recv(Qp& qp, const transport::RecvRequest& request) {
-  const Engine::Quiet locked(device_->engine());
-  return errno_of(locked.endpoint().post_recv(qp.qpn, request));
+  int error = 0;
+  (void)post_recv(qp, {&request, 1}, error);
+  return error;
 }
 
 size_t Context::post_recv(Qp& qp, std::span<const transport::RecvRequest> requests, int& error) {
-  const Engine::Quiet locked(device_->engine());
-  return post_each(requests, error, [&](const transport::RecvRequest& request) {
-    return locked.endpoint().post_recv(qp.qpn, request);
-  });
+  return tell(device_->engine().post_receives(*qp.queue, requests), error);
 }
 
 }  // namespace verbena::device

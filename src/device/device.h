@@ -126,6 +126,7 @@ struct Qp {
   Context* context = nullptr;
   Pd* pd = nullptr;
   Qpn qpn;
+  transport::QueuePair* queue = nullptr;  // for posting; until it is destroyed
   QpRequest request;
   uint32_t events = 0;  // given about it; known once it is destroyed
 

@@ -5,6 +5,9 @@
 #include <array>
 #include <cstring>
 
+#include <sched.h>
+#include <time.h>
+
 #include "base/secret_file.h"
 #include "device/connections.h"
 #include "device/counter_report.h"
@@ -19,7 +22,7 @@ namespace {
 
 }  // namespace
 
-Engine::Engine(EventRouter& router) : router_(router) {}
+Engine::Engine(EventRouter& router) : router_(router) { lock_.set_bell(*this); }
 
 Result<std::unique_ptr<Engine>, link::MembershipError> Engine::make(const EngineOptions& options,
                                                                     EventRouter& router) {
@@ -84,7 +87,30 @@ void Engine::report_counters() {
   counters_file_.clear();
 }
 
+void Engine::before_fork() {
+  lock_.lock_first();
+  forking_ = true;
+  // They wait for nobody. One that is off its core gets it sooner if we sleep.
+  constexpr timespec kPause{0, 50 * kMicrosecond};
+  for (int i = 0; aside_ != 0; ++i) {
+    if (i < 100) {
+      ::sched_yield();
+    } else {
+      (void)::nanosleep(&kPause, nullptr);
+    }
+  }
+  link_->before_fork();
+}
+
+void Engine::after_fork_in_parent() {
+  link_->after_fork_in_parent();
+  forking_ = false;
+  lock_.unlock();
+}
+
 void Engine::abandon_in_child() {
+  aside_ = 0;  // those threads are not here
+  forking_ = false;
   helper_.abandon();
   if (link_ != nullptr) link_->abandon_in_child();
   if (connections_ != nullptr) connections_->abandon();
@@ -144,11 +170,20 @@ void Engine::settle(Time now, Acks acks) {
   } else {
     endpoint_->finish_but_acks(now);
   }
-  if (connections_->next_timer() <= now) connections_->on_timer(now);
+  Time connections_due = connections_->next_timer();
+  if (connections_due <= now) {
+    connections_->on_timer(now);
+    connections_due = connections_->next_timer();
+  }
   // One pass for timers and queue pairs with more to send; what is left comes with the next.
-  if (endpoint_->next_deadline() <= now) endpoint_->advance(now);
-  stalled_ = endpoint_->next_deadline() == 0 && link_->transmit_counters().packets == sent_before;
+  Time endpoint_due = endpoint_->next_deadline();
+  if (endpoint_due <= now) {
+    endpoint_->advance(now);
+    endpoint_due = endpoint_->next_deadline();
+  }
+  stalled_ = endpoint_due == 0 && link_->transmit_counters().packets == sent_before;
   link_->flush();
+  quiet_until_ = earliest(endpoint_due, connections_due);
   show_traffic();
   if (now >= trouble_due_) show_trouble(now);
   // Nothing else may happen that would make the helper look.
@@ -167,6 +202,7 @@ void Engine::shut_down(Duration bound) {
   if (!lock_.try_first_within(bound)) return;
   const EngineHeld held(lock_, std::adopt_lock);
   const Time now = clock();
+  send_posted();
   connections_->leave(now);
   progress_.settle(now);
   link_->finish();
@@ -193,17 +229,23 @@ void Engine::send_management(const wire::Gid& source, const wire::Gid& destinati
                           .copy_first = true});
 }
 
-Time Engine::next_deadline() const {
+Time Engine::next_deadline() {
   lock_.assert_held();
-  return std::min({endpoint_->next_deadline(), connections_->next_timer(), link_->next_timer()});
+  if (quiet_until_ == 0) {
+    quiet_until_ = earliest(endpoint_->next_deadline(), connections_->next_timer());
+  }
+  return quiet_until_;
+}
+
+Time Engine::earliest(Time endpoint_due, Time connections_due) const {
+  return std::min({endpoint_due, connections_due, link_->next_timer()});
 }
 
 bool Engine::has_work(Time now) {
   lock_.assert_held();
   const bool blocked = stalled_ && !link_->room_again();
-  return (blocked
-              ? std::min({endpoint_->next_timer(), connections_->next_timer(), link_->next_timer()})
-              : next_deadline()) <= now;
+  return (blocked ? earliest(endpoint_->next_timer(), connections_->next_timer())
+                  : next_deadline()) <= now;
 }
 
 ProgressWork::Looked Engine::look(Time now) {

@@ -10,9 +10,11 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -81,6 +83,7 @@ class EventRouter {
 class Engine final : public transport::EventSink,
                      public link::Arrivals,
                      public CompletionOwner,
+                     private DoorbellAnswerer,
                      private ProgressWork {
  public:
   // One without its helper: `router` is called by who calls in, and by nobody else yet.
@@ -96,9 +99,15 @@ class Engine final : public transport::EventSink,
    public:
     explicit Quiet(Engine& engine) VERBENA_ACQUIRE(engine.lock_) : engine_(engine) {
       engine.lock_.lock();
+      engine.quiet_until_ = 0;
+      engine.send_posted();
+    }
+    // The caller has the lock.
+    Quiet(Engine& engine, std::adopt_lock_t) VERBENA_REQUIRES(engine.lock_) : engine_(engine) {
+      engine.quiet_until_ = 0;
     }
     ~Quiet() VERBENA_RELEASE() {
-      if (!engine_.to_publish_.empty()) engine_.progress_.finish();
+      if (!engine_.to_publish_.empty()) engine_.progress_.finish(Engine::clock());
       engine_.lock_.unlock();
     }
     Quiet(const Quiet&) = delete;
@@ -119,10 +128,21 @@ class Engine final : public transport::EventSink,
   class VERBENA_SCOPED_CAPABILITY Locked : public Quiet {
    public:
     explicit Locked(Engine& engine) VERBENA_ACQUIRE(engine.lock_) : Quiet(engine) {}
-    ~Locked() VERBENA_RELEASE() { engine_.progress_.finish(); }
+    Locked(Engine& engine, std::adopt_lock_t adopt) VERBENA_REQUIRES(engine.lock_)
+        : Quiet(engine, adopt) {
+      engine.send_posted();
+    }
+    ~Locked() VERBENA_RELEASE() { engine_.progress_.finish(now()); }
     Locked(const Locked&) = delete;
     Locked& operator=(const Locked&) = delete;
-    [[nodiscard]] Time now() const { return Engine::clock(); }
+    // One time for all that is done: to read the clock costs as much as to copy a small message.
+    [[nodiscard]] Time now() const {
+      if (now_ == 0) now_ = Engine::clock();
+      return now_;
+    }
+
+   private:
+    mutable Time now_ = 0;
   };
 
   // Says that a queue pair was refused a path MTU, and what to do. Without the lock.
@@ -136,6 +156,19 @@ class Engine final : public transport::EventSink,
       const transport::QpInit& init) const VERBENA_NO_THREAD_SAFETY {
     return endpoint_->make_queues(init);
   }
+
+  // --- posting; without the lock (engine_posting.cc)
+  struct Posted {
+    size_t count = 0;
+    std::optional<transport::Error> refused{};  // why the next was not posted
+  };
+  enum class Chain { kUpToRefused, kWhole };  // the whole chain, or nothing
+  [[nodiscard]] Posted post_sends(transport::QueuePair& qp,
+                                  std::span<const transport::SendRequest> requests, Chain chain);
+  [[nodiscard]] Posted post_receives(transport::QueuePair& qp,
+                                     std::span<const transport::RecvRequest> requests);
+  [[nodiscard]] Posted post_receives(transport::SharedRecvQueue& srq,
+                                     std::span<const transport::RecvRequest> requests);
 
   // See Progress.
   void poll() { progress_.poll(); }
@@ -189,14 +222,8 @@ class Engine final : public transport::EventSink,
   void set_taps(link::TransmitTap* transmit, link::ReceiveFilter* receive);
 
   // Around fork. In the child the parent's sockets and thread are not ours.
-  void before_fork() VERBENA_ACQUIRE(lock_) {
-    lock_.lock_first();
-    link_->before_fork();
-  }
-  void after_fork_in_parent() VERBENA_RELEASE(lock_) {
-    link_->after_fork_in_parent();
-    lock_.unlock();
-  }
+  void before_fork() VERBENA_ACQUIRE(lock_);
+  void after_fork_in_parent() VERBENA_RELEASE(lock_);
   void abandon_in_child() VERBENA_RELEASE(lock_);
 
   [[nodiscard]] static Time clock() { return link::monotonic_now(); }
@@ -226,12 +253,39 @@ class Engine final : public transport::EventSink,
     if (qpn == silent_error_.qpn) silent_error_ = {};  // its program is told
   }
 
+  // DoorbellAnswerer
+  void answer_doorbells() override;
+  void leave_doorbells() override;
+  // Ahead of what a caller does who has the lock: he, too, may have posted without it.
+  void send_posted() VERBENA_REQUIRES(lock_) {
+    if (endpoint_->doorbells().any()) [[unlikely]]
+      endpoint_->answer_doorbells(clock());
+  }
+  // The endpoint's part that needs no lock: it never changes, or any thread may touch it.
+  [[nodiscard]] Posted append_sends(transport::QueuePair& qp,
+                                    std::span<const transport::SendRequest> requests,
+                                    Chain chain) VERBENA_NO_THREAD_SAFETY;
+  [[nodiscard]] std::optional<Posted> post_sends_aside(
+      transport::QueuePair& qp, std::span<const transport::SendRequest> requests,
+      Chain chain) VERBENA_NO_THREAD_SAFETY;
+  [[nodiscard]] std::optional<Posted> post_receives_aside(
+      transport::QueuePair& qp,
+      std::span<const transport::RecvRequest> requests) VERBENA_NO_THREAD_SAFETY;
+  // Among those for which lock_ is rung next.
+  void list(transport::QueuePair& qp) VERBENA_NO_THREAD_SAFETY;
+  template <typename Append>
+  [[nodiscard]] std::optional<Posted> aside(transport::Poster& poster, Append&& append);
+
   // ProgressWork
   [[nodiscard]] size_t receive(link::Look look, Time now) override {
     lock_.assert_held();
     return link_->receive(look, now);
   }
   [[nodiscard]] Looked look(Time now) override;
+  [[nodiscard]] bool is_quiet() const override {
+    lock_.assert_held();
+    return !stalled_ && !endpoint_->owes_acks() && link_->is_quiet();
+  }
   [[nodiscard]] uint64_t packets_received() const override {
     lock_.assert_held();
     return link_->receive_counters().packets;
@@ -254,7 +308,7 @@ class Engine final : public transport::EventSink,
     return stalled_;
   }
   [[nodiscard]] bool has_work(Time now) override;
-  [[nodiscard]] Time next_deadline() const override;
+  [[nodiscard]] Time next_deadline() override;
   void on_ready(Time now) override;
   [[nodiscard]] Time note_troubles(Time now) override;
   void tell_troubles() override;
@@ -271,6 +325,9 @@ class Engine final : public transport::EventSink,
     link_->set_polling(polling);
   }
 
+  // Of these and the link's timers.
+  [[nodiscard]] Time earliest(Time endpoint_due, Time connections_due) const
+      VERBENA_REQUIRES(lock_);
   void report_counters() VERBENA_REQUIRES(lock_);
   // To the table that all members of the host share.
   void show_traffic() VERBENA_REQUIRES(lock_);
@@ -307,6 +364,13 @@ class Engine final : public transport::EventSink,
   SilentError silent_error_ VERBENA_GUARDED_BY(lock_);
   // The last settle() had something to send, and no receiver had room.
   bool stalled_ VERBENA_GUARDED_BY(lock_) = false;
+  // Before then has_work() need not look: nothing is due, as of the last settle(). 0: not known,
+  // for something was changed since.
+  Time quiet_until_ VERBENA_GUARDED_BY(lock_) = 0;
+  // Threads that post without the lock: none while the process forks, or the child would find a
+  // queue half changed, and the mutex of its poster held for ever.
+  std::atomic<uint32_t> aside_{0};
+  std::atomic<bool> forking_{false};
   uint32_t seen_address_changes_ VERBENA_GUARDED_BY(lock_) = 0;
   HelperThread helper_;
 };

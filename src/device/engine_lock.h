@@ -2,25 +2,43 @@
 // The engine's lock. It is held for microseconds, by threads of the program that call in and by the
 // helper; who waits for it spins a little before it sleeps. The helper, and who forks, must not be
 // kept waiting by a program that does nothing but call in: the others give way to them.
+//
+// A thread that only wants something done about what it posted need not wait: it rings, and who has
+// the lock answers when he lets go of it.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
 
+#include "base/full_fence.h"
 #include "base/mutex.h"
 #include "base/time.h"
-#include "device/bounded_lock.h"
 
 namespace verbena::device {
 
+// Who answers a bell.
+class DoorbellAnswerer {
+ public:
+  virtual ~DoorbellAnswerer() = default;
+  // With the lock held.
+  virtual void answer_doorbells() = 0;
+  // Without it: whoever comes next is to do it, and soon.
+  virtual void leave_doorbells() = 0;
+};
+
 class VERBENA_CAPABILITY("mutex") EngineLock : private Mutex {
  public:
+  // Before anybody rings.
+  void set_bell(DoorbellAnswerer& bell) { bell_ = &bell; }
   // For those who call in.
   void lock() VERBENA_ACQUIRE();
   // For whoever comes again soon: does not wait.
   [[nodiscard]] bool try_in_passing() VERBENA_TRY_ACQUIRE(true) {
     return wanted_.load(std::memory_order_relaxed) == 0 && try_lock();
   }
+  // After try_in_passing() failed, by a thread that does nothing but try again. Who has the lock
+  // may be off the core that this thread spins on.
+  void pass_by();
   // For the helper, which spins: others call in all the time.
   [[nodiscard]] bool try_now() VERBENA_TRY_ACQUIRE(true) { return try_lock(); }
   // For whoever goes first.
@@ -30,29 +48,47 @@ class VERBENA_CAPABILITY("mutex") EngineLock : private Mutex {
     --wanted_;
   }
   // The same, but it does not wait for ever.
-  [[nodiscard]] bool try_first_within(Duration bound) VERBENA_TRY_ACQUIRE(true) {
-    ++wanted_;
-    const bool taken = lock_within(*this, bound);
-    --wanted_;
-    return taken;
-  }
+  [[nodiscard]] bool try_first_within(Duration bound) VERBENA_TRY_ACQUIRE(true);
 
   using Mutex::assert_held;
-  using Mutex::unlock;
+  void unlock() VERBENA_RELEASE() {
+    Mutex::unlock();
+    unlock_fence();
+    if (rung_.load(std::memory_order_relaxed)) [[unlikely]]
+      answer();
+  }
   // In a forked child, whose one thread has the lock: nobody else wants it.
   void unlock_in_child() VERBENA_RELEASE() {
     wanted_.store(0);
-    unlock();
+    rung_.store(false);
+    Mutex::unlock();
   }
+
+  // A doorbell was rung: answered by this thread if nobody has the lock, by who has it otherwise.
+  void ring();
 
  private:
   // Spins.
   [[nodiscard]] bool comes_soon() VERBENA_TRY_ACQUIRE(true);
+  // While there is a bell to answer and nobody else has the lock.
+  void answer();
+  // Between unlock() and the look at the bell; pairs with ring(). A mutex of glibc's on x86-64 is
+  // unlocked by an exchange, which is a full fence, and another one costs as much again.
+  static void unlock_fence() {
+#if defined(__x86_64__) && defined(__GLIBC__)
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+#else
+    full_fence();
+#endif
+  }
 
   // Held by the one of those who call in that waits for the lock; the others wait for this. (A
   // forked child has one thread, which never waits.)
   Mutex queue_;
   std::atomic<uint32_t> wanted_{0};  // by those who go first
+  std::atomic<bool> rung_{false};    // a doorbell is not answered yet
+  std::atomic<uint32_t> passed_by_{0};
+  DoorbellAnswerer* bell_ = nullptr;
 };
 
 // Holds it until its end; with std::adopt_lock, one that was tried for.

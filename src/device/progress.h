@@ -33,6 +33,7 @@ struct ProgressCounters {
   uint64_t helper_wakeups = 0;
   uint64_t poller_batches = 0;
   uint64_t helper_batches = 0;
+  uint64_t doorbells = 0;  // answered for threads that did not wait for the lock
 };
 
 class Progress {
@@ -61,8 +62,14 @@ class Progress {
   void armed();
 
   // --- with the lock held: the caller's, which is ours by another name
-  // After a caller posted or changed something.
-  void finish();
+  // After a caller posted or changed something; `now`: when it did.
+  void finish(Time now);
+  // After a doorbell was rung.
+  void answer(Time now) {
+    lock_.assert_held();
+    ++counters_.doorbells;
+    finish(now);
+  }
   // ProgressWork::settle().
   void settle(Time now, Acks acks = Acks::kSend);
   // The helper looks by then, or somebody else does first.
@@ -115,6 +122,8 @@ class Progress {
   ProgressWork& work_ VERBENA_GUARDED_BY(lock_);
   ProgressCounters counters_ VERBENA_GUARDED_BY(lock_);
   uint32_t poll_round_ VERBENA_GUARDED_BY(lock_) = 0;
+  // Looks that need neither the clock nor the system, before one that looks at everything.
+  uint32_t cheap_looks_ VERBENA_GUARDED_BY(lock_) = 0;
   // Batches that put their ACKs off for the next; of a program that polls, since then.
   uint32_t batches_unacked_ VERBENA_GUARDED_BY(lock_) = 0;
   Time acks_held_since_ VERBENA_GUARDED_BY(lock_) = 0;

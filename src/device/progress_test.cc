@@ -25,6 +25,8 @@ struct CountingWork final : ProgressWork {
     ++looks;
     return {};
   }
+  bool quiet = false;
+  bool is_quiet() const override { return quiet; }
   uint64_t packets_received() const override { return 0; }
   bool expects_more() const override { return false; }
   void settle(Time /*now*/, Acks /*acks*/) override {}
@@ -32,7 +34,7 @@ struct CountingWork final : ProgressWork {
   bool has_completions() const override { return false; }
   bool is_stalled() const override { return false; }
   bool has_work(Time /*now*/) override { return false; }
-  Time next_deadline() const override { return kNever; }
+  Time next_deadline() override { return kNever; }
   void on_ready(Time /*now*/) override {}
   Time note_troubles(Time /*now*/) override { return kNever; }
   void tell_troubles() override {}
@@ -59,6 +61,36 @@ TEST_F(ProgressTest, WhoAlwaysFindsCompletionsReceivesNowAndThen) {
   EXPECT_TRUE(work_.polling);
   EXPECT_GE(work_.looks, kPolls / 20);
   EXPECT_LE(work_.looks, kPolls / 5) << "what was found should be worth the look";
+}
+
+// To read the clock and to look at all timers costs more than to see that nothing is there.
+TEST_F(ProgressTest, WhoPollsWithoutPauseLooksAtEverythingNowAndThen) {
+  constexpr int kPolls = 1600;
+  work_.quiet = true;
+  for (int i = 0; i < kPolls; ++i) {
+    progress_.poll();
+    world_.now += 50;
+  }
+  EXPECT_LE(work_.looks, kPolls / 10);
+  EXPECT_GE(work_.looks, kPolls / 20) << "timers are looked at in time";
+}
+
+TEST_F(ProgressTest, WhoPollsSeldomLooksAtEverythingEachTime) {
+  work_.quiet = true;
+  for (int i = 0; i < 100; ++i) {
+    progress_.poll();
+    world_.now += 20 * kMicrosecond;
+  }
+  EXPECT_EQ(work_.looks, 100);
+}
+
+TEST_F(ProgressTest, WhatIsThereIsSeenAtOnce) {
+  work_.quiet = true;
+  for (int i = 0; i < 3; ++i) progress_.poll();
+  const int looks = work_.looks;
+  work_.quiet = false;
+  progress_.poll();
+  EXPECT_EQ(work_.looks, looks + 1);
 }
 
 TEST_F(ProgressTest, WhoIsAboutToSleepLeavesReceivingToTheHelper) {

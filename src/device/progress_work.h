@@ -28,6 +28,9 @@ class ProgressWork {
     bool has_work = false;   // now; known if there were no pieces
   };
   [[nodiscard]] virtual Looked look(Time now) = 0;
+  // Whether a look would find nothing, as far as that can be seen without the system and the clock:
+  // no packets, nothing owed, nothing that waits for room. Time alone may still bring something.
+  [[nodiscard]] virtual bool is_quiet() const = 0;
   // How many, ever.
   [[nodiscard]] virtual uint64_t packets_received() const = 0;
   // Whether more like the last are likely.
@@ -44,7 +47,7 @@ class ProgressWork {
   // Whether a timer is due, or there is more to send and room for it.
   [[nodiscard]] virtual bool has_work(Time now) = 0;
   // When settle() is wanted; past when there is more to send.
-  [[nodiscard]] virtual Time next_deadline() const = 0;
+  [[nodiscard]] virtual Time next_deadline() = 0;
 
   // --- the helper's own
   // Other members of the host are answered.

@@ -13,7 +13,7 @@ namespace {
 // Where the messages of a program all go through rings, a look at the sockets costs many times as
 // much as one at the rings. Sockets that were found empty so often in a row are looked at less.
 constexpr uint32_t kQuiet = 256;
-constexpr uint32_t kQuietEvery = 64;
+constexpr uint32_t kQuietEvery = 8;
 // While the rings bring something.
 constexpr uint32_t kBusyEvery = 16;
 
@@ -161,6 +161,11 @@ size_t HostLink::receive(Look look, Time now) {
   if (from_sockets != 0) expects_more_ = udp_.expects_more();
   if (from_rings + from_sockets == 0) host_->found_empty(now);
   return from_rings + from_sockets;
+}
+
+// While the sockets bring something they are asked with each look.
+bool HostLink::is_quiet() const {
+  return shared_ != nullptr && empty_ == kQuiet && shared_->has_rings() && shared_->is_quiet();
 }
 
 size_t HostLink::receive_from_sockets(Look look, size_t from_rings) {

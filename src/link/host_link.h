@@ -45,11 +45,15 @@ class HostLink final : public Link {
   [[nodiscard]] std::span<uint8_t> staging() override { return udp_.out().staging(); }
 
   // Link
+  void show() override {
+    if (shared_ != nullptr) shared_->show();
+  }
   void flush() override;
   [[nodiscard]] bool room_again() override;
   void finish() override;
   void send_management(const transport::OutPacket& packet) override;
   [[nodiscard]] size_t receive(Look look, Time now) override;
+  [[nodiscard]] bool is_quiet() const override;
   [[nodiscard]] bool expects_more() const override { return expects_more_; }
   void note_family(bool ipv4) override { udp_.note_family(ipv4); }
   [[nodiscard]] std::span<const int> receive_fds() const override {

@@ -109,10 +109,15 @@ bool Intake::is_tagged(const Datagram& datagram) {
 }
 
 void Intake::accept(const Datagram& datagram) {
-  const auto view = wire::parse(datagram.bytes);
-  if (!view) {
+  transport::InPacket packet{.view = {},
+                             .source = datagram.source,
+                             .destination = datagram.destination,
+                             .traffic_class = datagram.traffic_class,
+                             .hop_limit = datagram.hop_limit,
+                             .source_port = datagram.source_port};
+  if (const auto parsed = wire::parse(datagram.bytes, packet.view); !parsed) {
     if (is_tagged(datagram)) return;
-    ++counters_.parse_errors[static_cast<size_t>(view.error())];
+    ++counters_.parse_errors[static_cast<size_t>(parsed.error())];
     return;
   }
   icrcs_.aim(flow_of(datagram), static_cast<uint32_t>(datagram.bytes.size()));
@@ -121,25 +126,27 @@ void Intake::accept(const Datagram& datagram) {
     ++counters_.bad_icrc;
     return;
   }
-  arrivals_.on_packet({*view, datagram.source, datagram.destination, datagram.traffic_class,
-                       datagram.hop_limit, datagram.source_port},
-                      now_);
+  arrivals_.on_packet(packet, now_);
 }
 
 void Intake::on_ring_packet(const RingPacket& packet, Time now) {
-  auto view = wire::parse(packet.headers, packet.payload);
-  if (!view) {
-    ++counters_.parse_errors[static_cast<size_t>(view.error())];
+  transport::InPacket arrived{.view = {},
+                              .source = packet.source,
+                              .destination = packet.destination,
+                              .traffic_class = packet.traffic_class,
+                              .hop_limit = packet.hop_limit};
+  if (const auto parsed = wire::parse(packet.headers, packet.payload, arrived.view); !parsed) {
+    ++counters_.parse_errors[static_cast<size_t>(parsed.error())];
     return;
   }
-  if (!is_ours(view->bth.dest_qp)) return count_bad_record();
+  const Qpn target = arrived.view.bth.dest_qp;
+  if (!is_ours(target)) return count_bad_record();
   if (filter_ != nullptr) return filter_ring_packet(packet, now);
-  if (view->bth.dest_qp == kGsiQpn) {
+  if (target == kGsiQpn) {
     std::ranges::copy(packet.payload, message_.begin());
-    view->payload = std::span(message_).first(packet.payload.size());
+    arrived.view.payload = std::span(message_).first(packet.payload.size());
   }
-  arrivals_.on_packet(
-      {*view, packet.source, packet.destination, packet.traffic_class, packet.hop_limit}, now);
+  arrivals_.on_packet(arrived, now);
 }
 
 void Intake::filter_ring_packet(const RingPacket& packet, Time now) {

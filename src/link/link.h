@@ -67,6 +67,9 @@ inline constexpr size_t kMaxReceiveFds = 3;
 class Link : public transport::PacketSink {
  public:
   // --- sending, beside what PacketSink has
+  // What was sent through memory is there for a receiver that looks; one that sleeps is woken by
+  // flush(), and all else waits for that.
+  virtual void show() = 0;
   // All that was sent leaves, and room that was asked for and not used is given back.
   virtual void flush() = 0;
   // Whether somebody who had no room before the last flush() may have some now; cheap.
@@ -80,6 +83,8 @@ class Link : public transport::PacketSink {
   // Takes what is there, at most a batch; gives the number of pieces it came in. Arrivals are
   // called meanwhile.
   [[nodiscard]] virtual size_t receive(Look look, Time now) = 0;
+  // Whether nothing is there; false if that cannot be told without asking the system.
+  [[nodiscard]] virtual bool is_quiet() const = 0;
   // Whether the last piece was a large one, after which more of the kind are likely.
   [[nodiscard]] virtual bool expects_more() const = 0;
   // This family is in use: looked at more often than the other.

@@ -251,11 +251,15 @@ void SharedLink::show_run(const transport::OutRun& run, const uint8_t* payload) 
 
 // --- waking
 
+void SharedLink::show() {
+  for (const uint8_t slot : touched_) {
+    if (out_[slot] != nullptr) out_[slot]->ring.show();
+  }
+}
+
 void SharedLink::flush() {
   if (!touched_.empty()) {
-    for (const uint8_t slot : touched_) {
-      if (out_[slot] != nullptr) out_[slot]->ring.show();
-    }
+    show();
     // Pairs with prepare_sleep(): either it sees what was put in its ring, or we see that it
     // sleeps.
     full_fence();
@@ -289,6 +293,10 @@ bool SharedLink::prepare_sleep() {
   table_.doorbells[self_].asleep.store(1, std::memory_order_relaxed);
   full_fence();
   look();
+  return is_quiet();
+}
+
+bool SharedLink::is_quiet() const {
   return std::ranges::all_of(
       in_, [](const auto& in) { return in->ring.is_broken() || in->ring.is_empty(); });
 }

@@ -74,7 +74,9 @@ class SharedLink final : private RingEvents {
   [[nodiscard]] static bool is_unread(Out& out);
   void send(Out& out, const transport::OutPacket& packet);
   void send_run(Out& out, const transport::OutRun& run);
-  // Receivers that sleep are woken.
+  // What was sent is there for receivers that look.
+  void show();
+  // And those that sleep are woken.
   void flush();
   // Whether somebody who had no room before the last flush() has some now, or is gone.
   [[nodiscard]] bool room_again();
@@ -87,6 +89,8 @@ class SharedLink final : private RingEvents {
   [[nodiscard]] size_t receive(Time now);
   [[nodiscard]] bool expects_more() const { return large_; }
   [[nodiscard]] bool has_rings() const { return !in_.empty(); }
+  // Whether nothing is in them.
+  [[nodiscard]] bool is_quiet() const;
 
   // --- sleeping
   [[nodiscard]] int fd() const { return bell_.get(); }

@@ -27,10 +27,9 @@ namespace verbena::memory {
 // The largest of 8, 4, 2, 1 that ends [to, to + n), fits it and is naturally aligned. n > 0.
 [[nodiscard]] inline size_t final_unit(const uint8_t* to, size_t n) {
   const uintptr_t end = reinterpret_cast<uintptr_t>(to) + n;
-  for (const size_t unit : {size_t{8}, size_t{4}, size_t{2}}) {
-    if (n >= unit && end % unit == 0) return unit;
-  }
-  return 1;
+  if (n >= 8 && end % 8 == 0) return 8;
+  if (n >= 4 && end % 4 == 0) return 4;
+  return n >= 2 && end % 2 == 0 ? 2 : 1;
 }
 
 // Stores `from` at `to`; when `last`, by the rule above. An aligned word of 2, 4 or 8 bytes is

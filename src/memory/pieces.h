@@ -19,7 +19,7 @@ class Pieces {
 
   // `staging` must hold the longest payload and stay untouched until the packet was taken by the
   // link.
-  explicit Pieces(std::span<uint8_t> staging) : slots_(own_), staging_(staging) {}
+  explicit Pieces(std::span<uint8_t> staging) : slots_(own_.all), staging_(staging) {}
   // With room for more of them, for several packets at once.
   Pieces(std::span<uint8_t> staging, std::span<Slot> slots) : slots_(slots), staging_(staging) {}
   Pieces(const Pieces&) = delete;
@@ -45,7 +45,12 @@ class Pieces {
   [[nodiscard]] bool ends_staged() const;
   [[nodiscard]] std::span<uint8_t> take_staging(size_t n);
 
-  std::array<Slot, kMax> own_;
+  // Not cleared first: what is read of it was written.
+  union Room {
+    std::array<Slot, kMax> all;
+    Room() {}  // NOLINT(modernize-use-equals-default): that would be deleted
+  };
+  Room own_;
   std::span<Slot> slots_;
   size_t count_ = 0;
   uint32_t bytes_ = 0;

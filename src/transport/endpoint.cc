@@ -108,6 +108,7 @@ Result<void, Error> Endpoint::destroy_qp(Qpn qpn) {
   std::erase(ack_list_, raw);
   std::erase(run_list_, raw);
   if (run_list_.empty()) core_.crowded = false;
+  doorbells_.forget(*raw);
   if (raw->srq != nullptr && raw->type != QpType::kXrcRecv) --raw->srq->users;
   const std::unique_ptr<QueuePair> owned(qps_.erase(qpn.value));
   return {};
@@ -150,6 +151,7 @@ Result<void, Error> Endpoint::destroy_srq(SrqId id) {
       if (qp->srq == srq) forget_srq(*qp);
     });
   }
+  srq->poster.disown();
   const std::unique_ptr<SharedRecvQueue> owned(srqs_.erase(id.value));
   return {};
 }
@@ -201,28 +203,6 @@ bool Endpoint::is_attached(Qpn qpn, const wire::Gid& group) const {
 std::vector<wire::Gid> Endpoint::groups_of(Qpn qpn) const {
   const QueuePair* const qp = find(qpn);
   return qp != nullptr ? groups_.of(*qp) : std::vector<wire::Gid>();
-}
-
-Result<void, Error> Endpoint::post_recv(Qpn qpn, const RecvRequest& request) {
-  QueuePair* const qp = find(qpn);
-  if (qp == nullptr) return fail(Error::kNoSuchQp);
-  if (qp->srq != nullptr || !is_for_receives(qp->type) || qp->state() == QpState::kReset) {
-    return fail(Error::kInvalid);
-  }
-  if (request.list.size() > qp->rq.max_sge()) return fail(Error::kInvalid);
-  if (qp->rq.full()) return fail(Error::kQueueFull);
-  qp->rq.push(request);
-  if (qp->state() == QpState::kErr) flush_recv_queue(core_, *qp);
-  return {};
-}
-
-Result<void, Error> Endpoint::post_srq_recv(SrqId id, const RecvRequest& request) {
-  SharedRecvQueue* const srq = srqs_.find(id.value);
-  if (srq == nullptr) return fail(Error::kNoSuchSrq);
-  if (request.list.size() > srq->queue.max_sge()) return fail(Error::kInvalid);
-  if (srq->queue.full()) return fail(Error::kQueueFull);
-  srq->queue.push(request);
-  return {};
 }
 
 void Endpoint::receive(const InPacket& packet, Time now) {
@@ -408,6 +388,8 @@ void Endpoint::put_served_last() {
 }
 
 void Endpoint::finish_but_acks(Time now) {
+  if (doorbells_.any()) [[unlikely]]
+    answer_doorbells(now);
   // Those that were refused go before anything that could take the room from them once more.
   if (acks_refused_) flush_acks();
   if (!run_list_.empty()) run(now);
@@ -421,6 +403,7 @@ void Endpoint::finish_batch(Time now) {
 // An ACK whose receiver has no room stays owed, and grows by what comes in meanwhile.
 void Endpoint::flush_acks() {
   acks_refused_ = false;
+  if (ack_list_.empty()) return;
   std::erase_if(ack_list_, [this](QueuePair* const qp) {
     if (qp->can_receive()) {
       if (!core_.link.has_room_towards(qp->attr.path, qp->attr.dest_qpn)) {

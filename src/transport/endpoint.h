@@ -87,12 +87,21 @@ class Endpoint {
   // comes, and complete. Gives their number.
   [[nodiscard]] Result<uint32_t, Error> cancel_sends(Qpn qpn, uint64_t wr_id);
   [[nodiscard]] Result<void, Error> post_send(Qpn qpn, const SendRequest& request, Time now);
-  // Whether all of them can be posted now, one after the other; there is memory for them then.
-  [[nodiscard]] Result<void, Error> accepts(Qpn qpn, std::span<const SendRequest> requests);
   // Whether there is work that completes when it goes to the error state.
   [[nodiscard]] bool has_posted(Qpn qpn) const;
   [[nodiscard]] Result<void, Error> post_recv(Qpn qpn, const RecvRequest& request);
   [[nodiscard]] Result<void, Error> post_srq_recv(SrqId srq, const RecvRequest& request);
+
+  // --- work posted by threads that do not have the endpoint (posting.h)
+  // Stays where it is until it is destroyed; nullptr: there is none.
+  [[nodiscard]] QueuePair* queue_pair(Qpn qpn) const { return find(qpn); }
+  // Something was appended to its send queue.
+  void on_posted(QueuePair& qp, Time now);
+  // To its receive queue.
+  void on_posted_receives(QueuePair& qp);
+  // Any thread may ring; answered by finish_batch(), or sooner.
+  [[nodiscard]] Doorbells& doorbells() { return doorbells_; }
+  void answer_doorbells(Time now);
 
   // --- the wire and the clock
   void receive(const InPacket& packet, Time now);
@@ -125,6 +134,8 @@ class Endpoint {
   }
 
   [[nodiscard]] const Counters& counters() const { return counters_; }
+  // The largest datagram. Never changes.
+  [[nodiscard]] uint32_t port_mtu() const { return tuning_.port_mtu; }
   [[nodiscard]] uint32_t qp_count() const { return qps_.size(); }
   [[nodiscard]] uint32_t held_packets() const { return static_cast<uint32_t>(hold_pool_.in_use()); }
 
@@ -132,11 +143,6 @@ class Endpoint {
   [[nodiscard]] QueuePair* find(Qpn qpn) const { return qps_.find(qpn.value); }
   void receive_multicast(const InPacket& packet);
   void receive_congestion_notice(const InPacket& packet, Time now);
-  // But for room in the queue. Gives the message's length.
-  [[nodiscard]] Result<uint64_t, Error> accepts(const QueuePair& qp,
-                                                const SendRequest& request) const;
-  [[nodiscard]] bool request_fits(const QueuePair& qp, const SendRequest& request,
-                                  uint64_t length) const;
   [[nodiscard]] RunPlace place_of(const wire::Run& run, const wire::Gid& source,
                                   const wire::Gid& destination) const;
   // Places the payload of one of them; false when it cannot be.
@@ -158,6 +164,7 @@ class Endpoint {
   const Tuning tuning_;
   Counters counters_;
   HoldPool hold_pool_;
+  Doorbells doorbells_;
   TimerHeap<QueuePair> timers_;
   Destinations destinations_;
   OpenRate open_rate_;

@@ -5,6 +5,7 @@
 #include "transport/completer.h"
 #include "transport/endpoint.h"
 #include "transport/flow.h"
+#include "transport/posting.h"
 #include "transport/qp_error.h"
 #include "transport/read_replies.h"
 #include "transport/requester.h"
@@ -90,7 +91,7 @@ Result<void, Error> Endpoint::modify_qp(Qpn qpn, const QpAttr& attr, uint32_t ma
     return fail(Error::kBusy);
   }
   copy_values(qp->attr, attr, mask);
-  qp->attr.state = to;
+  qp->set_state(to);
   qp->mtu = mtu_bytes(qp->attr.mtu);
   if ((mask & kAttrRetryCount) != 0) qp->send.retries_left = qp->attr.retry_count;
   if ((mask & kAttrRnrRetry) != 0) qp->send.rnr_left = qp->attr.rnr_retry;
@@ -111,68 +112,6 @@ Result<void, Error> Endpoint::modify_qp(Qpn qpn, const QpAttr& attr, uint32_t ma
   // What was found meanwhile, the program has seen.
   if (from == QpState::kSqd && to == QpState::kRts) qp->send.signature_stop = false;
   requester::pump(core_, *qp, now);
-  return {};
-}
-
-bool Endpoint::request_fits(const QueuePair& qp, const SendRequest& request,
-                            uint64_t length) const {
-  if (qp.type == QpType::kXrcRecv) return false;
-  const bool is_inline = (request.flags & kInline) != 0;
-  if (is_inline && length > qp.sq.caps().max_inline) return false;
-  switch (request.op) {
-    case SendOp::kSend:
-    case SendOp::kSendImm:
-      if (qp.type != QpType::kUd) return length <= kMaxMessageBytes;
-      // The standard (C10-93.1.1) has a datagram longer than the port's MTU vanish without an
-      // error; one that the caller hears of is better.
-      return length <= std::min(tuning_.port_mtu, mtu_bytes(request.path.largest_mtu));
-    case SendOp::kWrite:
-    case SendOp::kWriteImm:       return qp.type != QpType::kUd && length <= kMaxMessageBytes;
-    case SendOp::kSendInvalidate: return is_reliable(qp.type) && length <= kMaxMessageBytes;
-    case SendOp::kRead:
-      return is_reliable(qp.type) && !is_inline && length <= kMaxMessageBytes &&
-             qp.attr.max_rd_atomic > 0;
-    case SendOp::kCompareSwap:
-    case SendOp::kFetchAdd:
-      return is_reliable(qp.type) && !is_inline && length == 8 && qp.attr.max_rd_atomic > 0;
-    case SendOp::kAtomicWrite:
-      return is_reliable(qp.type) && length == 8 && qp.attr.max_rd_atomic > 0;
-    case SendOp::kLocalInvalidate:
-    case SendOp::kBindWindow:
-    case SendOp::kCopy:            return qp.type != QpType::kUd && request.list.empty();
-    case SendOp::kConfigureKey:
-      return qp.type != QpType::kUd && request.list.empty() && request.config != nullptr;
-    case SendOp::kFlush: break;
-  }
-  return false;
-}
-
-Result<uint64_t, Error> Endpoint::accepts(const QueuePair& qp, const SendRequest& request) const {
-  // Before the list is read: its length is the program's word. Inline data lies in the request
-  // itself: one piece of it needs no entry.
-  const SendQueueCaps& caps = qp.sq.caps();
-  const bool is_inline = (request.flags & kInline) != 0;
-  const uint32_t most = is_inline ? std::max<uint32_t>(caps.max_sge, 1) : caps.max_sge;
-  if (request.list.size() > most) return fail(Error::kInvalid);
-  const uint64_t length = memory::total_bytes(request.list);
-  const QpState state = qp.state();
-  if (state == QpState::kReset || state == QpState::kInit || state == QpState::kRtr) {
-    return fail(Error::kInvalid);
-  }
-  if (request.op == SendOp::kFlush) return fail(Error::kUnsupported);
-  if (!request_fits(qp, request, length)) return fail(Error::kInvalid);
-  return length;
-}
-
-Result<void, Error> Endpoint::accepts(Qpn qpn, std::span<const SendRequest> requests) {
-  QueuePair* const qp = find(qpn);
-  if (qp == nullptr) return fail(Error::kNoSuchQp);
-  for (const SendRequest& request : requests) {
-    const auto length = accepts(*qp, request);
-    if (!length) return fail(length.error());
-  }
-  if (requests.size() > qp->sq.room()) return fail(Error::kQueueFull);
-  if (!qp->sq.make_room(requests)) return fail(Error::kTooMany);
   return {};
 }
 
@@ -198,18 +137,43 @@ Result<uint32_t, Error> Endpoint::cancel_sends(Qpn qpn, uint64_t wr_id) {
 Result<void, Error> Endpoint::post_send(Qpn qpn, const SendRequest& request, Time now) {
   QueuePair* const qp = find(qpn);
   if (qp == nullptr) return fail(Error::kNoSuchQp);
-  const auto length = accepts(*qp, request);
-  if (!length) return fail(length.error());
-  if (qp->sq.full()) return fail(Error::kQueueFull);
-  if (!qp->sq.make_room({&request, 1})) return fail(Error::kTooMany);
-  qp->sq.push(request, *length);
-  const QpState state = qp->state();
+  const auto appended = posting::append(*qp, request, tuning_.port_mtu);
+  if (appended) on_posted(*qp, now);
+  return appended;
+}
+
+Result<void, Error> Endpoint::post_recv(Qpn qpn, const RecvRequest& request) {
+  QueuePair* const qp = find(qpn);
+  if (qp == nullptr) return fail(Error::kNoSuchQp);
+  const auto appended = posting::append(*qp, request);
+  if (appended && qp->state() == QpState::kErr) flush_recv_queue(core_, *qp);
+  return appended;
+}
+
+Result<void, Error> Endpoint::post_srq_recv(SrqId id, const RecvRequest& request) {
+  SharedRecvQueue* const srq = srqs_.find(id.value);
+  if (srq == nullptr) return fail(Error::kNoSuchSrq);
+  return posting::append(*srq, request);
+}
+
+void Endpoint::on_posted(QueuePair& qp, Time now) {
+  const QpState state = qp.state();
   if (state == QpState::kErr || state == QpState::kSqe) {
-    flush_send_queue(*qp);
-    return {};
+    flush_send_queue(qp);
+  } else {
+    requester::pump(core_, qp, now);
   }
-  requester::pump(core_, *qp, now);
-  return {};
+}
+
+void Endpoint::on_posted_receives(QueuePair& qp) {
+  if (qp.state() == QpState::kErr && !qp.rq.empty()) flush_recv_queue(core_, qp);
+}
+
+void Endpoint::answer_doorbells(Time now) {
+  doorbells_.answer_all([&](QueuePair& qp) {
+    on_posted_receives(qp);
+    on_posted(qp, now);
+  });
 }
 
 }  // namespace verbena::transport

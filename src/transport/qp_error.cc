@@ -13,7 +13,7 @@ void stop_sending(Core& core, QueuePair& qp) {
   qp.send.timeout_at = kNever;
   qp.send.rnr_until = 0;
   qp.send.hold.clear(core.hold_pool);
-  qp.send.cursor = qp.sq.tail();
+  qp.send.cursor = qp.sq.head();
   qp.send.cursor_packet = 0;
 }
 
@@ -47,7 +47,7 @@ void flush_send_queue(QueuePair& qp) {
                       .qpn = qp.qpn});
     qp.sq.pop_head();
   }
-  qp.send.cursor = qp.sq.tail();
+  qp.send.cursor = qp.sq.head();
   qp.send.cursor_packet = 0;
 }
 
@@ -65,7 +65,7 @@ void flush_recv_queue(Core& core, QueuePair& qp) {
 
 void enter_error(Core& core, QueuePair& qp) {
   if (qp.state() == QpState::kErr) return;
-  qp.attr.state = QpState::kErr;
+  qp.set_state(QpState::kErr);
   stop_sending(core, qp);
   stop_receiving(core, qp);
   flush_send_queue(qp);
@@ -73,7 +73,7 @@ void enter_error(Core& core, QueuePair& qp) {
 }
 
 void enter_send_error(Core& core, QueuePair& qp) {
-  qp.attr.state = QpState::kSqe;
+  qp.set_state(QpState::kSqe);
   stop_sending(core, qp);
   flush_send_queue(qp);
 }
@@ -85,6 +85,10 @@ void forget_srq(QueuePair& qp) {
 }
 
 void reset(Core& core, QueuePair& qp) {
+  // Or what is posted this moment would be in the queue of the next connection; and a queue pair
+  // that is destroyed is not to be touched any more.
+  qp.send_poster.disown();
+  qp.recv_poster.disown();
   stop_sending(core, qp);
   flow::leave(core, qp);
   stop_receiving(core, qp);
@@ -92,6 +96,7 @@ void reset(Core& core, QueuePair& qp) {
   qp.rq.clear();
   if (qp.type == QpType::kXrcRecv) forget_srq(qp);
   qp.attr = QpAttr{};
+  qp.set_state(QpState::kReset);
   qp.send = SendSide{};
   const bool listed = qp.recv.in_ack_list;
   TakenReceive taken = std::move(qp.recv.taken);
@@ -99,7 +104,7 @@ void reset(Core& core, QueuePair& qp) {
   qp.recv = RecvSide{};
   qp.recv.taken = std::move(taken);
   qp.recv.in_ack_list = listed;
-  qp.send.cursor = qp.sq.tail();
+  qp.send.cursor = qp.sq.head();
 }
 
 }  // namespace verbena::transport

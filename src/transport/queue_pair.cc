@@ -3,6 +3,8 @@
 
 #include <cstdlib>
 
+#include "base/full_fence.h"
+
 namespace verbena::transport {
 
 wire::Service QueuePair::service() const {
@@ -14,6 +16,17 @@ wire::Service QueuePair::service() const {
     case QpType::kXrcRecv: return wire::Service::kXrc;
   }
   return wire::Service::kRc;
+}
+
+void QueuePair::set_state(QpState state) {
+  constexpr auto kRelaxed = std::memory_order_relaxed;
+  attr.state = state;
+  rules.receives.store(state != QpState::kReset, kRelaxed);
+  rules.sends.store(state != QpState::kReset && state != QpState::kInit && state != QpState::kRtr,
+                    kRelaxed);
+  rules.max_rd_atomic.store(attr.max_rd_atomic, kRelaxed);
+  flushes.store(state == QpState::kErr, kRelaxed);
+  if (state == QpState::kErr) full_fence();
 }
 
 void RoundTrip::add(Duration sample) {

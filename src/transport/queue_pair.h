@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // A queue pair: what was asked for when it was made, its attributes, and the two machines in it.
 // The send side is driven by requester.h, completer.h and recovery.h, the receive side by
-// responder.h, read_replies.h and datagram.h; endpoint.h owns it. Touched by one thread at a time
-// (the engine's lock).
+// responder.h, read_replies.h and datagram.h; endpoint.h owns it. Touched by one thread at a time,
+// who has the endpoint (the engine's lock), but for what posting needs (posting.h).
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <utility>
@@ -16,8 +17,10 @@
 #include "base/timer_heap.h"
 #include "transport/attributes.h"
 #include "transport/destination.h"
+#include "transport/doorbells.h"
 #include "transport/hold.h"
 #include "transport/operation_counter.h"
+#include "transport/poster.h"
 #include "transport/recv_queue.h"
 #include "transport/scoreboard.h"
 #include "transport/send_queue.h"
@@ -246,6 +249,15 @@ struct RecvSide {
   uint32_t replies_pending = 0;
 };
 
+// What a thread that posts has to know of the attributes; it may not have the endpoint. Each is
+// read for itself, relaxed: who posts while the queue pair changes may be before or after the
+// change.
+struct PostRules {
+  std::atomic<bool> sends{false};
+  std::atomic<bool> receives{false};
+  std::atomic<uint8_t> max_rd_atomic{0};
+};
+
 struct QueuePair {
   QueuePair(Qpn number, const QpInit& init, QpQueues queues)
       : qpn(number),
@@ -279,6 +291,13 @@ struct QueuePair {
   uint32_t mtu = 1024;  // bytes, of attr.mtu
   SendQueue sq;
   RecvQueue rq;
+  Poster send_poster;
+  Poster recv_poster;
+  PostRules rules;
+  Doorbell doorbell;
+  // What is posted is flushed. Set before what was posted is; with full_fence() it pairs with
+  // posting::must_ring().
+  std::atomic<bool> flushes{false};
   SendSide send;
   RecvSide recv;
   FlowSide flow;
@@ -302,6 +321,8 @@ struct QueuePair {
 
   [[nodiscard]] wire::Service service() const;
   [[nodiscard]] QpState state() const { return attr.state; }
+  // All changes of attr.state and attr.max_rd_atomic go, or end, here.
+  void set_state(QpState state);
   [[nodiscard]] bool can_receive() const {
     return attr.state == QpState::kRtr || attr.state == QpState::kRts ||
            attr.state == QpState::kSqd || attr.state == QpState::kSqe;

@@ -8,6 +8,8 @@
 #include <span>
 #include <vector>
 
+#include "transport/poster.h"
+#include "transport/queue_ends.h"
 #include "transport/work.h"
 
 namespace verbena::transport {
@@ -26,8 +28,8 @@ class RecvQueue {
 
   [[nodiscard]] uint32_t max_entries() const { return max_entries_; }
   [[nodiscard]] uint32_t max_sge() const { return max_sge_; }
-  [[nodiscard]] uint32_t size() const { return static_cast<uint32_t>(tail_ - head_); }
-  [[nodiscard]] bool empty() const { return head_ == tail_; }
+  [[nodiscard]] uint32_t size() const { return static_cast<uint32_t>(ends_.size()); }
+  [[nodiscard]] bool empty() const { return ends_.empty(); }
   [[nodiscard]] bool full() const { return size() >= max_entries_; }
 
   // The caller has checked that there is room and that the list fits.
@@ -36,7 +38,7 @@ class RecvQueue {
   void take(TakenReceive& taken);
   // The oldest's total length, without taking it.
   [[nodiscard]] uint64_t peek_length() const;
-  void clear() { head_ = tail_; }
+  void clear() { ends_.take_all(); }
 
  private:
   struct Entry {
@@ -53,8 +55,7 @@ class RecvQueue {
   size_t mask_;
   std::vector<Entry> entries_;
   std::vector<memory::Sge> sges_;
-  uint64_t head_ = 0;
-  uint64_t tail_ = 0;
+  QueueEnds ends_;
 };
 
 class CompletionQueue;
@@ -66,6 +67,7 @@ struct SharedRecvQueue {
   SrqId id;
   PdId pd;
   RecvQueue queue;
+  Poster poster;
   // XRC: the targets of this domain fill it, and its completions go here. Null: not XRC.
   XrcdId xrcd{};
   CompletionQueue* cq = nullptr;

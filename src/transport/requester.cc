@@ -70,7 +70,7 @@ void stop_for_signature(QueuePair& qp) {
   if (!qp.send.signature_stop || qp.state() != QpState::kRts) return;
   qp.send.signature_stop = false;
   qp.send.answer_awaited = true;
-  qp.attr.state = QpState::kSqd;
+  qp.set_state(QpState::kSqd);
   qp.send.drained_notified = false;
 }
 

@@ -35,7 +35,7 @@ const CopyTarget& SendQueue::copy(uint64_t number) const {
 
 bool SendQueue::make_rare_room(std::span<const SendRequest> requests) noexcept {
   try {
-    uint64_t number = tail_;
+    uint64_t number = tail();
     for (const SendRequest& request : requests) {
       switch (request.op) {
         case SendOp::kBindWindow:
@@ -60,9 +60,9 @@ bool SendQueue::make_rare_room(std::span<const SendRequest> requests) noexcept {
 
 void SendQueue::push(const SendRequest& request, uint64_t length) {
   VERBENA_CHECK(!full());
-  const size_t at = slot(tail_);
+  const size_t at = slot(tail());
+  // Each field where it stays: a whole one that is made elsewhere and copied is waited for.
   SendWqe& wqe = wqes_[at];
-  wqe = SendWqe{};
   wqe.wr_id = request.wr_id;
   wqe.length = length;
   wqe.remote_addr = request.remote_addr;
@@ -75,6 +75,11 @@ void SendQueue::push(const SendRequest& request, uint64_t length) {
   wqe.remote_srq = request.remote_srq;
   wqe.flags = request.flags;
   wqe.op = request.op;
+  wqe.entries = 0;
+  wqe.started = wqe.cancelled = false;
+  wqe.local_status = WcStatus::kSuccess;
+  wqe.packets = wqe.segment_packets = 0;
+  wqe.first_psn = {};
   if ((request.flags & kInline) != 0) {
     uint8_t* to = inline_.data() + at * caps_.max_inline;
     for (const memory::Sge& sge : request.list) {
@@ -97,7 +102,7 @@ void SendQueue::push(const SendRequest& request, uint64_t length) {
   } else if (request.op == SendOp::kCopy) {
     copies_[at] = {request.copy_to, request.copy_from};
   }
-  ++tail_;
+  ends_.append();
 }
 
 }  // namespace verbena::transport

@@ -11,6 +11,7 @@
 #include <span>
 #include <vector>
 
+#include "transport/queue_ends.h"
 #include "transport/work.h"
 #include "wire/psn.h"
 
@@ -84,12 +85,15 @@ class SendQueue {
   SendQueue(const SendQueueCaps& caps, bool datagrams);
 
   [[nodiscard]] const SendQueueCaps& caps() const { return caps_; }
-  [[nodiscard]] uint64_t head() const { return head_; }
-  [[nodiscard]] uint64_t tail() const { return tail_; }
-  [[nodiscard]] bool empty() const { return head_ == tail_; }
-  [[nodiscard]] uint64_t size() const { return tail_ - head_; }
+  [[nodiscard]] uint64_t head() const { return ends_.head(); }
+  [[nodiscard]] uint64_t tail() const { return ends_.tail(); }
+  [[nodiscard]] bool empty() const { return ends_.empty(); }
+  [[nodiscard]] uint64_t size() const { return ends_.size(); }
   [[nodiscard]] uint32_t max_entries() const { return caps_.max_entries; }
-  [[nodiscard]] uint64_t room() const { return full() ? 0 : caps_.max_entries - size(); }
+  [[nodiscard]] uint64_t room() const {
+    const uint64_t used = size();
+    return used >= caps_.max_entries ? 0 : caps_.max_entries - used;
+  }
   [[nodiscard]] bool full() const { return size() >= caps_.max_entries; }
 
   [[nodiscard]] SendWqe& at(uint64_t number) { return wqes_[slot(number)]; }
@@ -115,6 +119,11 @@ class SendQueue {
     return false;
   }
 
+  // Operations whose targets take memory that a queue without them does not pay for: they are
+  // pushed by who has the endpoint only.
+  [[nodiscard]] static bool is_rare(SendOp op) {
+    return op == SendOp::kBindWindow || op == SendOp::kConfigureKey || op == SendOp::kCopy;
+  }
   // Whether there is memory for these, which are to be pushed next.
   [[nodiscard]] bool make_room(std::span<const SendRequest> requests) noexcept {
     return std::ranges::none_of(requests, &SendQueue::is_rare, &SendRequest::op) ||
@@ -124,18 +133,14 @@ class SendQueue {
   // and has made room.
   void push(const SendRequest& request, uint64_t length);
   void pop_head() {
-    if (!configs_.empty()) give_back(configs_[slot(head_)].config);
-    ++head_;
+    if (!configs_.empty()) give_back(configs_[slot(head())].config);
+    ends_.take();
   }
   void clear() {
     while (!empty()) pop_head();
   }
 
  private:
-  // Operations whose targets take memory that a queue without them does not pay for.
-  [[nodiscard]] static bool is_rare(SendOp op) {
-    return op == SendOp::kBindWindow || op == SendOp::kConfigureKey || op == SendOp::kCopy;
-  }
   [[nodiscard]] bool make_rare_room(std::span<const SendRequest> requests) noexcept;
   // The room of a list is used again, but not that of a very long one: in a deep queue, each place
   // would come to have one.
@@ -155,8 +160,7 @@ class SendQueue {
   std::vector<BindTarget> binds_;
   std::vector<ConfigTarget> configs_;
   std::vector<CopyTarget> copies_;
-  uint64_t head_ = 0;
-  uint64_t tail_ = 0;
+  QueueEnds ends_;
 };
 
 }  // namespace verbena::transport

@@ -2,6 +2,7 @@
 // Work requests, classic: lists of ibv_send_wr and ibv_recv_wr.
 #include <array>
 #include <cstring>
+#include <memory>
 #include <span>
 
 #include "verbs/objects.h"
@@ -45,7 +46,7 @@ void note_posted(const ibv_send_wr& wr) {
   constexpr unsigned kKnown =
       IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED | IBV_SEND_INLINE;
   if (!is_list(wr.sg_list, wr.num_sge) || (wr.send_flags & ~kKnown) != 0) return EINVAL;
-  to = {};
+  std::construct_at(&to);
   to.wr_id = wr.wr_id;
   to.op = static_cast<SendOp>(wr.opcode);
   to.flags = wr.send_flags;
@@ -102,18 +103,22 @@ void note_posted(const ibv_recv_wr& /*wr*/) {}
 // at it in between. `post` gives how many it posted, and why not the next.
 template <size_t kTogether, typename Request, typename Wr, typename Translate, typename Post>
 [[nodiscard]] int post_parts(Wr* wr, Wr** bad, Translate& translate_one, Post& post) {
-  std::array<Request, kTogether> requests;
+  // Not cleared first: translate_one() makes each.
+  union Requests {
+    std::array<Request, kTogether> all;
+    Requests() {}  // NOLINT(modernize-use-equals-default): that would be deleted
+  } requests;
   while (wr != nullptr) {
     size_t count = 0;
     int error = 0;
     for (Wr* next = wr; next != nullptr && count < kTogether; next = next->next) {
-      error = translate_one(*next, requests[count]);
+      error = translate_one(*next, requests.all[count]);
       if (error != 0) break;
       ++count;
     }
     int refused = 0;
     const size_t posted =
-        count == 0 ? 0 : post(std::span<const Request>(requests).first(count), refused);
+        count == 0 ? 0 : post(std::span<const Request>(requests.all).first(count), refused);
     for (size_t i = 0; i < posted; ++i, wr = wr->next) note_posted(*wr);
     if (posted < count) error = refused;
     if (error != 0) {

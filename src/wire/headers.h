@@ -40,21 +40,26 @@ struct Bth {
   uint8_t reserved7 = 0;
   Psn psn{};
 
+  // Where it stays: it is written field by field, and a processor that copies it in larger pieces
+  // waits for each.
+  void take(const uint8_t* p) {
+    opcode = p[0];
+    solicited = (p[1] & 0x80) != 0;
+    migrated = (p[1] & 0x40) != 0;
+    pad_bytes = (p[1] >> 4) & 0x3;
+    version = p[1] & 0xf;
+    pkey = load_be16(p + 2);
+    fecn = (p[4] & 0x80) != 0;
+    becn = (p[4] & 0x40) != 0;
+    reserved6 = p[4] & 0x3f;
+    dest_qp = Qpn(load_be24(p + 5));
+    ack_request = (p[8] & 0x80) != 0;
+    reserved7 = p[8] & 0x7f;
+    psn = Psn(load_be24(p + 9));
+  }
   [[nodiscard]] static Bth read(const uint8_t* p) {
     Bth h;
-    h.opcode = p[0];
-    h.solicited = (p[1] & 0x80) != 0;
-    h.migrated = (p[1] & 0x40) != 0;
-    h.pad_bytes = (p[1] >> 4) & 0x3;
-    h.version = p[1] & 0xf;
-    h.pkey = load_be16(p + 2);
-    h.fecn = (p[4] & 0x80) != 0;
-    h.becn = (p[4] & 0x40) != 0;
-    h.reserved6 = p[4] & 0x3f;
-    h.dest_qp = Qpn(load_be24(p + 5));
-    h.ack_request = (p[8] & 0x80) != 0;
-    h.reserved7 = p[8] & 0x7f;
-    h.psn = Psn(load_be24(p + 9));
+    h.take(p);
     return h;
   }
   void write(uint8_t* p) const {

@@ -23,33 +23,27 @@ bool obeys(PayloadRule rule, size_t length, ParseError& reason) {
   return true;
 }
 
-// These fill a view where it stays: it was written byte by byte a moment ago, and a processor that
-// copies it in larger pieces waits for each.
-using Parsed = Result<PacketView, ParseError>;
+using Checked = Result<void, ParseError>;
 
 // `bytes`: at least a BTH.
-[[nodiscard]] bool read_headers(Parsed& parsed, std::span<const uint8_t> bytes) {
-  const auto refuse = [&](ParseError reason) {
-    parsed = fail(reason);
-    return false;
-  };
-  PacketView& view = *parsed;
+[[nodiscard]] Checked read_headers(PacketView& view, std::span<const uint8_t> bytes) {
   view.data = bytes.data();
-  view.bth = Bth::read(bytes.data());
+  view.bth.take(bytes.data());
   view.info = &opcode_info(view.bth.opcode);
-  if (view.bth.version != 0) return refuse(ParseError::kBadVersion);
-  if (!view.info->exists()) return refuse(ParseError::kUnknownOpcode);
-  if ((view.bth.pkey & kPkeyNumber) != kPkeyNumber) return refuse(ParseError::kBadPkey);
-  if (bytes.size() < view.info->header_bytes) return refuse(ParseError::kHeadersCut);
-  return true;
+  if (view.bth.version != 0) return fail(ParseError::kBadVersion);
+  if (!view.info->exists()) return fail(ParseError::kUnknownOpcode);
+  if ((view.bth.pkey & kPkeyNumber) != kPkeyNumber) return fail(ParseError::kBadPkey);
+  if (bytes.size() < view.info->header_bytes) return fail(ParseError::kHeadersCut);
+  return {};
 }
 
-void add_payload(Parsed& parsed, std::span<const uint8_t> payload) {
-  parsed->payload = payload;
+[[nodiscard]] Checked add_payload(PacketView& view, std::span<const uint8_t> payload) {
+  view.payload = payload;
   ParseError reason = ParseError::kTooLong;
-  if (payload.size() > kMaxMtu || !obeys(parsed->info->payload, payload.size(), reason)) {
-    parsed = fail(reason);
+  if (payload.size() > kMaxMtu || !obeys(view.info->payload, payload.size(), reason)) {
+    return fail(reason);
   }
+  return {};
 }
 
 }  // namespace
@@ -71,39 +65,38 @@ const char* to_string(ParseError error) {
   return "no such reason";
 }
 
+Result<void, ParseError> parse(std::span<const uint8_t> packet, PacketView& view) {
+  if (packet.size() < Bth::kBytes + kIcrcBytes) return fail(ParseError::kTooShort);
+  if (packet.size() > kMaxPacketBytes) return fail(ParseError::kTooLong);
+  const auto read = read_headers(view, packet.first(packet.size() - kIcrcBytes));
+  if (!read) return read;
+  const size_t header_bytes = view.info->header_bytes;
+  const size_t body = packet.size() - header_bytes - kIcrcBytes;  // payload and pad
+  if (body % 4 != 0 || view.bth.pad_bytes > body) return fail(ParseError::kBadPad);
+  return add_payload(view, packet.subspan(header_bytes, body - view.bth.pad_bytes));
+}
+
+Result<void, ParseError> parse(std::span<const uint8_t> headers, std::span<const uint8_t> payload,
+                               PacketView& view) {
+  if (headers.size() < Bth::kBytes) return fail(ParseError::kTooShort);
+  const auto read = read_headers(view, headers);
+  if (!read) return read;
+  if (headers.size() != view.info->header_bytes) return fail(ParseError::kHeadersCut);
+  if ((payload.size() + view.bth.pad_bytes) % 4 != 0) return fail(ParseError::kBadPad);
+  return add_payload(view, payload);
+}
+
 Result<PacketView, ParseError> parse(std::span<const uint8_t> packet) {
-  Parsed parsed;
-  if (packet.size() < Bth::kBytes + kIcrcBytes) {
-    parsed = fail(ParseError::kTooShort);
-  } else if (packet.size() > kMaxPacketBytes) {
-    parsed = fail(ParseError::kTooLong);
-  } else if (read_headers(parsed, packet.first(packet.size() - kIcrcBytes))) {
-    const size_t header_bytes = parsed->info->header_bytes;
-    const size_t body = packet.size() - header_bytes - kIcrcBytes;  // payload and pad
-    if (body % 4 != 0 || parsed->bth.pad_bytes > body) {
-      parsed = fail(ParseError::kBadPad);
-    } else {
-      add_payload(parsed, packet.subspan(header_bytes, body - parsed->bth.pad_bytes));
-    }
-  }
-  return parsed;
+  PacketView view;
+  if (const auto parsed = parse(packet, view); !parsed) return fail(parsed.error());
+  return view;
 }
 
 Result<PacketView, ParseError> parse(std::span<const uint8_t> headers,
                                      std::span<const uint8_t> payload) {
-  Parsed parsed;
-  if (headers.size() < Bth::kBytes) {
-    parsed = fail(ParseError::kTooShort);
-  } else if (read_headers(parsed, headers)) {
-    if (headers.size() != parsed->info->header_bytes) {
-      parsed = fail(ParseError::kHeadersCut);
-    } else if ((payload.size() + parsed->bth.pad_bytes) % 4 != 0) {
-      parsed = fail(ParseError::kBadPad);
-    } else {
-      add_payload(parsed, payload);
-    }
-  }
-  return parsed;
+  PacketView view;
+  if (const auto parsed = parse(headers, payload, view); !parsed) return fail(parsed.error());
+  return view;
 }
 
 }  // namespace verbena::wire

@@ -67,5 +67,9 @@ struct PacketView {
 // length is looked at.
 [[nodiscard]] Result<PacketView, ParseError> parse(std::span<const uint8_t> headers,
                                                    std::span<const uint8_t> payload);
+// Both for a view that stays where it is (Bth::take); of what is refused it is nothing.
+[[nodiscard]] Result<void, ParseError> parse(std::span<const uint8_t> packet, PacketView& view);
+[[nodiscard]] Result<void, ParseError> parse(std::span<const uint8_t> headers,
+                                             std::span<const uint8_t> payload, PacketView& view);
 
 }  // namespace verbena::wire

@@ -3,16 +3,22 @@
 // threads with their own, others that register memory and make and destroy objects all the while.
 // For the sanitizers first of all; what was done is counted and compared as well.
 #include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <memory>
 #include <thread>
 #include <vector>
 
 #include <gtest/gtest.h>
+#include <sched.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "budget.h"
 #include "pair.h"
 #include "pattern.h"
+#include "transport/posting.h"
 
 namespace verbena::device::testing {
 namespace {
@@ -179,6 +185,296 @@ void mix(End& end, uint64_t rounds) {
   uint64_t sum = 0;
   std::memcpy(&sum, end.bytes(0, 8).data(), 8);
   EXPECT_EQ(sum, kWorkers * rounds);
+}
+
+// Posts to a queue pair of its own as often as it is told to.
+class PostingThread {
+ public:
+  PostingThread(End& end, uint32_t qp, SendOp op = SendOp::kWrite)
+      : thread_([this, &end, qp, op] { run(end, qp, op); }) {}
+
+  // Begins to post another; wait() until it has.
+  void begin() { ++wanted_; }
+  [[nodiscard]] bool wait() const { return wait_for(wanted_); }
+  // Until so many are posted.
+  bool wait_for(uint32_t count) const {
+    const auto deadline = std::chrono::steady_clock::now() + kPatience;
+    while (posted_ < count && std::chrono::steady_clock::now() < deadline) breathe();
+    return posted_ >= count;
+  }
+  ~PostingThread() { stop_ = true; }
+
+ private:
+  void run(End& end, uint32_t qp, SendOp op) {
+    while (!stop_) {
+      if (posted_ == wanted_) {
+        breathe();
+        continue;
+      }
+      const Post what{.op = op, .local = kArea * qp, .bytes = 8, .remote = kArea * qp, .wr_id = qp};
+      EXPECT_EQ(end.try_post(qp, what), 0);
+      ++posted_;
+    }
+  }
+
+  std::atomic<uint32_t> wanted_{0};
+  std::atomic<uint32_t> posted_{0};
+  std::atomic<bool> stop_{false};
+  std::jthread thread_;
+};
+
+// A thread whose queue pair nobody else uses does not wait for one that has the engine's lock.
+void post_beside_the_lock(End& end) {
+  Crew crew(end);
+  PostingThread thread(end, 1);
+  thread.begin();  // it is its queue pair from now on
+  ASSERT_TRUE(thread.wait());
+  crew.wait_for(1, 1);
+  {
+    const Engine::Quiet quiet(end.context().device().engine());
+    thread.begin();
+    EXPECT_TRUE(thread.wait()) << "it waits for the lock";
+  }
+  // It was sent when the lock was let go of.
+  crew.wait_for(1, 2);
+  end.barrier();
+}
+
+TEST(ThreadsWithTheirOwnQueues, PostWhileAnotherHasTheLock) {
+  run_pair({.one_process = false, .queue_pairs = 2, .channel = true}, post_beside_the_lock,
+           [](End& end) { end.barrier(); });
+}
+
+// A place in the send queue that is free once who has the lock lets go of it is waited for.
+void post_more_than_fits(End& end) {
+  constexpr uint32_t kFits = 4;
+  PostingThread thread(end, 0, SendOp::kSend);
+  thread.begin();
+  ASSERT_TRUE(thread.wait());
+  {
+    const Engine::Quiet quiet(end.engine());
+    for (uint32_t i = 0; i < 2 * kFits; ++i) thread.begin();
+    thread.wait_for(1 + kFits);
+  }
+  EXPECT_TRUE(thread.wait());
+  end.barrier();
+}
+
+TEST(ThreadsWithTheirOwnQueues, WaitForTheLockWhereTheQueueIsFull) {
+  run_pair({.one_process = true,
+            .type = transport::QpType::kUd,
+            .depth = 4,
+            .cq_entries = 64,
+            .signal_all = false},
+           post_more_than_fits, [](End& end) { end.barrier(); });
+}
+
+// What a thread posted without the lock comes before what it does next with it, although nobody
+// who has the lock has looked at it yet.
+void change_after_posting(End& end) {
+  end.barrier();  // its receive is there
+  {
+    const Engine::Quiet quiet(end.engine());
+    const std::array<memory::Sge, 1> list{end.sge(0, 8)};
+    transport::QueuePair& qp = *end.qp(0).queue;
+    ASSERT_TRUE(transport::posting::append(qp, {.wr_id = 1, .list = list}, 4096));
+    quiet.endpoint().doorbells().ring(qp);
+  }
+  end.to_error(0);
+  end.barrier();
+}
+
+TEST(ThreadsWithTheirOwnQueues, SendBeforeTheyChangeTheQueuePair) {
+  run_pair({.one_process = true}, change_after_posting, [](End& end) {
+    end.post_recv(0, 0, 8);
+    end.barrier();
+    (void)end.received();
+    end.barrier();
+  });
+}
+
+// A queue pair of its own to post receives to, and a thread that does.
+class ReceivesOfOneThread {
+ public:
+  explicit ReceivesOfOneThread(End& end) : end_(end), cq_(*end.context().create_cq(64, nullptr)) {}
+  ~ReceivesOfOneThread() { EXPECT_EQ(end_.context().destroy_cq(*cq_), 0); }
+  ReceivesOfOneThread(const ReceivesOfOneThread&) = delete;
+  ReceivesOfOneThread& operator=(const ReceivesOfOneThread&) = delete;
+
+  [[nodiscard]] std::unique_ptr<Qp> make() {
+    QpRequest request;
+    request.send_cq = request.recv_cq = cq_.get();
+    request.send = {4, 1, 0};
+    request.max_recv_entries = 32;
+    request.max_recv_sge = 1;
+    return *end_.context().create_qp(end_.pd(), request);
+  }
+  void change(Qp& qp, QpState to) {
+    transport::QpAttr attr;
+    attr.port = 1;
+    attr.state = to;
+    const uint32_t mask = to == QpState::kInit ? transport::kAttrState | transport::kAttrPkeyIndex |
+                                                     transport::kAttrPort | transport::kAttrAccess
+                                               : uint32_t{transport::kAttrState};
+    EXPECT_EQ(end_.context().modify_qp(qp, attr, mask), 0);
+  }
+  [[nodiscard]] uint32_t poll() {
+    std::array<Completion, 8> some;
+    return end_.context().poll_cq(*cq_, some);
+  }
+
+ private:
+  End& end_;
+  std::unique_ptr<CompletionQueue> cq_;
+};
+
+// A queue pair that was reset has nothing left of what another thread posted meanwhile.
+void reset_while_another_posts(End& end, uint64_t rounds) {
+  ReceivesOfOneThread receives(end);
+  const auto qp = receives.make();
+  std::atomic<bool> stop{false};
+  {
+    std::jthread poster([&] {
+      while (!stop) {
+        const int error = end.context().post_recv(*qp, {7, {}});
+        EXPECT_TRUE(error == 0 || error == EINVAL || error == ENOMEM);
+      }
+    });
+    for (uint64_t i = 0; i < rounds; ++i) {
+      receives.change(*qp, QpState::kInit);
+      if (i % 8 == 0) breathe();  // the poster has its turn, and the queue pair is its own
+      receives.change(*qp, QpState::kReset);
+      const Engine::Quiet quiet(end.engine());
+      EXPECT_FALSE(quiet.endpoint().has_posted(qp->qpn)) << "round " << i;
+    }
+    stop = true;
+  }
+  EXPECT_EQ(end.context().destroy_qp(*qp), 0);
+}
+
+TEST(ThreadsWithTheirOwnQueues, PostNothingIntoAQueuePairThatIsReset) {
+  const uint64_t rounds = repeat(10'000, 400);
+  run_pair(
+      {.one_process = true},
+      [rounds](End& end) {
+        reset_while_another_posts(end, rounds);
+        end.barrier();
+      },
+      [](End& end) { end.barrier(); });
+}
+
+// Who polls a completion may destroy the queue pair, although the call that posted has not returned
+// in the other thread. (Of receives posted to one in error each completes at once.)
+void destroy_what_another_posted_to(End& end, uint64_t rounds) {
+  ReceivesOfOneThread receives(end);
+  std::atomic<Qp*> current{nullptr};
+  std::atomic<bool> stop{false};
+  constexpr uint32_t kEach = 3;
+  {
+    std::jthread poster([&] {
+      while (!stop) {
+        Qp* const qp = current.exchange(nullptr);
+        if (qp == nullptr) ::sched_yield();
+        for (uint32_t i = 0; qp != nullptr && i < kEach; ++i) {
+          EXPECT_EQ(end.context().post_recv(*qp, {7, {}}), 0);
+        }
+      }
+    });
+    // It has the lock now and then.
+    std::jthread other([&] {
+      for (uint32_t i = 0; !stop; ++i) {
+        if (i % 64 == 0) breathe();
+        (void)end.state(0);
+      }
+    });
+    for (uint64_t i = 0; i < rounds; ++i) {
+      const auto qp = receives.make();
+      receives.change(*qp, QpState::kErr);
+      current = qp.get();
+      uint32_t flushed = 0;
+      const auto deadline = std::chrono::steady_clock::now() + kPatience;
+      while (flushed < kEach && std::chrono::steady_clock::now() < deadline) {
+        flushed += receives.poll();
+        ::sched_yield();
+      }
+      EXPECT_EQ(flushed, kEach) << "a receive was not flushed";
+      EXPECT_EQ(end.context().destroy_qp(*qp), 0);
+    }
+    stop = true;
+  }
+}
+
+TEST(ThreadsWithTheirOwnQueues, MayLoseTheQueuePairOnceItsWorkIsComplete) {
+  const uint64_t rounds = repeat(3000, 300);
+  run_pair(
+      {.one_process = true},
+      [rounds](End& end) {
+        destroy_what_another_posted_to(end, rounds);
+        end.barrier();
+      },
+      [](End& end) { end.barrier(); });
+}
+
+// Threads that fill a shared receive queue together, and take turns with a queue pair each, while
+// the process forks: each message has its receive, and each comes once.
+void fill_together(End& end, uint64_t rounds) {
+  std::vector<std::jthread> threads;
+  for (uint32_t w = 0; w < kWorkers; ++w) {
+    threads.emplace_back([&end, rounds] {
+      for (uint64_t i = 0; i < rounds; ++i) {
+        while (end.context().post_srq_recv(end.srq(), {7, {}}) != 0) ::sched_yield();
+      }
+    });
+  }
+  end.good(end.recv_cq(), kWorkers * rounds);
+  threads.clear();
+  end.barrier();
+}
+
+void send_and_fork(End& end, uint64_t rounds) {
+  Crew crew(end);
+  std::array<std::atomic<uint64_t>, kWorkers> turn{};
+  {
+    std::vector<std::jthread> threads;
+    for (uint32_t w = 0; w < kWorkers; ++w) {
+      threads.emplace_back([&, w] {
+        const auto deadline = std::chrono::steady_clock::now() + kPatience;
+        for (uint64_t i = 0; i < rounds && !crew.failed; ++i) {
+          // The queue pair of another every few rounds: each is used by one thread at a time.
+          const uint32_t qp = static_cast<uint32_t>((w + i / 16) % kWorkers);
+          while (turn.at(qp) < i && !crew.failed) ::sched_yield();
+          const Post what{.local = 0, .bytes = 0, .wr_id = qp};
+          while (end.try_post(qp, what) != 0 && std::chrono::steady_clock::now() < deadline) {
+            crew.reap();
+          }
+          ++turn.at(qp);
+        }
+      });
+    }
+    for (int i = 0; i < 8; ++i) {
+      breathe();
+      const pid_t child = ::fork();
+      if (child == 0) ::_exit(0);
+      int status = 1;
+      EXPECT_EQ(::waitpid(child, &status, 0), child);
+      EXPECT_EQ(status, 0);
+    }
+  }
+  for (uint32_t qp = 0; qp < kWorkers; ++qp) crew.wait_for(qp, rounds);
+  end.barrier();
+}
+
+TEST(ThreadsThatShareReceives, LoseNothingWhileTheProcessForks) {
+  const uint64_t rounds = repeat(3000, 300);
+  run_pair(
+      {.one_process = false,
+       .queue_pairs = kWorkers,
+       .depth = 32,
+       .cq_entries = static_cast<uint32_t>(kWorkers * rounds),
+       .shared_receives = true,
+       .timeout = 18},
+      [rounds](End& end) { send_and_fork(end, rounds); },
+      [rounds](End& end) { fill_together(end, rounds); });
 }
 
 class Threads : public ::testing::TestWithParam<bool> {};

@@ -173,6 +173,7 @@ std::unique_ptr<Process::Peer> Process::make_peer(Connection& connection) {
   const auto qpn = locked.endpoint().create_qp(init, engine_->draw_qpn());
   if (!qpn) return nullptr;
   peer->qpn = *qpn;
+  peer->queue = locked.endpoint().queue_pair(*qpn);
   transport::QpAttr attr;
   attr.state = transport::QpState::kInit;
   attr.port = 1;
@@ -230,8 +231,8 @@ bool Process::post_receive(Peer& peer, uint64_t number) {
   const memory::Sge sge{static_cast<uint64_t>(reinterpret_cast<uint8_t*>(&place) -
                                               reinterpret_cast<uint8_t*>(peer.area.get())),
                         sizeof place, peer.lkey};
-  const device::Engine::Quiet quiet(*engine_);
-  return quiet.endpoint().post_recv(peer.qpn, {.wr_id = number, .list = {&sge, 1}}).has_value();
+  const transport::RecvRequest request{.wr_id = number, .list = {&sge, 1}};
+  return engine_->post_receives(*peer.queue, {&request, 1}).count == 1;
 }
 
 void Process::post_message(Peer& peer) {
@@ -262,13 +263,15 @@ void Process::post_message(Peer& peer) {
   send.flags = transport::kSignaled;
   send.wr_id = peer.posted;
   ++messages_;
-  const device::Engine::Locked locked(*engine_);
-  if (peer.posted == peer.sent && !peer.reading) peer.posted_at = locked.now();
+  if (peer.posted == peer.sent && !peer.reading) peer.posted_at = parts_.scheduler.now();
   ++peer.posted;
   // A queue pair in error takes both, and flushes them.
-  const bool taken = locked.endpoint().post_send(peer.qpn, write, locked.now()).has_value() &&
-                     locked.endpoint().post_send(peer.qpn, send, locked.now()).has_value();
-  if (!taken) violation("a message cannot be posted");
+  const std::array requests{write, send};
+  const auto chain =
+      draw(2) == 0 ? device::Engine::Chain::kWhole : device::Engine::Chain::kUpToRefused;
+  if (engine_->post_sends(*peer.queue, requests, chain).count != requests.size()) {
+    violation("a message cannot be posted");
+  }
 }
 
 // Before the message that says so.
@@ -282,12 +285,11 @@ void Process::post_bulk(Peer& peer) {
   write.list = {&data, 1};
   write.remote_addr = RemoteAddr(static_cast<uint64_t>(area.bulk_written.data() - begin));
   write.rkey = peer.connection->peer_of(id_).rkey;
-  const device::Engine::Locked locked(*engine_);
-  for (uint32_t i = 0; i < kBulkWrites; ++i) {
-    if (!locked.endpoint().post_send(peer.qpn, write, locked.now())) {
-      return violation("bulk cannot be posted");
-    }
-  }
+  std::array<transport::SendRequest, kBulkWrites> requests;
+  requests.fill(write);
+  const auto posted =
+      engine_->post_sends(*peer.queue, requests, device::Engine::Chain::kUpToRefused);
+  if (posted.count != requests.size()) violation("bulk cannot be posted");
 }
 
 void Process::post_read(Peer& peer) {
@@ -307,12 +309,10 @@ void Process::post_read(Peer& peer) {
   read.remote_addr = RemoteAddr(offset_of(area.to_read.data()));
   read.rkey = peer.connection->peer_of(id_).rkey;
   ++reads_;
-  const device::Engine::Locked locked(*engine_);
-  if (peer.posted == peer.sent) peer.posted_at = locked.now();
+  if (peer.posted == peer.sent) peer.posted_at = parts_.scheduler.now();
   peer.reading = true;
-  if (!locked.endpoint().post_send(peer.qpn, read, locked.now())) {
-    violation("a READ cannot be posted");
-  }
+  const auto posted = engine_->post_sends(*peer.queue, {&read, 1}, device::Engine::Chain::kWhole);
+  if (posted.count != 1) violation("a READ cannot be posted");
 }
 
 bool Process::has_posted() const {

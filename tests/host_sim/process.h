@@ -94,6 +94,7 @@ class Process final : private device::EventRouter {
     Connection* connection = nullptr;
     std::unique_ptr<Area> area;
     Qpn qpn{};
+    transport::QueuePair* queue = nullptr;
     LKey lkey{};
     bool connected = false;
     bool broken = false;

@@ -158,6 +158,12 @@ void* __tsan_memmove(void* to, const void* from, size_t bytes) {
 }
 void* __tsan_memset(void* to, int value, size_t bytes) { return std::memset(to, value, bytes); }
 
+// There is one real thread.
+pthread_t pthread_self() {
+  const Scheduler* const scheduler = Scheduler::current();
+  return scheduler == nullptr ? 1 : reinterpret_cast<pthread_t>(scheduler->thread());
+}
+
 int pthread_mutex_lock(pthread_mutex_t* mutex) {
   if (Scheduler* const scheduler = Scheduler::current(); scheduler != nullptr) {
     scheduler->lock(mutex);

@@ -63,7 +63,7 @@ bool Process::post(uint8_t peer, uint32_t count, uint32_t bytes) {
     to.posted += count;
     for (uint32_t i = 0; i < count; ++i) to.bytes.push_back(bytes);
   }
-  progress_.finish();
+  progress_.finish(clock());
   lock_.unlock();
   return there;
 }
@@ -288,6 +288,11 @@ device::ProgressWork::Looked Process::look(Time now) {
   return looked;
 }
 
+// Sockets are looked at each time.
+bool Process::is_quiet() const {
+  return !stalled_ && !owes_acks() && link_->has_rings() && link_->is_quiet();
+}
+
 void Process::settle(Time now, device::Acks acks) {
   look_at_members();
   if (link_->next_timer() <= now) link_->on_timer(now);
@@ -318,9 +323,7 @@ bool Process::has_work(Time now) {
   return std::min(ack_again_, link_->next_timer()) <= now;
 }
 
-Time Process::next_deadline() const {
-  return has_more() ? 0 : std::min(ack_again_, link_->next_timer());
-}
+Time Process::next_deadline() { return has_more() ? 0 : std::min(ack_again_, link_->next_timer()); }
 
 // As HostLink has it.
 void Process::on_ready(Time now) {

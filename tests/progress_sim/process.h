@@ -138,6 +138,7 @@ class Process final : private device::ProgressWork,
   // ProgressWork
   [[nodiscard]] size_t receive(link::Look look, Time now) override;
   [[nodiscard]] Looked look(Time now) override;
+  [[nodiscard]] bool is_quiet() const override;
   [[nodiscard]] uint64_t packets_received() const override { return received_packets_.packets; }
   [[nodiscard]] bool expects_more() const override { return link_->expects_more(); }
   void settle(Time now, device::Acks acks) override;
@@ -145,7 +146,7 @@ class Process final : private device::ProgressWork,
   [[nodiscard]] bool has_completions() const override { return !to_publish_.empty(); }
   [[nodiscard]] bool is_stalled() const override { return stalled_; }
   [[nodiscard]] bool has_work(Time now) override;
-  [[nodiscard]] Time next_deadline() const override;
+  [[nodiscard]] Time next_deadline() override;
   void on_ready(Time now) override;
   [[nodiscard]] Time note_troubles(Time) override { return kNever; }
   void tell_troubles() override {}

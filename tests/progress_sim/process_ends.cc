@@ -29,7 +29,7 @@ void Process::replace_queue_pair(uint8_t slot) {
           .peer_qp = peer.peer_qp,
           .owes_word = (peer.incarnation & 1) != 0,
           .unannounced = peer.unannounced};
-  progress_.finish();
+  progress_.finish(clock());
   lock_.unlock();
   destroyed_.emplace(old.value, destroyed_.size() + 1);
 }
@@ -64,7 +64,7 @@ void Process::destroy_spare() {
   std::erase(to_publish_, &*spare_);
   received_channel_.forget(*spare_);
   spare_.destroy();
-  progress_.finish();
+  progress_.finish(clock());
   lock_.unlock();
 }
 

@@ -74,6 +74,8 @@ class Scheduler {
   // in it. 0, EBUSY, or EOWNERDEAD: it is ours, and its last owner died.
   [[nodiscard]] int try_lock_robust(int& owner);
   void unlock_robust(int& owner);
+  // A name for it that no other thread has.
+  [[nodiscard]] const void* thread() const { return running_; }
   // The process that it is of.
   [[nodiscard]] uint32_t process() const { return running_->process; }
   // Something was written to a descriptor: who sleeps on it looks.

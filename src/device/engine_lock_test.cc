@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "device/engine_lock.h"
+
+#include <algorithm>
+#include <atomic>
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+#include <sched.h>
+#include <unistd.h>
+
+namespace verbena::device {
+namespace {
+
+#if defined(__SANITIZE_THREAD__)
+constexpr int kRounds = 3'000;
+#else
+constexpr int kRounds = 30'000;
+#endif
+
+// Counts what is posted and not answered yet.
+struct Answerer final : DoorbellAnswerer {
+  explicit Answerer(EngineLock& which) : lock(which) { lock.set_bell(*this); }
+  void answer_doorbells() override {
+    ++answers;
+    posted = 0;
+    const int steps = busy;
+    for (int i = 0; i < steps; ++i) std::atomic_signal_fence(std::memory_order_seq_cst);
+  }
+  // As the helper does.
+  void leave_doorbells() override { ++left; }
+  void post() {
+    ++posted;
+    lock.ring();
+  }
+
+  EngineLock& lock;
+  std::atomic<uint32_t> posted{0};
+  std::atomic<uint32_t> answers{0};
+  std::atomic<uint32_t> left{0};
+  std::atomic<int> busy{0};
+};
+
+// Whatever the others do, who lets go of the lock last has answered.
+TEST(EngineLock, AnswersEachBell) {
+  EngineLock lock;
+  Answerer answerer(lock);
+  {
+    std::vector<std::jthread> threads;
+    for (int i = 0; i < 2; ++i) {
+      threads.emplace_back([&] {
+        for (int round = 0; round < kRounds; ++round) answerer.post();
+      });
+    }
+    threads.emplace_back([&] {
+      for (int round = 0; round < kRounds; ++round) {
+        const EngineHeld held(lock);
+      }
+    });
+    threads.emplace_back([&] {
+      for (int round = 0; round < kRounds / 10; ++round) {
+        const EngineHeldFirst held(lock);
+      }
+    });
+    threads.emplace_back([&] {
+      for (int round = 0; round < kRounds / 100; ++round) {
+        if (!lock.try_first_within(0)) continue;
+        const EngineHeld held(lock, std::adopt_lock);
+      }
+    });
+  }
+  if (answerer.posted != 0) {
+    EXPECT_NE(answerer.left, 0u) << "a bell was not answered";
+    const EngineHeldFirst held(lock);  // the helper
+  }
+  EXPECT_EQ(answerer.posted, 0u);
+}
+
+// Who did not get the lock in time was relied on by who rang meanwhile.
+TEST(EngineLock, AnswersABellThatRangWhileItWasWaitedForInVain) {
+  EngineLock lock;
+  Answerer answerer(lock);
+  for (int round = 0; round < 20; ++round) {
+    std::atomic<bool> held = false;
+    std::jthread other([&] {
+      const EngineHeld holds(lock);
+      held = true;
+      ::usleep(500);
+    });
+    while (!held) ::sched_yield();
+    std::jthread waiter([&] {
+      if (!lock.try_first_within(300 * kMicrosecond)) return;
+      const EngineHeld holds(lock, std::adopt_lock);
+    });
+    for (int i = 0; i < 20; ++i) {
+      answerer.post();
+      ::usleep(30);
+    }
+    waiter.join();
+    other.join();
+    EXPECT_EQ(answerer.posted, 0u);
+  }
+}
+
+// Threads that do nothing but post must not keep the helper, or who forks, waiting.
+TEST(EngineLock, LetsGoFirstWhoWantsItWhileOthersRing) {
+  EngineLock lock;
+  Answerer answerer(lock);
+  answerer.busy = 20'000;
+  std::atomic<bool> stop = false;
+  uint32_t most = 0;
+  {
+    std::vector<std::jthread> threads;
+    for (int i = 0; i < 3; ++i) {
+      threads.emplace_back([&] {
+        while (!stop) answerer.post();
+      });
+    }
+    for (int round = 0; round < 50; ++round) {
+      ::usleep(1000);
+      const uint32_t before = answerer.answers;
+      const EngineHeldFirst held(lock);
+      most = std::max(most, answerer.answers - before);
+    }
+    stop = true;
+  }
+  // It was thousands.
+  EXPECT_LE(most, 100u);
+}
+
+}  // namespace
+}  // namespace verbena::device
