@@ -123,6 +123,7 @@ class Bench {
   // Median and 99th percentile of one exchange against another, taken in turns.
   void latency(const std::string& name, const End& ours, const std::string& peer, const End& theirs,
                bool spinners, const Goal& goal) {
+    if (!name.contains(settings_.match)) return;
     Row median_row{name + ", median", "us", 1, "us " + peer, goal, {}, {}};
     Row tail_row{name + ", 99th percentile", "us", 1, "us " + peer, {}, {}, {}};
     for (uint32_t round = 0; round < settings_.rounds; ++round) {
@@ -279,7 +280,7 @@ int main(int argc, char** argv) {
       ->check(CLI::IsMember({"bandwidth", "latency", "small", "queues", "loss", "memory", "icrc",
                              "shared", "shared-bandwidth", "shared-latency", "shared-small",
                              "shared-queues", "threads"}));
-  app.add_option("--match", settings.match, "of the bandwidths, those with this in their name");
+  app.add_option("--match", settings.match, "of bandwidths and latencies, those with this in their name");
   app.add_flag("--alone", settings.alone, "leave the peers out, for a profile of the device");
   app.add_option("--json", settings.json, "write the figures to this file, too");
   CLI11_PARSE(app, argc, argv);

@@ -90,9 +90,11 @@ void Engine::report_counters() {
 void Engine::before_fork() {
   lock_.lock_first();
   forking_ = true;
-  // They wait for nobody. One that is off its core gets it sooner if we sleep.
+  // They wait for nobody. One that is off its core gets it sooner if we sleep; one that has ended in
+  // the middle (pthread_cancel) never leaves.
   constexpr timespec kPause{0, 50 * kMicrosecond};
-  for (int i = 0; aside_ != 0; ++i) {
+  constexpr int kMost = 100 + kSecond / kPause.tv_nsec;
+  for (int i = 0; aside_ != 0 && i < kMost; ++i) {
     if (i < 100) {
       ::sched_yield();
     } else {
@@ -256,9 +258,9 @@ ProgressWork::Looked Engine::look(Time now) {
   return looked;
 }
 
-void Engine::on_ready(Time now) {
+void Engine::on_ready(Time now, bool readable) {
   lock_.assert_held();
-  link_->on_ready(now);
+  link_->on_ready(now, readable);
   if (const uint32_t changes = link_->address_changes(); changes != seen_address_changes_) {
     seen_address_changes_ = changes;
     router_.on_addresses_changed();

@@ -281,6 +281,14 @@ class Engine final : public transport::EventSink,
     lock_.assert_held();
     return link_->receive(look, now);
   }
+  [[nodiscard]] size_t receive_ready(link::ReadyFds ready, Time now) override {
+    lock_.assert_held();
+    return link_->receive_ready(ready, now);
+  }
+  [[nodiscard]] bool may_have_left() const override {
+    lock_.assert_held();
+    return link_->may_have_left();
+  }
   [[nodiscard]] Looked look(Time now) override;
   [[nodiscard]] bool is_quiet() const override {
     lock_.assert_held();
@@ -309,16 +317,16 @@ class Engine final : public transport::EventSink,
   }
   [[nodiscard]] bool has_work(Time now) override;
   [[nodiscard]] Time next_deadline() override;
-  void on_ready(Time now) override;
+  void on_ready(Time now, bool readable) override;
   [[nodiscard]] Time note_troubles(Time now) override;
   void tell_troubles() override;
   [[nodiscard]] bool prepare_sleep() override {
     lock_.assert_held();
     return link_->prepare_sleep();
   }
-  void woke() override {
+  void woke(link::ReadyFds ready) override {
     lock_.assert_held();
-    link_->woke();
+    link_->woke(ready);
   }
   void set_polling(bool polling) override {
     lock_.assert_held();

@@ -20,7 +20,7 @@ class KernelWorld final : public ProgressWorld {
   void close();
 
   [[nodiscard]] Time clock() const override { return link::monotonic_now(); }
-  void sleep_helper(Time until, Wakes wakes) override;
+  Ready sleep_helper(Time until, Wakes wakes) override;
   void wake_helper() override;
   [[nodiscard]] Woken sleep_receiving(CompletionChannel& channel, bool may_sleep) override;
   [[nodiscard]] int sleep_on(CompletionChannel& channel, CompletionQueue*& cq) override {
@@ -31,6 +31,7 @@ class KernelWorld final : public ProgressWorld {
   UniqueFd wake_;           // eventfd
   UniqueFd epoll_packets_;  // wake, the link's: control and what it receives from
   UniqueFd epoll_control_;  // wake, the link's control
+  int control_fd_ = -1;
   std::span<const int> receive_fds_;
   EpollSleep helper_epoll_;
 };

@@ -16,6 +16,7 @@
 // something else, or at the helper's next look, at most a tick later.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 
@@ -50,7 +51,8 @@ class Progress {
     constexpr Duration kReceivesEvery = 10 * kMicrosecond;
     if (sleeper_.load(std::memory_order_relaxed)) return;
     const Time now = world_.clock();
-    if (now - lease_.received() < kReceivesEvery) {
+    const Time waiter = waiter_received_.load(std::memory_order_relaxed);
+    if (now - std::max(lease_.received(), waiter) < kReceivesEvery) {
       lease_.extend(now);
     } else {
       poll();
@@ -111,8 +113,8 @@ class Progress {
   // While there is traffic the helper looks up this often, so that posting need not wake it for
   // every timer.
   [[nodiscard]] Duration tick() const { return 2 * lease_.full(); }
-  [[nodiscard]] Time helper_pass(Time now);
-  [[nodiscard]] bool helper_receive(Time now) VERBENA_REQUIRES(lock_);
+  [[nodiscard]] Time helper_pass(Time now, ProgressWorld::Ready ready);
+  [[nodiscard]] bool helper_receive(Time now, link::ReadyFds ready) VERBENA_REQUIRES(lock_);
   void helper_spin();
   // Takes the lock itself.
   void tell_troubles() VERBENA_NO_THREAD_SAFETY { work_.tell_troubles(); }
@@ -132,7 +134,8 @@ class Progress {
   PollLease lease_;
   std::atomic<bool> sleeper_{false};  // a queue was armed since the last completion was published
   HelperAlarm alarm_;                 // and the thread in wait() that receives
-  std::atomic<uint32_t> bystanders_{0};  // other threads in wait()
+  std::atomic<uint32_t> bystanders_{0};   // other threads in wait()
+  std::atomic<Time> waiter_received_{0};  // when a thread in wait() last did
   std::atomic<bool> helper_watching_{false};
   std::atomic<bool> stopping_{false};
   Time last_activity_ VERBENA_GUARDED_BY(lock_) = 0;

@@ -2,6 +2,7 @@
 // The helper: it makes progress when no program's thread does, keeps the timers, and answers other
 // members of the host. Idle, it sleeps in the kernel without a timeout.
 #include <algorithm>
+#include <utility>
 
 #include "base/relax.h"
 #include "device/progress.h"
@@ -19,18 +20,21 @@ constexpr Duration kActiveFor = 20 * kMillisecond;
 
 // Takes what is there; whether something was. Only who receives may silence the bell: it may have
 // been rung for a thread in wait(), which sleeps on it as well.
-bool Progress::helper_receive(Time now) {
-  work_.woke();
+bool Progress::helper_receive(Time now, link::ReadyFds ready) {
+  work_.woke(ready);
   const uint64_t packets_before = work_.packets_received();
   size_t got = 0;
   size_t batch = 0;
   // Bounded: others want the lock too. What a batch brings is not older than what was sent before
   // it, or round trips would seem shorter than they are.
   Time at = now;
-  for (int i = 0; i < 16 && (batch = work_.receive(link::Look::kAll, at)) > 0; ++i) {
+  for (int i = 0; i < 16; ++i) {
+    batch = i == 0 ? work_.receive_ready(ready, at) : work_.receive(link::Look::kAll, at);
+    if (batch == 0) break;
     got += batch;
     at = world_.clock();
     settle(at, acks_of_batch());
+    if (!work_.may_have_left()) break;
   }
   if (got == 0) return false;
   ++counters_.helper_batches;
@@ -41,7 +45,7 @@ bool Progress::helper_receive(Time now) {
 }
 
 // One look at everything; gives the moment by which another is needed.
-Time Progress::helper_pass(Time now) {
+Time Progress::helper_pass(Time now, ProgressWorld::Ready ready) {
   const EngineHeldFirst held(lock_);
   ++counters_.helper_wakeups;
   const bool by_poller = leased(now);
@@ -51,8 +55,8 @@ Time Progress::helper_pass(Time now) {
     polling_ = false;
     work_.set_polling(false);
   }
-  work_.on_ready(now);
-  const bool received = !served && helper_receive(now);
+  work_.on_ready(now, ready.control);
+  const bool received = !served && helper_receive(now, ready.packets);
   settle(now);
   helper_watching_.store(!served, std::memory_order_seq_cst);
   const Time next_trouble = work_.note_troubles(now);
@@ -99,16 +103,17 @@ void Progress::helper_spin() {
 }
 
 void Progress::run_helper() {
+  ProgressWorld::Ready ready;
   while (!stopping_.load(std::memory_order_relaxed)) {
-    const Time until = helper_pass(world_.clock());
+    const Time until = helper_pass(world_.clock(), std::exchange(ready, {}));
     tell_troubles();
     if (bulk_) {
       helper_spin();
       continue;
     }
     const bool watches = helper_watching_.load(std::memory_order_relaxed);
-    world_.sleep_helper(until,
-                        watches ? ProgressWorld::Wakes::kPackets : ProgressWorld::Wakes::kControl);
+    ready = world_.sleep_helper(
+        until, watches ? ProgressWorld::Wakes::kPackets : ProgressWorld::Wakes::kControl);
   }
 }
 

@@ -11,7 +11,7 @@ namespace {
 struct FakeWorld final : ProgressWorld {
   Time now = kSecond;
   Time clock() const override { return now; }
-  void sleep_helper(Time /*until*/, Wakes /*wakes*/) override {}
+  Ready sleep_helper(Time /*until*/, Wakes /*wakes*/) override { return {}; }
   void wake_helper() override {}
   Woken sleep_receiving(CompletionChannel& /*channel*/, bool /*may_sleep*/) override { return {}; }
   int sleep_on(CompletionChannel& /*channel*/, CompletionQueue*& /*cq*/) override { return 0; }
@@ -21,6 +21,8 @@ struct CountingWork final : ProgressWork {
   int looks = 0;
   bool polling = false;
   size_t receive(link::Look /*look*/, Time /*now*/) override { return 0; }
+  size_t receive_ready(link::ReadyFds /*ready*/, Time /*now*/) override { return 0; }
+  bool may_have_left() const override { return false; }
   Looked look(Time /*now*/) override {
     ++looks;
     return {};
@@ -35,11 +37,11 @@ struct CountingWork final : ProgressWork {
   bool is_stalled() const override { return false; }
   bool has_work(Time /*now*/) override { return false; }
   Time next_deadline() override { return kNever; }
-  void on_ready(Time /*now*/) override {}
+  void on_ready(Time /*now*/, bool /*readable*/) override {}
   Time note_troubles(Time /*now*/) override { return kNever; }
   void tell_troubles() override {}
   bool prepare_sleep() override { return true; }
-  void woke() override {}
+  void woke(link::ReadyFds /*ready*/) override {}
   void set_polling(bool value) override { polling = value; }
 };
 

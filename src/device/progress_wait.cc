@@ -42,8 +42,9 @@ int Progress::receive_for(CompletionChannel& channel, CompletionQueue*& cq) {
     const EngineHeld held(lock_);
     channel.begin_direct();
     const Time now = world_.clock();
-    work_.woke();
-    if (work_.receive(link::Look::kAll, now) > 0) {
+    work_.woke(woken.packets);
+    waiter_received_.store(now, std::memory_order_relaxed);
+    if (work_.receive_ready(woken.packets, now) > 0) {
       last_activity_ = now;
       // The ACK is not held for the answer: a peer that sleeps expects its send's event before the
       // answer's, as a NIC has it (perftest's -e hangs otherwise).

@@ -21,6 +21,10 @@ class ProgressWork {
   // --- receiving
   // Takes packets that are there, at most a batch; gives the number of pieces they came in.
   [[nodiscard]] virtual size_t receive(link::Look look, Time now) = 0;
+  // The same for a thread that slept (Link::receive_ready()).
+  [[nodiscard]] virtual size_t receive_ready(link::ReadyFds ready, Time now) = 0;
+  // Whether the last of these may have left something.
+  [[nodiscard]] virtual bool may_have_left() const = 0;
   // A poller's look, all in one: it polls again and again.
   struct Looked {
     size_t pieces = 0;
@@ -51,7 +55,7 @@ class ProgressWork {
 
   // --- the helper's own
   // Other members of the host are answered.
-  virtual void on_ready(Time now) = 0;
+  virtual void on_ready(Time now, bool readable) = 0;
   // Looks whether the program must be told something; gives the time of the next look.
   [[nodiscard]] virtual Time note_troubles(Time now) = 0;
   // Says it. Without the lock.
@@ -60,8 +64,8 @@ class ProgressWork {
   // --- sleeping, as the link has it
   // Before a thread sleeps on packets. False: something is there already.
   [[nodiscard]] virtual bool prepare_sleep() = 0;
-  // Before receive(), by a thread that slept on packets or would otherwise.
-  virtual void woke() = 0;
+  // Before they receive, by a thread that slept on packets or would otherwise.
+  virtual void woke(link::ReadyFds ready) = 0;
   // While true, look() is called again and again, and nobody need wake us.
   virtual void set_polling(bool polling) = 0;
 };

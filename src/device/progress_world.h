@@ -5,6 +5,7 @@
 
 #include "base/time.h"
 #include "device/completion_channel.h"
+#include "link/link.h"
 
 namespace verbena::device {
 
@@ -17,7 +18,12 @@ class ProgressWorld {
   // The helper sleeps until then, or until wake_helper() (one before the sleep counts), or until
   // another member of the host wants something; with kPackets, until packets arrive as well.
   enum class Wakes : uint8_t { kControl, kPackets };
-  virtual void sleep_helper(Time until, Wakes wakes) = 0;
+  // Gives what there is: as made, nobody knows. With kControl nothing is known of packets.
+  struct Ready {
+    bool control = true;
+    link::ReadyFds packets = link::kAllReady;
+  };
+  virtual Ready sleep_helper(Time until, Wakes wakes) = 0;
   // Any thread.
   virtual void wake_helper() = 0;
 
@@ -26,6 +32,7 @@ class ProgressWorld {
   struct Woken {
     int error = 0;
     bool by_channel = false;
+    link::ReadyFds packets{};  // may have arrived there
   };
   [[nodiscard]] virtual Woken sleep_receiving(CompletionChannel& channel, bool may_sleep) = 0;
   // A thread that does not receive: CompletionChannel::wait().

@@ -148,19 +148,49 @@ bool HostLink::room_again() {
 // --- receiving
 
 size_t HostLink::receive(Look look, Time now) {
-  intake_.set_time(now);
-  if (shared_ == nullptr) {
-    const size_t got = udp_.receive(look, intake_);
-    expects_more_ = udp_.expects_more();
-    if (got == 0) host_->found_empty(now);
-    return got;
-  }
-  const size_t from_rings = shared_->receive(now);
-  if (from_rings != 0) expects_more_ = shared_->expects_more();
-  const size_t from_sockets = receive_from_sockets(look, from_rings);
-  if (from_sockets != 0) expects_more_ = udp_.expects_more();
-  if (from_rings + from_sockets == 0) host_->found_empty(now);
+  const size_t from_rings = receive_from_rings(now);
+  const size_t got = from_rings + receive_from_sockets(look, from_rings);
+  if (got == 0) host_->found_empty(now);
+  return got;
+}
+
+size_t HostLink::receive_ready(ReadyFds ready, Time now) {
+  // Who waits for the sockets to be empty wants to hear it of them.
+  if (host_->awaits_empty()) return receive(Look::kAll, now);
+  const size_t from_rings = receive_from_rings(now);
+  // In the order of receive_fds().
+  const size_t second = host_->ipv4() == nullptr ? 0 : 1;
+  const bool ipv4 = second != 0 && ready[0];
+  const bool ipv6 = host_->ipv6() != nullptr && ready[second];
+  const size_t from_sockets = udp_.receive_ready(ipv4, ipv6, intake_);
+  note_sockets(from_sockets);
+  if (from_sockets != 0) empty_ = 0;
   return from_rings + from_sockets;
+}
+
+size_t HostLink::receive_from_rings(Time now) {
+  intake_.set_time(now);
+  const size_t got = shared_ == nullptr ? 0 : shared_->receive(now);
+  may_have_left_ = got != 0;
+  if (got != 0) expects_more_ = shared_->expects_more();
+  return got;
+}
+
+size_t HostLink::receive_from_sockets(Look look, size_t from_rings) {
+  if (look == Look::kLikely && shared_ != nullptr && shared_->has_rings()) {
+    const uint32_t every = from_rings != 0 ? kBusyEvery : empty_ < kQuiet ? 1 : kQuietEvery;
+    if (++skipped_ < every) return 0;
+  }
+  skipped_ = 0;
+  const size_t got = udp_.receive(look, intake_);
+  note_sockets(got);
+  empty_ = got != 0 ? 0 : std::min(empty_ + 1, kQuiet);
+  return got;
+}
+
+void HostLink::note_sockets(size_t got) {
+  may_have_left_ = may_have_left_ || udp_.may_have_left();
+  if (got != 0) expects_more_ = udp_.expects_more();
 }
 
 // While the sockets bring something they are asked with each look.
@@ -168,21 +198,12 @@ bool HostLink::is_quiet() const {
   return shared_ != nullptr && empty_ == kQuiet && shared_->has_rings() && shared_->is_quiet();
 }
 
-size_t HostLink::receive_from_sockets(Look look, size_t from_rings) {
-  if (look == Look::kLikely && shared_->has_rings()) {
-    const uint32_t every = from_rings != 0 ? kBusyEvery : empty_ < kQuiet ? 1 : kQuietEvery;
-    if (++skipped_ < every) return 0;
-  }
-  skipped_ = 0;
-  const size_t got = udp_.receive(look, intake_);
-  empty_ = got != 0 ? 0 : std::min(empty_ + 1, kQuiet);
-  return got;
-}
-
-void HostLink::on_ready(Time now) {
+void HostLink::on_ready(Time now, bool readable) {
   intake_.set_time(now);
-  host_->on_ready(intake_);
-  if (shared_ != nullptr) shared_->forget_way();
+  if (readable) {
+    host_->on_ready(intake_);
+    if (shared_ != nullptr) shared_->forget_way();
+  }
   // A thread that receives may be asleep until somebody sends, who waits for this room.
   constexpr int kMostBatches = 16;
   for (int i = 0; i < kMostBatches && host_->awaits_empty(); ++i) {
@@ -196,8 +217,8 @@ bool HostLink::prepare_sleep() {
   return !host_->awaits_empty() && (shared_ == nullptr || shared_->prepare_sleep());
 }
 
-void HostLink::woke() {
-  if (shared_ != nullptr) shared_->woke();
+void HostLink::woke(ReadyFds ready) {
+  if (shared_ != nullptr && ready[receive_fd_count_ - 1]) shared_->woke();
 }
 
 Time HostLink::next_timer() const {

@@ -53,6 +53,8 @@ class HostLink final : public Link {
   void finish() override;
   void send_management(const transport::OutPacket& packet) override;
   [[nodiscard]] size_t receive(Look look, Time now) override;
+  [[nodiscard]] size_t receive_ready(ReadyFds ready, Time now) override;
+  [[nodiscard]] bool may_have_left() const override { return may_have_left_; }
   [[nodiscard]] bool is_quiet() const override;
   [[nodiscard]] bool expects_more() const override { return expects_more_; }
   void note_family(bool ipv4) override { udp_.note_family(ipv4); }
@@ -60,9 +62,9 @@ class HostLink final : public Link {
     return {receive_fds_.data(), receive_fd_count_};
   }
   [[nodiscard]] bool prepare_sleep() override;
-  void woke() override;
+  void woke(ReadyFds ready) override;
   [[nodiscard]] int control_fd() const override { return host_->fd(); }
-  void on_ready(Time now) override;
+  void on_ready(Time now, bool readable) override;
   void set_polling(bool polling) override { host_->set_polling(polling); }
   [[nodiscard]] Time next_timer() const override;
   void on_timer(Time now) override;
@@ -111,7 +113,10 @@ class HostLink final : public Link {
     return kind_ == LinkKind::kShared && !path.destination.is_multicast();
   }
   void lose(uint32_t packets);
+  [[nodiscard]] size_t receive_from_rings(Time now);
   [[nodiscard]] size_t receive_from_sockets(Look look, size_t from_rings);
+  // They were asked, and brought so much.
+  void note_sockets(size_t got);
 
   std::unique_ptr<Membership> host_;
   LinkKind kind_;
@@ -122,6 +127,7 @@ class HostLink final : public Link {
   std::array<int, kMaxReceiveFds> receive_fds_{};
   size_t receive_fd_count_ = 0;
   bool expects_more_ = false;
+  bool may_have_left_ = false;
   // Looks since the sockets were looked at, and empty ones of these in a row.
   uint32_t skipped_ = 0;
   uint32_t empty_ = 0;

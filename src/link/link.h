@@ -11,6 +11,7 @@
 // Owned by the engine's lock holder, except where said.
 #pragma once
 
+#include <bitset>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -63,6 +64,9 @@ enum class Look : uint8_t { kAll, kLikely };
 
 // Of receive_fds(), at most.
 inline constexpr size_t kMaxReceiveFds = 3;
+// Which of receive_fds() are readable: the first, the second...
+using ReadyFds = std::bitset<kMaxReceiveFds>;
+inline constexpr ReadyFds kAllReady{(1U << kMaxReceiveFds) - 1};
 
 class Link : public transport::PacketSink {
  public:
@@ -83,6 +87,12 @@ class Link : public transport::PacketSink {
   // Takes what is there, at most a batch; gives the number of pieces it came in. Arrivals are
   // called meanwhile.
   [[nodiscard]] virtual size_t receive(Look look, Time now) = 0;
+  // The same for a thread that slept on receive_fds() and knows which are readable: the others need
+  // not be asked.
+  [[nodiscard]] virtual size_t receive_ready(ReadyFds ready, Time now) = 0;
+  // Whether the last of these may have left something; if not, all there was at that moment is
+  // taken.
+  [[nodiscard]] virtual bool may_have_left() const = 0;
   // Whether nothing is there; false if that cannot be told without asking the system.
   [[nodiscard]] virtual bool is_quiet() const = 0;
   // Whether the last piece was a large one, after which more of the kind are likely.
@@ -92,14 +102,15 @@ class Link : public transport::PacketSink {
 
   // --- sleeping
   // Readable when receive() may find something, as long as prepare_sleep() said yes; readers of
-  // others' bells among them, which woke() empties.
+  // others' bells among them, which woke() silences if they are.
   [[nodiscard]] virtual std::span<const int> receive_fds() const = 0;
   // Before a thread sleeps on them. False: something is there already.
   [[nodiscard]] virtual bool prepare_sleep() = 0;
-  virtual void woke() = 0;
+  virtual void woke(ReadyFds ready) = 0;
   // Readable when on_ready() has something to do; somebody must call it soon then.
   [[nodiscard]] virtual int control_fd() const = 0;
-  virtual void on_ready(Time now) = 0;
+  // `readable`: it is, or nobody knows; otherwise only what needs no descriptor is looked at.
+  virtual void on_ready(Time now, bool readable) = 0;
   // While true, receive() and room_again() are called again and again and nobody need wake us.
   // After it was set to false, both are asked once more before sleeping.
   virtual void set_polling(bool polling) = 0;

@@ -160,7 +160,8 @@ class Pair {
 
   void hear() {
     pollfd ready{reader_->control_fd(), POLLIN, 0};
-    for (int i = 0; i < 4 && ::poll(&ready, 1, 0) > 0; ++i) reader_->on_ready(monotonic_now());
+    for (int i = 0; i < 4 && ::poll(&ready, 1, 0) > 0; ++i)
+      reader_->on_ready(monotonic_now(), true);
   }
   // Bounded: a ring that is not cleared is read around and around.
   void read() {

@@ -386,7 +386,7 @@ TEST_F(SharedLinkTest, AReceiverThatCannotTakeARingGetsDatagrams) {
   ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
   const rlimit none{3, before.rlim_max};
   ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
-  b.link->on_ready(monotonic_now());
+  b.link->on_ready(monotonic_now(), true);
   ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
   EXPECT_EQ(b.serve(), 0);
   a.hear();

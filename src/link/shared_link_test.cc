@@ -194,7 +194,7 @@ TEST_F(SharedLinkTest, WokeSilencesTheBell) {
   EXPECT_TRUE(b.link->prepare_sleep());
   a.send_and_flush(b, 0);
   EXPECT_TRUE(is_readable(b.bell()));
-  b.link->woke();
+  b.link->woke(kAllReady);
   EXPECT_FALSE(is_readable(b.bell()));
 }
 

@@ -105,7 +105,8 @@ class Node final : public Arrivals {
 
   // What others say of rings.
   void hear() {
-    for (int i = 0; i < 8 && is_readable(link->control_fd()); ++i) link->on_ready(monotonic_now());
+    for (int i = 0; i < 8 && is_readable(link->control_fd()); ++i)
+      link->on_ready(monotonic_now(), true);
   }
   // What is there, and what they say.
   size_t serve() {

@@ -23,6 +23,10 @@ class UdpLink {
 
   // The number of datagrams the kernel delivered.
   [[nodiscard]] size_t receive(Look look, DatagramHandler& handler);
+  // Of the sockets that are readable.
+  [[nodiscard]] size_t receive_ready(bool ipv4, bool ipv6, DatagramHandler& handler);
+  // Whether the last of these may have left something.
+  [[nodiscard]] bool may_have_left() const { return may_have_left_; }
   [[nodiscard]] bool expects_more() const { return receiver_.reads_large(); }
   void note_family(bool ipv4) { (ipv4 ? ipv4_use_ : ipv6_use_).wanted = true; }
   [[nodiscard]] const ReceiveCounters& receive_counters() const { return receiver_.counters(); }
@@ -49,6 +53,7 @@ class UdpLink {
   FamilyUse ipv4_use_;
   FamilyUse ipv6_use_;
   uint32_t round_ = 0;
+  bool may_have_left_ = false;
 };
 
 }  // namespace verbena::link

@@ -129,6 +129,7 @@ size_t UdpReceiver::receive(int fd, Family family, DatagramHandler& handler, Ask
   ++counters_.syscalls;
   const int got =
       ::recvmmsg(fd, headers_.data(), static_cast<unsigned>(most), MSG_DONTWAIT, nullptr);
+  may_have_left_ = got == static_cast<int>(most);
   if (got <= 0) {
     expected = 1;
     return 0;

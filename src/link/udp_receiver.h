@@ -30,6 +30,8 @@ class UdpReceiver {
   enum class Ask : uint8_t { kBatch, kAsExpected };
   [[nodiscard]] size_t receive(int fd, Family family, DatagramHandler& handler, Ask ask);
 
+  // Whether the last call took as many as it wanted: there may be more.
+  [[nodiscard]] bool may_have_left() const { return may_have_left_; }
   // Whether the last datagram was a large one, after which more of the kind are likely.
   [[nodiscard]] bool reads_large() const { return large_; }
   [[nodiscard]] const ReceiveCounters& counters() const { return counters_; }
@@ -54,6 +56,7 @@ class UdpReceiver {
   // Large datagrams are read one by one: each frees its room for the sender, and is worked on while
   // it is in the cache.
   bool large_ = false;
+  bool may_have_left_ = false;
   std::array<size_t, 2> expected_{1, 1};  // by kAsExpected, by family
 };
 

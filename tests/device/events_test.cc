@@ -124,41 +124,6 @@ TEST(Channel, IsQuietWhenItsEventsAreForgotten) {
       [](End&) {});
 }
 
-// One thread sleeps in get_cq_event and receives for everybody; what completes is for another,
-// whose program sleeps on its own descriptor and is in no hurry to call in. The peer hears at once
-// nevertheless: not when its probe asks.
-TEST(Channel, ASleeperForAnotherHoldsNothingBack) {
-  constexpr int kRounds = 8;
-  run_pair(
-      {.channel = true},
-      [](End& near) {
-        near.barrier();
-        for (int i = 0; i < kRounds; ++i) {
-          std::this_thread::sleep_for(30ms);  // long enough for the far helper to sleep
-          near.post(0, {.bytes = 8});
-          (void)near.sent();
-        }
-        EXPECT_LT(near.counter(Counter::kTailProbe), kRounds / 2);
-        near.barrier();
-      },
-      [](End& far) {
-        for (int i = 0; i < kRounds; ++i) far.post_recv(0, 0, 8);
-        CompletionChannel other;
-        auto cq = std::move(*far.context().create_cq(4, &other));
-        std::thread sleeper([&] {
-          CompletionQueue* woken = nullptr;
-          EXPECT_EQ(far.context().get_cq_event(other, woken), 0);
-        });
-        std::this_thread::sleep_for(30ms);
-        far.barrier();
-        far.barrier();
-        other.notify(*cq);
-        sleeper.join();
-        far.good(far.recv_cq(), kRounds);
-        EXPECT_EQ(far.context().destroy_cq(*cq), 0);
-      });
-}
-
 TEST(Events, AreForgottenWithTheirObject) {
   EventQueue events;
   int object = 0;

@@ -229,9 +229,15 @@ void Process::send_acks() {
 
 // --- receiving
 
-size_t Process::receive(link::Look, Time now) {
+size_t Process::receive(link::Look, Time now) { return receive_ready(link::kAllReady, now); }
+
+// As HostLink has it.
+size_t Process::receive_ready(link::ReadyFds ready, Time now) {
   look_at_members();
-  return link_->receive(now) + receive_datagrams(now);
+  const size_t from_rings = link_->receive(now);
+  may_have_left_ = from_rings != 0;
+  const bool asked = ready[kDatagrams] || ledger_.awaits_empty();
+  return from_rings + (asked ? receive_datagrams(now) : 0);
 }
 
 size_t Process::receive_datagrams(Time now) {
@@ -239,6 +245,7 @@ size_t Process::receive_datagrams(Time now) {
   const ssize_t got = ::read(host_.member(slot_).receive.get(), batch.data(), sizeof batch);
   if (got <= 0) ledger_.found_empty(now);
   const size_t count = got <= 0 ? 0 : static_cast<size_t>(got) / sizeof(Header);
+  if (count == batch.size()) may_have_left_ = true;
   for (size_t i = 0; i < count; ++i) {
     const Header& header = batch[i];
     if (header.to_incarnation == incarnation_ && !header.is_ack) {
@@ -326,8 +333,8 @@ bool Process::has_work(Time now) {
 Time Process::next_deadline() { return has_more() ? 0 : std::min(ack_again_, link_->next_timer()); }
 
 // As HostLink has it.
-void Process::on_ready(Time now) {
-  membership_.on_ready();
+void Process::on_ready(Time now, bool readable) {
+  if (readable) membership_.on_ready();
   look_at_members();
   for (int i = 0; i < kMostPerTurn && ledger_.awaits_empty(); ++i) (void)receive_datagrams(now);
 }
@@ -340,15 +347,27 @@ void Process::set_polling(bool polling) {
 
 // --- ProgressWorld
 
-void Process::sleep_helper(Time until, Wakes wakes) {
+device::ProgressWorld::Ready Process::sleep_helper(Time until, Wakes wakes) {
   helper_until_ = until;
   const Host::Member& self = host_.member(slot_);
   const std::array<int, 4> fds{wake_.get(), self.control.get(), link_->fd(), self.receive.get()};
   if (wakes == Wakes::kPackets && until > clock()) check_sleep();
   if (wakes == Wakes::kControl && until > clock()) check_control_sleep();
   (void)scheduler_.sleep(std::span(fds).first(wakes == Wakes::kPackets ? 4 : 2), until);
+  Ready ready{.control = Scheduler::is_readable({&fds[1], 1})};
+  if (wakes == Wakes::kPackets) ready.packets = readable_packets();
   uint64_t count = 0;
   (void)!::read(wake_.get(), &count, sizeof count);
+  return ready;
+}
+
+link::ReadyFds Process::readable_packets() const {
+  const int datagrams = host_.member(slot_).receive.get();
+  const int bell = link_->fd();
+  link::ReadyFds ready;
+  ready[kDatagrams] = Scheduler::is_readable({&datagrams, 1});
+  ready[kBell] = Scheduler::is_readable({&bell, 1});
+  return ready;
 }
 
 void Process::wake_helper() {
@@ -363,8 +382,9 @@ device::ProgressWorld::Woken Process::sleep_receiving(device::CompletionChannel&
   const std::array<int, 3> fds{channel.fd(), link_->fd(), host_.member(slot_).receive.get()};
   if (may_sleep) check_sleep();
   if (may_sleep) check_sleep_on(channel);
+  if (may_sleep) check_owed();
   (void)scheduler_.sleep(fds, may_sleep ? kNever : clock());
-  return {.by_channel = scheduler_.sleep({fds.data(), 1}, clock())};
+  return {.by_channel = Scheduler::is_readable({fds.data(), 1}), .packets = readable_packets()};
 }
 
 int Process::sleep_on(device::CompletionChannel& channel, device::CompletionQueue*& cq) {

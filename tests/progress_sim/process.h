@@ -109,6 +109,9 @@ class Process final : private device::ProgressWork,
   void check_peers(const std::vector<std::unique_ptr<Process>>& all);
 
  private:
+  // Which of the link's descriptors is which.
+  static constexpr size_t kDatagrams = 0;
+  static constexpr size_t kBell = 1;
   struct Header {
     uint64_t sequence = 0;  // of data; of an acknowledgement: how many arrived
     uint32_t from_incarnation = 0;
@@ -137,6 +140,8 @@ class Process final : private device::ProgressWork,
 
   // ProgressWork
   [[nodiscard]] size_t receive(link::Look look, Time now) override;
+  [[nodiscard]] size_t receive_ready(link::ReadyFds ready, Time now) override;
+  [[nodiscard]] bool may_have_left() const override { return may_have_left_; }
   [[nodiscard]] Looked look(Time now) override;
   [[nodiscard]] bool is_quiet() const override;
   [[nodiscard]] uint64_t packets_received() const override { return received_packets_.packets; }
@@ -147,15 +152,17 @@ class Process final : private device::ProgressWork,
   [[nodiscard]] bool is_stalled() const override { return stalled_; }
   [[nodiscard]] bool has_work(Time now) override;
   [[nodiscard]] Time next_deadline() override;
-  void on_ready(Time now) override;
+  void on_ready(Time now, bool readable) override;
   [[nodiscard]] Time note_troubles(Time) override { return kNever; }
   void tell_troubles() override {}
   [[nodiscard]] bool prepare_sleep() override;
-  void woke() override { link_->woke(); }
+  void woke(link::ReadyFds ready) override {
+    if (ready[kBell]) link_->woke();
+  }
   void set_polling(bool polling) override;
   // ProgressWorld
   [[nodiscard]] Time clock() const override { return scheduler_.now(); }
-  void sleep_helper(Time until, Wakes wakes) override;
+  Ready sleep_helper(Time until, Wakes wakes) override;
   void wake_helper() override;
   [[nodiscard]] Woken sleep_receiving(device::CompletionChannel& channel, bool may_sleep) override;
   [[nodiscard]] int sleep_on(device::CompletionChannel& channel,
@@ -177,6 +184,10 @@ class Process final : private device::ProgressWork,
   // The helper is about to sleep, and leaves the packets to others.
   void check_control_sleep() const;
   void check_sleep_on(const device::CompletionChannel& channel);
+  // A thread that receives is about to sleep: what it owes, somebody sends soon.
+  void check_owed();
+  // Which descriptors are readable.
+  [[nodiscard]] link::ReadyFds readable_packets() const;
   // Members came or went.
   void look_at_members();
   void lose(Peer& peer);
@@ -210,6 +221,7 @@ class Process final : private device::ProgressWork,
   uint32_t seen_generation_ = 0;
   std::array<Peer, kPeers> peers_;
   bool stalled_ = false;
+  bool may_have_left_ = false;
   Time ack_again_ = kNever;  // no room for an acknowledgement
   uint64_t in_memory_ = 0;
   uint32_t arming_ = 0;        // threads that are at it

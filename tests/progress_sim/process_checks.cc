@@ -42,6 +42,15 @@ void Process::check_sleep_on(const device::CompletionChannel& channel) {
   if (unseen) report_("a thread sleeps though there is a completion");
 }
 
+// The program of what it received for another thread may take its time to answer.
+void Process::check_owed() {
+  constexpr Duration kSoon = 2 * device::HelperAlarm::kExpectedBack;
+  const Scheduler::Alone alone;
+  const int wake = wake_.get();
+  if (!owes_acks() || is_at_work() || Scheduler::is_readable({&wake, 1})) return;
+  if (helper_until_ > clock() + kSoon) report_("a thread sleeps, and holds acknowledgements back");
+}
+
 // --- at the end
 
 bool Process::is_at_work() const { return scheduler_.is_locked(&lock_, sizeof lock_); }
