@@ -90,8 +90,8 @@ void Engine::report_counters() {
 void Engine::before_fork() {
   lock_.lock_first();
   forking_ = true;
-  // They wait for nobody. One that is off its core gets it sooner if we sleep; one that has ended in
-  // the middle (pthread_cancel) never leaves.
+  // They wait for nobody. One that is off its core gets it sooner if we sleep; one that has ended
+  // in the middle (pthread_cancel) never leaves.
   constexpr timespec kPause{0, 50 * kMicrosecond};
   constexpr int kMost = 100 + kSecond / kPause.tv_nsec;
   for (int i = 0; aside_ != 0 && i < kMost; ++i) {

@@ -147,6 +147,31 @@ bool HostLink::room_again() {
 
 // --- receiving
 
+inline void HostLink::note_sockets(size_t got) {
+  may_have_left_ = may_have_left_ || udp_.may_have_left();
+  if (got != 0) expects_more_ = udp_.expects_more();
+}
+
+inline size_t HostLink::receive_from_rings(Time now) {
+  intake_.set_time(now);
+  const size_t got = shared_ == nullptr ? 0 : shared_->receive(now);
+  may_have_left_ = got != 0;
+  if (got != 0) expects_more_ = shared_->expects_more();
+  return got;
+}
+
+inline size_t HostLink::receive_from_sockets(Look look, size_t from_rings) {
+  if (look == Look::kLikely && shared_ != nullptr && shared_->has_rings()) {
+    const uint32_t every = from_rings != 0 ? kBusyEvery : empty_ < kQuiet ? 1 : kQuietEvery;
+    if (++skipped_ < every) return 0;
+  }
+  skipped_ = 0;
+  const size_t got = udp_.receive(look, intake_);
+  note_sockets(got);
+  empty_ = got != 0 ? 0 : std::min(empty_ + 1, kQuiet);
+  return got;
+}
+
 size_t HostLink::receive(Look look, Time now) {
   const size_t from_rings = receive_from_rings(now);
   const size_t got = from_rings + receive_from_sockets(look, from_rings);
@@ -166,31 +191,6 @@ size_t HostLink::receive_ready(ReadyFds ready, Time now) {
   note_sockets(from_sockets);
   if (from_sockets != 0) empty_ = 0;
   return from_rings + from_sockets;
-}
-
-size_t HostLink::receive_from_rings(Time now) {
-  intake_.set_time(now);
-  const size_t got = shared_ == nullptr ? 0 : shared_->receive(now);
-  may_have_left_ = got != 0;
-  if (got != 0) expects_more_ = shared_->expects_more();
-  return got;
-}
-
-size_t HostLink::receive_from_sockets(Look look, size_t from_rings) {
-  if (look == Look::kLikely && shared_ != nullptr && shared_->has_rings()) {
-    const uint32_t every = from_rings != 0 ? kBusyEvery : empty_ < kQuiet ? 1 : kQuietEvery;
-    if (++skipped_ < every) return 0;
-  }
-  skipped_ = 0;
-  const size_t got = udp_.receive(look, intake_);
-  note_sockets(got);
-  empty_ = got != 0 ? 0 : std::min(empty_ + 1, kQuiet);
-  return got;
-}
-
-void HostLink::note_sockets(size_t got) {
-  may_have_left_ = may_have_left_ || udp_.may_have_left();
-  if (got != 0) expects_more_ = udp_.expects_more();
 }
 
 // While the sockets bring something they are asked with each look.

@@ -113,10 +113,10 @@ class HostLink final : public Link {
     return kind_ == LinkKind::kShared && !path.destination.is_multicast();
   }
   void lose(uint32_t packets);
-  [[nodiscard]] size_t receive_from_rings(Time now);
-  [[nodiscard]] size_t receive_from_sockets(Look look, size_t from_rings);
+  [[nodiscard, gnu::always_inline]] size_t receive_from_rings(Time now);
+  [[nodiscard, gnu::always_inline]] size_t receive_from_sockets(Look look, size_t from_rings);
   // They were asked, and brought so much.
-  void note_sockets(size_t got);
+  [[gnu::always_inline]] void note_sockets(size_t got);
 
   std::unique_ptr<Membership> host_;
   LinkKind kind_;

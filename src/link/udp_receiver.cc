@@ -27,6 +27,18 @@ template <typename T>
          datagram.bytes[kSlotByte] != kGsiSlot;
 }
 
+// At most so many; the number, or -1. For one, recvmmsg costs more than recvmsg.
+int take(int fd, std::span<mmsghdr> messages) {
+  if (messages.size() > 1) {
+    return ::recvmmsg(fd, messages.data(), static_cast<unsigned>(messages.size()), MSG_DONTWAIT,
+                      nullptr);
+  }
+  const ssize_t bytes = ::recvmsg(fd, &messages[0].msg_hdr, MSG_DONTWAIT);
+  if (bytes < 0) return -1;
+  messages[0].msg_len = static_cast<unsigned>(bytes);
+  return 1;
+}
+
 }  // namespace
 
 void split(Datagram joined, uint32_t segment, DatagramHandler& handler) {
@@ -127,8 +139,7 @@ size_t UdpReceiver::receive(int fd, Family family, DatagramHandler& handler, Ask
     header.msg_hdr.msg_flags = 0;
   }
   ++counters_.syscalls;
-  const int got =
-      ::recvmmsg(fd, headers_.data(), static_cast<unsigned>(most), MSG_DONTWAIT, nullptr);
+  const int got = take(fd, {headers_.data(), most});
   may_have_left_ = got == static_cast<int>(most);
   if (got <= 0) {
     expected = 1;

@@ -22,6 +22,12 @@ constexpr int kWritableWaitMs = 20;
   return error == EIO || error == EINVAL || error == EOPNOTSUPP || error == ENOPROTOOPT;
 }
 
+// The number that left, or -1. For one, sendmmsg costs more than sendmsg.
+int send_messages(int fd, std::span<mmsghdr> messages) {
+  if (messages.size() == 1) return ::sendmsg(fd, &messages[0].msg_hdr, MSG_DONTWAIT) < 0 ? -1 : 1;
+  return ::sendmmsg(fd, messages.data(), static_cast<unsigned>(messages.size()), MSG_DONTWAIT);
+}
+
 }  // namespace
 
 UdpTransmitter::UdpTransmitter(const UdpSockets* ipv4, const UdpSockets* ipv6, uint16_t port,
@@ -414,7 +420,7 @@ bool UdpTransmitter::send_apart(const Message& message) {
 }
 
 // Messages [first, first + count), all of one family.
-void UdpTransmitter::transmit(size_t first, size_t count) {
+inline void UdpTransmitter::transmit(size_t first, size_t count) {
   const bool ipv4 = messages_[first].ipv4;
   const int fd = sockets_for(ipv4)->send.get();
   for (size_t i = 0; i < count; ++i) {
@@ -424,8 +430,7 @@ void UdpTransmitter::transmit(size_t first, size_t count) {
   bool waited = false;
   while (done < count) {
     ++counters_.syscalls;
-    const int sent =
-        ::sendmmsg(fd, headers_.data() + done, static_cast<unsigned>(count - done), MSG_DONTWAIT);
+    const int sent = send_messages(fd, {headers_.data() + done, count - done});
     if (sent > 0) {
       done += static_cast<size_t>(sent);
       counters_.sends += static_cast<uint64_t>(sent);
@@ -453,7 +458,7 @@ void UdpTransmitter::transmit(size_t first, size_t count) {
   }
 }
 
-void UdpTransmitter::flush() {
+void UdpTransmitter::flush_all() {
   size_t first = 0;
   while (first < messages_.size()) {
     size_t end = first + 1;

@@ -82,7 +82,9 @@ class UdpTransmitter final : public transport::PacketSink {
   [[nodiscard]] bool paces(const transport::Path& path, Qpn qpn) const override;
   [[nodiscard]] bool is_unread(const transport::Path& path, Qpn qpn) const override;
   [[nodiscard]] std::span<uint8_t> staging() override;
-  void flush();
+  void flush() {
+    if (!messages_.empty()) flush_all();
+  }
 
   void set_tap(TransmitTap* tap) { tap_ = tap; }
   // What goes to other hosts gets a tag; nullptr: nothing does.
@@ -162,7 +164,9 @@ class UdpTransmitter final : public transport::PacketSink {
   uint8_t* arena(size_t bytes);
   void add_iovec(Message& message, const uint8_t* data, size_t bytes);
   [[nodiscard]] const UdpSockets* sockets_for(bool ipv4) const { return ipv4 ? ipv4_ : ipv6_; }
-  void transmit(size_t first, size_t count);
+  void flush_all();
+  // Inlined, as polls are (udp_link.h).
+  [[gnu::always_inline]] void transmit(size_t first, size_t count);
   void fill(const Message& message, mmsghdr& header, Control& control, bool gso);
   // Whether any of it left.
   [[nodiscard]] bool send_apart(const Message& message);

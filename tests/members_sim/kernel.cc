@@ -139,6 +139,10 @@ bool Kernel::deliver_from(int send_fd, Datagram datagram) {
   return true;
 }
 
+bool Kernel::is_receiver(int fd) const {
+  return std::ranges::find(sockets_, fd, &Socket::receive) != sockets_.end();
+}
+
 std::optional<Kernel::Datagram> Kernel::receive(int fd) {
   const auto socket = std::ranges::find(sockets_, fd, &Socket::receive);
   if (socket == sockets_.end() || socket->queue.empty()) return std::nullopt;

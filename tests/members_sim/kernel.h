@@ -58,6 +58,7 @@ class Kernel {
   // From the port that belongs to this sending socket. False: it is none.
   bool deliver_from(int send_fd, Datagram datagram);
   [[nodiscard]] bool is_sender(int fd) const { return source_ports_.contains(fd); }
+  [[nodiscard]] bool is_receiver(int fd) const;
   // Nothing: there is nothing.
   [[nodiscard]] std::optional<Datagram> receive(int fd);
   // Found no room in the socket, without acknowledgements, whose senders ask for none.

@@ -104,7 +104,7 @@ void note_passed(const msghdr& message) {
   return bytes;
 }
 
-void hand_over(const Kernel::Datagram& datagram, mmsghdr& into) {
+void hand_over(const Kernel::Datagram& datagram, msghdr& message, unsigned& length) {
   const sockaddr_in from{.sin_family = AF_INET,
                          .sin_port = htons(datagram.source_port),
                          .sin_addr = {address_of(datagram.source)},
@@ -112,10 +112,9 @@ void hand_over(const Kernel::Datagram& datagram, mmsghdr& into) {
   const in_pktinfo to{.ipi_ifindex = 1,
                       .ipi_spec_dst = {address_of(datagram.destination)},
                       .ipi_addr = {address_of(datagram.destination)}};
-  msghdr& message = into.msg_hdr;
-  into.msg_len = static_cast<unsigned>(
+  length = static_cast<unsigned>(
       std::min(datagram.bytes.size(), static_cast<size_t>(message.msg_iov->iov_len)));
-  std::memcpy(message.msg_iov->iov_base, datagram.bytes.data(), into.msg_len);
+  std::memcpy(message.msg_iov->iov_base, datagram.bytes.data(), length);
   std::memcpy(message.msg_name, &from, sizeof from);
   cmsghdr* item = CMSG_FIRSTHDR(&message);
   size_t used = 0;
@@ -218,6 +217,16 @@ int sendmmsg(int fd, mmsghdr* messages, unsigned count, int) {
 
 ssize_t recvmsg(int fd, msghdr* message, int flags) {
   enter();
+  if (Kernel* const kernel = Kernel::current(); kernel != nullptr && kernel->is_receiver(fd)) {
+    const auto datagram = kernel->receive(fd);
+    if (!datagram) {
+      errno = EAGAIN;
+      return -1;
+    }
+    unsigned length = 0;
+    hand_over(*datagram, *message, length);
+    return static_cast<ssize_t>(length);
+  }
   const ssize_t got = ::syscall(SYS_recvmsg, fd, message, flags);
   if (got > 0) note_passed(*message);
   return got;
@@ -237,7 +246,7 @@ int recvmmsg(int fd, mmsghdr* messages, unsigned count, int, timespec*) {
   for (; got < count; ++got) {
     const auto datagram = Kernel::current()->receive(fd);
     if (!datagram) break;
-    hand_over(*datagram, messages[got]);
+    hand_over(*datagram, messages[got].msg_hdr, messages[got].msg_len);
   }
   return static_cast<int>(got);
 }
