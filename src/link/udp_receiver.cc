@@ -115,6 +115,8 @@ void UdpReceiver::dispatch(const mmsghdr& header, Family family, DatagramHandler
   }
   ++counters_.datagrams;
   counters_.bytes += header.msg_len;
+  large_ = false;
+  if (header.msg_len == 0) return;  // nobody's, and of no length to divide by
   if ((msg.msg_flags & MSG_TRUNC) != 0) ++counters_.truncated;
   datagram.bytes = {static_cast<const uint8_t*>(msg.msg_iov->iov_base), header.msg_len};
   if (is_paid_for(datagram)) {
@@ -123,7 +125,7 @@ void UdpReceiver::dispatch(const mmsghdr& header, Family family, DatagramHandler
   large_ = header.msg_len >= kLarge;
   counters_.packets += (header.msg_len + segment - 1) / segment;
   if (header.msg_len <= segment) {
-    if (header.msg_len != 0) handler.on_datagram(datagram);
+    handler.on_datagram(datagram);
   } else {
     split(datagram, segment, handler);
   }

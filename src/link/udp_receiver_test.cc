@@ -20,7 +20,9 @@ class Nobody final : public DatagramHandler {
   void on_consumed(const Datagram&, uint32_t) override {}
 };
 
-void send_some(const UdpSockets& sockets, Family family, int datagrams) {
+constexpr size_t kBytes = 1000;
+
+void send_some(const UdpSockets& sockets, Family family, int datagrams, size_t length = kBytes) {
   sockaddr_in in{};
   in.sin_family = AF_INET;
   in.sin_port = htons(kPort);
@@ -32,11 +34,11 @@ void send_some(const UdpSockets& sockets, Family family, int datagrams) {
   const bool is_ipv4 = family == Family::kIpv4;
   const auto* const to =
       is_ipv4 ? reinterpret_cast<const sockaddr*>(&in) : reinterpret_cast<const sockaddr*>(&in6);
-  const std::array<uint8_t, 1000> bytes{};
+  const std::array<uint8_t, kBytes> bytes{};
   for (int i = 0; i < datagrams; ++i) {
-    EXPECT_EQ(::sendto(sockets.send.get(), bytes.data(), bytes.size(), 0, to,
+    EXPECT_EQ(::sendto(sockets.send.get(), bytes.data(), length, 0, to,
                        is_ipv4 ? sizeof in : sizeof in6),
-              static_cast<ssize_t>(bytes.size()));
+              static_cast<ssize_t>(length));
   }
 }
 
@@ -68,6 +70,31 @@ TEST(UdpReceiver, OverflowsOfBothFamiliesAreAddedUp) {
   send_some(*sockets4, Family::kIpv4, 1);
   EXPECT_EQ(drain(*sockets4, Family::kIpv4), 1U);
   EXPECT_EQ(receiver.counters().overflow, lost);
+}
+
+// Anybody can send one, and it has no length to divide by.
+TEST(UdpReceiver, AnEmptyDatagramIsNothing) {
+  class Counts final : public DatagramHandler {
+   public:
+    void on_datagram(const Datagram& datagram) override { bytes += datagram.bytes.size(); }
+    void on_consumed(const Datagram&, uint32_t) override {}
+    size_t bytes = 0;
+  };
+  for (const Family family : {Family::kIpv4, Family::kIpv6}) {
+    const auto sockets = open_udp(family, {.port = kPort}, 1);
+    if (!sockets) continue;  // no IPv6 here
+    Counts counts;
+    UdpReceiver receiver;
+    send_some(*sockets, family, 1, 0);
+    send_some(*sockets, family, 2);
+    send_some(*sockets, family, 1, 0);
+    size_t got = 0;
+    for (int i = 0; i < 10; ++i) {
+      got += receiver.receive(sockets->receive.get(), family, counts, UdpReceiver::Ask::kBatch);
+    }
+    EXPECT_EQ(got, receiver.counters().datagrams);
+    EXPECT_EQ(counts.bytes, 2000U);
+  }
 }
 
 // The limit is the host's, and not every machine has the same; but none takes less than the
