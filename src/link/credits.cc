@@ -218,8 +218,7 @@ void CreditLedger::free_reaped() {
 // Our socket is empty. A sender whose counters have stood still since kQuiet has nothing on the way
 // to us: what it has open was lost, or was granted to one that is stopped.
 void CreditLedger::check_leftovers(Time now) {
-  constexpr Duration kLookEvery = 2500 * kMicrosecond;
-  next_check_ = now + kLookEvery;
+  last_look_ = now;
   bool even = true;
   for (const uint8_t slot : members_) {
     Incoming& in = incoming_[slot];
@@ -247,7 +246,9 @@ void CreditLedger::check_leftovers(Time now) {
   stale_outstanding_ = even ? seen : 0;
   if (stale && now - stale_since_ >= kQuiet) {
     (void)sum.compare_exchange_strong(seen, 0, memory_order_seq_cst);
+    seen = 0;
   }
+  may_be_open_ = !even || seen != 0;
   // Who waits still was served elsewhere, or is gone; if not, it says so again.
   for (auto& word : table_.inboxes[self_].waiting) {
     if (word.load(memory_order_relaxed) != 0) word.store(0, memory_order_relaxed);

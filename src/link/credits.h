@@ -10,8 +10,9 @@
 // sender reserved and did not use goes back with settle().
 //
 // Lost costs come back: a dead member's when the receiver's socket is next empty, others when the
-// receiver's socket is empty and the sender has been quiet for kQuiet. Lock-free; one thread of the
-// process at a time.
+// receiver's socket is empty and the sender has been quiet for kQuiet. A receiver that sleeps looks
+// for them now and then (next_look) until nothing is open. Lock-free; one thread of the process at
+// a time.
 #pragma once
 
 #include <algorithm>
@@ -80,6 +81,9 @@ class CreditLedger {
   [[nodiscard]] bool is_unread(uint8_t slot) const {
     return pair(slot, self_).consumed.load(std::memory_order_acquire) < outgoing_[slot].sent;
   }
+  // Whether there is no room for packets that go there, or come from there: all of it is reserved,
+  // or was lost.
+  [[nodiscard]] bool is_blocked(uint8_t slot) const { return is_full(slot) || is_full(self_); }
   // Gives back what was reserved and not used. Before sleeping, and best after every flush. Until
   // then a no stays a no: one question instead of one by every queue pair.
   void settle() {
@@ -100,6 +104,7 @@ class CreditLedger {
       cost = static_cast<uint32_t>(std::min<uint64_t>(cost, in.sent_seen - in.consumed));
     }
     in.consumed += cost;
+    may_be_open_ = true;
     pair(self_, from).consumed.store(in.consumed, std::memory_order_release);
     returned_ += cost;
     if (returned_ >= return_at_) give_back();
@@ -107,10 +112,16 @@ class CreditLedger {
   void found_empty(Time now) {
     if (reaped_ > 0) free_reaped();
     if (returned_ > 0) give_back();
-    if (now >= next_check_) check_leftovers(now);
+    if (now - last_look_ >= kLookEvery) check_leftovers(now);
   }
   // Room of the dead is not free before found_empty().
   [[nodiscard]] bool awaits_empty() const { return reaped_ > 0; }
+  // When the sockets should be found empty, for something may be open that was lost; kNever.
+  [[nodiscard]] Time next_look() const { return may_be_open_ ? last_look_ + kLookAgain : kNever; }
+  // A sender finds no room for long, and nothing may come any more.
+  void expect_leftovers() { may_be_open_ = true; }
+  // They were not empty then.
+  void put_off_look(Time now) { last_look_ = now; }
   // Senders that were refused and may now ask again; they want to be woken. Emptied by the caller.
   [[nodiscard]] std::vector<uint8_t>& to_wake() { return to_wake_; }
 
@@ -120,6 +131,9 @@ class CreditLedger {
   }
 
  private:
+  static constexpr Duration kLookEvery = 2500 * kMicrosecond;
+  static constexpr Duration kLookAgain = kQuiet / 4;
+
   struct Outgoing {
     int64_t grant = 0;  // reserved, not used
     uint64_t granted = 0;
@@ -137,6 +151,10 @@ class CreditLedger {
 
   [[nodiscard]] CreditPair& pair(uint8_t receiver, uint8_t sender) const {
     return table_.credits[receiver][sender];
+  }
+  [[nodiscard]] bool is_full(uint8_t slot) const {
+    return table_.inboxes[slot].outstanding.load(std::memory_order_relaxed) >
+           int64_t{table_.slots[slot].budget.load(std::memory_order_relaxed)} - kMaxPacketCost;
   }
   [[nodiscard]] bool acquire(uint8_t slot, int64_t wanted = kChunk);
   [[nodiscard]] bool try_acquire(uint8_t slot, int64_t wanted);
@@ -166,7 +184,8 @@ class CreditLedger {
   int64_t returned_ = 0;          // read, not yet given back
   int64_t return_at_ = 0;
   std::vector<uint8_t> to_wake_;
-  Time next_check_ = 0;
+  Time last_look_ = 0;
+  bool may_be_open_ = false;  // as of that look, or for what happened since
   int64_t stale_outstanding_ = 0;  // while every pair is even
   Time stale_since_ = 0;
   uint64_t reaped_ = 0;  // of dead members, until our sockets have been empty once

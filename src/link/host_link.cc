@@ -190,6 +190,8 @@ size_t HostLink::receive_ready(ReadyFds ready, Time now) {
   const size_t from_sockets = udp_.receive_ready(ipv4, ipv6, intake_);
   note_sockets(from_sockets);
   if (from_sockets != 0) empty_ = 0;
+  // The others were empty when it woke.
+  if (!udp_.may_have_left() && !host_->awaits_empty()) host_->found_empty(now);
   return from_rings + from_sockets;
 }
 
@@ -204,11 +206,18 @@ void HostLink::on_ready(Time now, bool readable) {
     host_->on_ready(intake_);
     if (shared_ != nullptr) shared_->forget_way();
   }
+  if (now >= host_->next_look() && !finds_empty(now)) host_->put_off_look(now);
   // A thread that receives may be asleep until somebody sends, who waits for this room.
   constexpr int kMostBatches = 16;
   for (int i = 0; i < kMostBatches && host_->awaits_empty(); ++i) {
-    if (udp_.receive(Look::kAll, intake_) == 0) host_->found_empty(now);
+    (void)finds_empty(now);
   }
+}
+
+bool HostLink::finds_empty(Time now) {
+  if (udp_.receive(Look::kAll, intake_) != 0) return false;
+  host_->found_empty(now);
+  return true;
 }
 
 // --- sleeping
@@ -222,8 +231,8 @@ void HostLink::woke(ReadyFds ready) {
 }
 
 Time HostLink::next_timer() const {
-  return shared_ == nullptr ? intake_.filter_due()
-                            : std::min(intake_.filter_due(), shared_->next_timer());
+  const Time own = std::min(intake_.filter_due(), host_->next_look());
+  return shared_ == nullptr ? own : std::min(own, shared_->next_timer());
 }
 
 void HostLink::on_timer(Time now) {

@@ -113,6 +113,8 @@ class HostLink final : public Link {
     return kind_ == LinkKind::kShared && !path.destination.is_multicast();
   }
   void lose(uint32_t packets);
+  // Takes what is in the sockets; whether nothing was.
+  [[nodiscard]] bool finds_empty(Time now);
   [[nodiscard, gnu::always_inline]] size_t receive_from_rings(Time now);
   [[nodiscard, gnu::always_inline]] size_t receive_from_sockets(Look look, size_t from_rings);
   // They were asked, and brought so much.

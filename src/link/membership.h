@@ -182,6 +182,9 @@ class Membership final : public Credits {
   // Both our sockets were found empty at `now` (CLOCK_MONOTONIC or any that rises): costs that
   // senders left behind (died, lost) are reclaimed in time.
   void found_empty(Time now);
+  // When that should be, though nothing comes; kNever: it need not.
+  [[nodiscard]] Time next_look() const;
+  void put_off_look(Time now);
   // A member died that had something in our sockets: they must be found empty before others may
   // have its room.
   [[nodiscard]] bool awaits_empty();

@@ -60,6 +60,10 @@ bool Membership::unresponsive_now(uint8_t slot) {
   if (refusal.since == 0 || (stale && !refusal.unresponsive)) refusal.since = now;
   refusal.last = now;
   refusal.incarnation = s.incarnation[slot];
+  if (!refusal.told && now - refusal.since >= kUnresponsiveAfter / 4) {
+    refusal.told = true;
+    (void)s.peers->wake(slot);
+  }
   if (!refusal.unresponsive && now - refusal.since >= kUnresponsiveAfter) {
     refusal.unresponsive = true;
     ++unresponsive_;
@@ -96,7 +100,8 @@ bool Membership::is_unread(const wire::Gid& destination, Qpn qpn) {
   State& s = *state_;
   s.look();
   const auto slot = static_cast<uint8_t>(qpn.value >> 16);
-  return s.local_receiver(destination, slot) && s.ledger->is_unread(slot);
+  return s.local_receiver(destination, slot) &&
+         (s.ledger->is_unread(slot) || s.ledger->is_blocked(slot));
 }
 
 bool Membership::room_again() {
@@ -126,6 +131,10 @@ void Membership::found_empty(Time now) {
   s.ledger->found_empty(now);
   if (!s.ledger->to_wake().empty()) s.wake_refused();
 }
+
+Time Membership::next_look() const { return state_->ledger->next_look(); }
+
+void Membership::put_off_look(Time now) { state_->ledger->put_off_look(now); }
 
 bool Membership::awaits_empty() {
   state_->look();

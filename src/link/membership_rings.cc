@@ -65,6 +65,7 @@ void Membership::State::on_no_ring(uint8_t slot) {
 }
 
 void Membership::State::on_woken() {
+  ledger->expect_leftovers();
   if (ring_events != nullptr) ring_events->on_woken();
 }
 

@@ -216,8 +216,8 @@ void ask_again_for_oldest(Core& core, QueuePair& qp, Time now) {
 }
 
 // A process that waits for its core is not gone: a NIC would have answered for it. As long as it
-// lives and has not read what it was sent, a timeout costs no retry; but who is stopped is not
-// waited for for ever.
+// lives and has not read what it was sent, or there is no room for it or for an answer, a timeout
+// costs no retry; but who is stopped is not waited for for ever.
 [[nodiscard]] bool waits_for_reader(const Core& core, QueuePair& qp, Time now) {
   SendSide& send = qp.send;
   if (!core.link.is_unread(qp.attr.path, qp.attr.dest_qpn)) {

@@ -154,8 +154,8 @@ class PacketSink {
   virtual void cut() {}
   // Whether has_room_towards() keeps what lies at the receiver within its buffer by itself.
   [[nodiscard]] virtual bool paces(const Path& /*path*/, Qpn /*qpn*/) const { return false; }
-  // Whether some of what was sent there was not read yet, by a receiver of this host that is alive:
-  // then its silence says nothing.
+  // Whether some of what was sent there was not read yet, by a receiver of this host that is alive,
+  // or there is no room for more or for an answer: then its silence says nothing.
   [[nodiscard]] virtual bool is_unread(const Path& /*path*/, Qpn /*qpn*/) const { return false; }
   // Room for one payload (kMaxMtu bytes). What a sent packet's pieces point to stays untouched
   // until the next flush; room that no packet pointed to is given out again.

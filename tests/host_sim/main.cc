@@ -12,6 +12,7 @@ static void print(const Tally& tally) {
   print_line("requests to the dead", tally.failed);
   print_line("probes and time-outs", tally.probes);
   print_line("datagrams without room", tally.dropped);
+  print_line("datagrams lost", tally.lost);
   print_line("stops", tally.stops);
   print_line("kills", tally.kills);
   print_line("joins", tally.joins);
@@ -19,7 +20,7 @@ static void print(const Tally& tally) {
 }
 
 [[nodiscard]] static bool reached_all(const Tally& tally) {
-  return tally.messages != 0 && tally.reads != 0 && tally.failed != 0 && tally.stops != 0 &&
+  return tally.messages != 0 && tally.reads != 0 && tally.failed != 0 && tally.lost != 0 && tally.stops != 0 &&
          tally.kills != 0 && tally.leaves != 0;
 }
 

@@ -67,7 +67,6 @@ class Process final : private device::EventRouter {
   [[nodiscard]] uint64_t probes() const;
   [[nodiscard]] int64_t credits_out() const;
   // A look at everything, as any later activity brings it.
-  void look_in_passing() { engine_->poll(); }
   [[nodiscard]] std::string describe() const;
   // It was killed: the end of an object whose threads stand still.
   void bury();

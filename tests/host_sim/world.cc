@@ -28,6 +28,7 @@ World::World(uint64_t seed, Tally& tally)
       parts_{scheduler_, *this, next_group()} {
   kernel_.gso = draw(4) != 0;
   kernel_.drops = true;
+  if (draw(4) == 0) kernel_.loses_one_of = 50 + draw(400);
 }
 
 World::~World() {
@@ -131,6 +132,7 @@ std::vector<std::string> World::run() {
   wait_for_all();
   if (violations_.empty()) look_at_rest();
   tally_.dropped += kernel_.dropped();
+  tally_.lost += kernel_.lost();
   if (violations_.empty() && killed_.empty() && kernel_.dropped() != 0) {
     violation(std::to_string(kernel_.dropped()) + " datagrams found no room");
   }
@@ -147,7 +149,7 @@ std::vector<std::string> World::run() {
 
 void World::look_at_rest() {
   std::erase_if(alive_, [](const Process* one) { return one->has_left(); });
-  // What is left of the dead is found by who looks, and again after a while.
+  // What was lost, or is left of the dead, is found within a second after it was quiet.
   constexpr Duration kLook = 12 * kSecond;
   constexpr Duration kRest = 2 * kSecond;
   constexpr uint64_t kMostWakeups = 60;
@@ -155,8 +157,6 @@ void World::look_at_rest() {
   std::vector<uint64_t> wakeups;
   scheduler_.spawn(kNobody, "looks", [this, &looked, &wakeups] {
     scheduler_.sleep_until(scheduler_.now() + kLook);
-    for (Process* const one : alive_) one->look_in_passing();
-    scheduler_.sleep_until(scheduler_.now() + kSecond);
     for (const Process* const one : alive_) wakeups.push_back(one->helper_wakeups());
     scheduler_.sleep_until(scheduler_.now() + kRest);
     looked = true;

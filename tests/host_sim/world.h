@@ -28,6 +28,7 @@ struct Tally {
   uint64_t failed = 0;  // requests to the dead
   uint64_t probes = 0;  // of requests whose answer was late, and time-outs
   uint64_t dropped = 0;
+  uint64_t lost = 0;
   uint64_t stops = 0;
   uint64_t kills = 0;
   uint64_t joins = 0;

@@ -118,6 +118,11 @@ void Kernel::deliver(Datagram datagram) {
   }
   Socket& socket = sockets_[index];
   const uint64_t charge = charge_of(datagram);
+  if (loses_one_of != 0 && scheduler_.random().below(loses_one_of) == 0) {
+    ++lost_;
+    if (on_left) on_left(socket.owner, bytes);
+    return;
+  }
   // It takes what comes while it is not full.
   if (drops && socket.charged >= kReceiveBuffer) {
     if (bytes.size() > kAcknowledgementBytes) ++dropped_;

@@ -63,6 +63,7 @@ class Kernel {
   [[nodiscard]] std::optional<Datagram> receive(int fd);
   // Found no room in the socket, without acknowledgements, whose senders ask for none.
   [[nodiscard]] uint64_t dropped() const { return dropped_; }
+  [[nodiscard]] uint64_t lost() const { return lost_; }
   // Owners of the sockets, in the group's order.
   [[nodiscard]] std::vector<uint32_t> order() const;
   [[nodiscard]] const std::vector<uint8_t>& program() const { return program_; }
@@ -72,6 +73,8 @@ class Kernel {
   bool gso = false;
   // What finds a socket's buffer full is lost.
   bool drops = false;
+  // So is one of so many, on average: somebody else filled the socket. 0: none.
+  uint64_t loses_one_of = 0;
 
  private:
   struct Socket {
@@ -90,6 +93,7 @@ class Kernel {
   std::vector<uint8_t> program_;
   uint16_t last_port_ = 0xc000;
   uint64_t dropped_ = 0;
+  uint64_t lost_ = 0;
   int claim_ = -1;
 };
 
