@@ -98,9 +98,11 @@ class Ours(Flow):
         depth = int(min(max(under_way / MESSAGE / row.qps, 128), 4096))
         self.folder = tempfile.TemporaryDirectory(prefix="verbena-bench-")
         self.files = [os.path.join(self.folder.name, name) for name in ("client", "server")]
-        # perftest leaves out the margin at both ends of its time.
-        perftest = [f"ib_{row.operation}_bw", "-F", "-N", "-s", MESSAGE, "-q", row.qps, "-t", depth, "-D", seconds + 2 * warm,
-                    "-f", warm, "-u", 18, "-p", port, "--report_gbits"]
+        perftest = [f"ib_{row.operation}_bw", "-F", "-N", "-s", MESSAGE, "-q", row.qps, "-t", depth, "-u", 18, "-p", port, "--report_gbits"]
+        # It sleeps only where it counts messages, not seconds; of seconds it leaves out the margin at both ends.
+        messages = int(row.bits_per_second / 8 / MESSAGE * (seconds + warm))
+        perftest += ["-e", "-n", messages] if row.sleeps else ["-D", seconds + 2 * warm, "-f", warm]
+        self.sleeps = row.sleeps
         perftest += ["-o", 128] if row.operation == "read" else []
         perftest += ["-r", depth] if row.operation == "send" else []
         client, server = ([verbena, "run", "--link", "udp", "--address", "wire0", "--counters", file, "--", *perftest]
@@ -112,11 +114,12 @@ class Ours(Flow):
     def finish(self):
         try:
             said = super().finish()
-            found = re.search(rf"^\s*{MESSAGE}\s+(\d+)\s+[\d.]+\s+[\d.]+", said[0], re.MULTILINE)
+            found = re.search(rf"^\s*{MESSAGE}\s+(\d+)\s+[\d.]+\s+[\d.]+\s+([\d.]+)", said[0], re.MULTILINE)
             if not found:
                 raise Failed(f"perftest: {said[0][-300:]}{said[1][-300:]}")
-            # Its own figure has two digits. It counts between the margins.
-            self.bits_per_second = int(found.group(1)) * MESSAGE * 8 / self.seconds
+            # Its own figure of bits has two digits, that of millions of messages has six.
+            messages = float(found.group(2)) * 1e6 if self.sleeps else int(found.group(1)) / self.seconds
+            self.bits_per_second = messages * MESSAGE * 8
             self._read_counters()
         finally:
             self.folder.cleanup()

@@ -15,6 +15,7 @@ class Row:
     ecn: bool = False  # the link marks from a quarter of a BDP on
     operation: str = "write"
     qps: int = 1
+    sleeps: bool = False  # the programs, until there is a completion; SEND alone, which perftest can so
     beside: str = ""  # "cubic" or "ours": another flow at the same time
 
     @property
@@ -42,6 +43,7 @@ class Row:
         words += [f"reorder {self.reorder:g} %"] * (self.reorder > 0)
         words += [f"jitter {self.jitter_ms:g} ms"] * (self.jitter_ms > 0)
         words += ["ECN"] * self.ecn
+        words += ["asleep"] * self.sleeps
         words += [f"beside {self.beside}"] * bool(self.beside)
         return ", ".join(words)
 
@@ -63,6 +65,8 @@ def selection():
         Row("1G", 50),
         Row("10G", 0.1),
         Row("1G", 0.1),
+        Row("10G", 0.1, operation="send", sleeps=True),
+        Row("1G", 0.1, operation="send", sleeps=True),
         Row("1G", 1, operation="read"),
         Row("1G", 1, operation="send", qps=8),
         Row("1G", 10, qps=64),
