@@ -185,7 +185,7 @@ class CreditLedger {
   int64_t return_at_ = 0;
   std::vector<uint8_t> to_wake_;
   Time last_look_ = 0;
-  bool may_be_open_ = false;  // as of that look, or for what happened since
+  bool may_be_open_ = false;       // as of that look, or for what happened since
   int64_t stale_outstanding_ = 0;  // while every pair is even
   Time stale_since_ = 0;
   uint64_t reaped_ = 0;  // of dead members, until our sockets have been empty once

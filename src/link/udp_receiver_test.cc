@@ -36,9 +36,9 @@ void send_some(const UdpSockets& sockets, Family family, int datagrams, size_t l
       is_ipv4 ? reinterpret_cast<const sockaddr*>(&in) : reinterpret_cast<const sockaddr*>(&in6);
   const std::array<uint8_t, kBytes> bytes{};
   for (int i = 0; i < datagrams; ++i) {
-    EXPECT_EQ(::sendto(sockets.send.get(), bytes.data(), length, 0, to,
-                       is_ipv4 ? sizeof in : sizeof in6),
-              static_cast<ssize_t>(length));
+    EXPECT_EQ(
+        ::sendto(sockets.send.get(), bytes.data(), length, 0, to, is_ipv4 ? sizeof in : sizeof in6),
+        static_cast<ssize_t>(length));
   }
 }
 

@@ -121,7 +121,13 @@ void CongestionWindow::begin_span(Time now) {
   best_[1] = best_[0];
   best_[0] = 0;
   const bool many = loses_many(kLossAllowed);
-  if (many && !is_reduced(now)) reduce_for_loss(kBeta * window_, now);
+  if (many && !is_reduced(now)) {
+    // Of what was doubtful before, this is no proof: packets that were late count until that is
+    // known.
+    const bool doubtful = doubtful_;
+    reduce_for_loss(kBeta * window_, now);
+    doubtful_ = doubtful;
+  }
   lost_ = delivered_ = 0;
 }
 
@@ -144,10 +150,13 @@ void CongestionWindow::watch_slow_start(Duration round_trip, Time now) {
   }
   if (cautious_) return;
   long_samples_ = is_long(round_trip) ? long_samples_ + 1 : 0;
-  if (long_samples_ < kRoundSamples) return;
+  if (long_samples_ >= kRoundSamples) be_cautious(now);
+}
+
+void CongestionWindow::be_cautious(Time now) {
   cautious_ = true;
   long_samples_ = cautious_rounds_ = 0;
-  begin_round(round_trip, now);
+  begin_round(latest_, now);
 }
 
 void CongestionWindow::end_slow_start_round() {
@@ -245,7 +254,7 @@ void CongestionWindow::on_needless_repair(uint64_t cost, Time now) {
   before_.window = 0;
 }
 
-void CongestionWindow::on_loss(uint64_t cost, bool renewed, Time now) {
+void CongestionWindow::on_loss(uint64_t cost, bool renewed, Time now, Repair repair) {
   lost_ += static_cast<double>(cost);
   if (before_.window != 0) before_.lost += static_cast<double>(cost);
   begin_span(now);
@@ -254,6 +263,11 @@ void CongestionWindow::on_loss(uint64_t cost, bool renewed, Time now) {
   const bool many = in_slow_start() && loses_many(kSlowStartLossAllowed);
   if (queue_is_empty(now) && !many) return;
   const bool known = knows_queue(now);
+  // One long round trip may be a host's that is busy, and one packet lost the link's own.
+  if (in_slow_start() && known && !many && !hides_queue() && repair == Repair::kWhatWasLost) {
+    if (!cautious_) be_cautious(now);
+    if (cautious_rounds_ == 0) return;
+  }
   // Slow start may have gone to twice of what the way takes before anybody could tell.
   const double beta = in_slow_start() ? kBetaSlowStart : kBeta;
   double least = std::max(beta * window_, std::min(kBetaCarried * window_, carried()));

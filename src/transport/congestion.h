@@ -3,7 +3,8 @@
 // congestion.md says why it is so. The rules:
 //  1. Slow start: the window doubles each round trip until something is lost or marked. Once the
 //     round trip has grown by an eighth it stays, and if that lasts slow start is over (as
-//     HyStart++, RFC 9406).
+//     HyStart++, RFC 9406). A loss after a long round trip makes it wait likewise, if only what was
+//     lost is sent again.
 //  2. Then CUBIC (RFC 9438): beside TCP it takes what one TCP flow takes, however many queue pairs
 //     share it.
 //  3. A loss while the way's queue is empty is the link's own: the window stays. Other losses take
@@ -11,8 +12,7 @@
 //     If an eighth of all is lost, though, it is not.
 //  4. A mark (ECN) takes it to 0.8. Losses and marks of one round trip count once.
 //  5. To a host near by (less than 2 ms) no more is under way than fits the receiver's buffer,
-//  beside
-//     what is on the wire.
+//     beside what is on the wire.
 //  6. Packets leave at the rate at which a window lasts for a round trip, and a little faster.
 //
 // Amounts are costs: payload and kPacketOverhead for each packet.
@@ -27,6 +27,9 @@ namespace verbena::transport {
 
 class CongestionWindow {
  public:
+  // What a loss costs.
+  enum class Repair : uint8_t { kWhatWasLost, kAllThatFollowed };
+
   // `buffer_bytes`: what a receiver can be expected to have room for.
   CongestionWindow(uint64_t initial_bytes, uint64_t max_bytes, uint64_t buffer_bytes)
       : window_(static_cast<double>(initial_bytes)),
@@ -49,7 +52,7 @@ class CongestionWindow {
   // `limited`: more would have been sent if the window had been larger.
   void on_delivered(uint64_t cost, bool limited, Time now);
   // Something was lost; `renewed` when it was sent after the last loss of its queue pair was seen.
-  void on_loss(uint64_t cost, bool renewed, Time now);
+  void on_loss(uint64_t cost, bool renewed, Time now, Repair repair = Repair::kAllThatFollowed);
   // What was taken for lost was not: it was late.
   void on_needless_repair(uint64_t cost, Time now);
   void on_mark(Time now);
@@ -88,6 +91,7 @@ class CongestionWindow {
   [[nodiscard]] bool loses_many(double allowed) const;
   [[nodiscard]] bool is_long(Duration round_trip) const;
   void watch_slow_start(Duration round_trip, Time now);
+  void be_cautious(Time now);
   void end_slow_start_round();
   void begin_round(Duration round_trip, Time now);
 

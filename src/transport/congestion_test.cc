@@ -146,6 +146,41 @@ TEST_F(Congestion, SlowStartGoesOnWhenTheQueueTurnsOutToBeEmpty) {
   EXPECT_TRUE(control_.in_slow_start());
 }
 
+// A host that was off its core, and a link that loses packets: together they look like a queue.
+TEST_F(Congestion, OneLossAfterALongRoundTripMakesSlowStartWait) {
+  for (const auto repair :
+       {CongestionWindow::Repair::kWhatWasLost, CongestionWindow::Repair::kAllThatFollowed}) {
+    control_ = CongestionWindow(kInitial, 1 << 30, 100'000);
+    for (int i = 0; i < 6; ++i) round();
+    const uint64_t before = control_.window();
+    now_ += kRoundTrip / 10;
+    control_.on_round_trip(kRoundTrip + kRoundTrip / 5, before, now_);
+    control_.on_loss(1500, true, now_, repair);
+    // Who sends all again that followed has to believe it.
+    EXPECT_EQ(control_.window() < before, repair == CongestionWindow::Repair::kAllThatFollowed);
+  }
+  // And it is a queue when it lasts.
+  control_ = CongestionWindow(kInitial, 1 << 30, 100'000);
+  for (int i = 0; i < 6; ++i) round();
+  for (int i = 0; i < 3; ++i) {
+    round(kRoundTrip + kRoundTrip / 5);
+    control_.on_loss(1500, true, now_, CongestionWindow::Repair::kWhatWasLost);
+  }
+  EXPECT_FALSE(control_.in_slow_start());
+}
+
+// Packets that overtake each other before anything is known of the way.
+TEST_F(Congestion, LossesThatSeemManyDoNotSettleWhatWasDoubtful) {
+  control_.on_loss(1500, true, now_);
+  ASSERT_LT(control_.window(), kInitial);
+  control_.on_round_trip(kRoundTrip, 0, now_ += kRoundTrip);
+  now_ += 5 * kRoundTrip;
+  for (int i = 0; i < 3; ++i) control_.on_loss(1500, true, now_);
+  control_.on_round_trip(kRoundTrip, 0, now_ += 10 * kRoundTrip);
+  for (int i = 0; i < 10; ++i) round();
+  EXPECT_GT(control_.window(), 10 * kInitial);
+}
+
 TEST_F(Congestion, SlowStartDoesNotGoOnAfterALossWithAQueue) {
   leave_slow_start();
   control_.on_loss(1500, true, now_);

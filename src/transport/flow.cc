@@ -365,7 +365,8 @@ void on_lost(QueuePair& qp, Direction direction, uint64_t cost, Time sent_at, Ti
   Way& way = way_of(qp, direction);
   way.reordering.on_loss(way.control.round_trip(), now);
   // Those that left before the window was reduced were lost for the same reason.
-  way.control.on_loss(cost, sent_at > way.control.reduced_at(), now);
+  way.control.on_loss(cost, sent_at > way.control.reduced_at(), now,
+                      CongestionWindow::Repair::kWhatWasLost);
   charge(qp, direction, now);
 }
 

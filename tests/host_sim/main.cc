@@ -20,8 +20,8 @@ static void print(const Tally& tally) {
 }
 
 [[nodiscard]] static bool reached_all(const Tally& tally) {
-  return tally.messages != 0 && tally.reads != 0 && tally.failed != 0 && tally.lost != 0 && tally.stops != 0 &&
-         tally.kills != 0 && tally.leaves != 0;
+  return tally.messages != 0 && tally.reads != 0 && tally.failed != 0 && tally.lost != 0 &&
+         tally.stops != 0 && tally.kills != 0 && tally.leaves != 0;
 }
 
 }  // namespace verbena::host_sim
