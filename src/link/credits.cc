@@ -140,11 +140,16 @@ bool CreditLedger::acquire(uint8_t slot, int64_t wanted) {
 bool CreditLedger::room_again() const {
   for (const uint8_t slot : before_) {
     if (!is_taken(incarnation_[slot])) return true;
-    const int64_t budget = table_.slots[slot].budget.load(memory_order_relaxed);
-    const int64_t open = table_.inboxes[slot].outstanding.load(memory_order_relaxed);
-    if (budget - open >= std::min(kChunk, budget / 4)) return true;
+    if (has_room(slot)) return true;
   }
   return false;
+}
+
+// For a batch.
+bool CreditLedger::has_room(uint8_t slot) const {
+  const int64_t budget = table_.slots[slot].budget.load(memory_order_relaxed);
+  const int64_t open = table_.inboxes[slot].outstanding.load(memory_order_relaxed);
+  return budget - open >= std::min(kChunk, budget / 4);
 }
 
 // Sent without asking (an acknowledgement, a retry): it lies in the buffer all the same.
@@ -215,6 +220,20 @@ void CreditLedger::free_reaped() {
   reaped_ = 0;
 }
 
+// Our socket is empty, and that much was sent. What is on the way just now is not missing in every
+// look; what was lost is.
+void CreditLedger::note_missing(uint8_t from, uint64_t sent, Time now) {
+  constexpr uint32_t kLooks = 16;
+  Incoming& in = incoming_[from];
+  const uint64_t missing = sent - std::min(sent, in.consumed);
+  if (in.looks == 0 || missing == 0) in.missing_since = now;
+  in.least_missing = in.looks == 0 ? missing : std::min(in.least_missing, missing);
+  ++in.looks;
+  if (missing != 0 && (in.looks < kLooks || now - in.missing_since < kQuiet)) return;
+  in.looks = 0;
+  if (in.least_missing != 0) reclaim(from, in.least_missing);
+}
+
 // Our socket is empty. A sender whose counters have stood still since kQuiet has nothing on the way
 // to us: what it has open was lost, or was granted to one that is stopped.
 void CreditLedger::check_leftovers(Time now) {
@@ -225,17 +244,20 @@ void CreditLedger::check_leftovers(Time now) {
     const CreditPair& shared = pair(self_, slot);
     const uint64_t granted = shared.granted.load(memory_order_acquire);
     const uint64_t sent = shared.sent.load(memory_order_acquire);
-    if (granted <= in.consumed) continue;
+    if (granted <= in.consumed) {
+      in.looks = 0;
+      continue;
+    }
     if (granted != in.quiet_granted || sent != in.quiet_sent) {
       in.quiet_granted = granted;
       in.quiet_sent = sent;
       in.quiet_since = now;
-      even = false;
     } else if (now - in.quiet_since >= kQuiet) {
       reclaim(slot, granted - in.consumed);
-    } else {
-      even = false;
+      continue;
     }
+    even = false;
+    note_missing(slot, sent, now);
   }
   // Nothing is open, so the sum is zero; a member killed between two instructions may have left it
   // off.
@@ -245,15 +267,14 @@ void CreditLedger::check_leftovers(Time now) {
   if (!stale) stale_since_ = now;
   stale_outstanding_ = even ? seen : 0;
   if (stale && now - stale_since_ >= kQuiet) {
-    (void)sum.compare_exchange_strong(seen, 0, memory_order_seq_cst);
-    seen = 0;
+    if (sum.compare_exchange_strong(seen, 0, memory_order_seq_cst)) seen = 0;
   }
   may_be_open_ = !even || seen != 0;
   // Who waits still was served elsewhere, or is gone; if not, it says so again.
   for (auto& word : table_.inboxes[self_].waiting) {
     if (word.load(memory_order_relaxed) != 0) word.store(0, memory_order_relaxed);
   }
-  wake_refused();
+  if (has_room(self_)) wake_refused();
 }
 
 }  // namespace verbena::link

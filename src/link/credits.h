@@ -10,9 +10,10 @@
 // sender reserved and did not use goes back with settle().
 //
 // Lost costs come back: a dead member's when the receiver's socket is next empty, others when the
-// receiver's socket is empty and the sender has been quiet for kQuiet. A receiver that sleeps looks
-// for them now and then (next_look) until nothing is open. Lock-free; one thread of the process at
-// a time.
+// receiver's socket is empty and the sender has been quiet for kQuiet; of a sender that never is,
+// as much as was missing whenever the socket was found empty for so long. A receiver that sleeps
+// looks for them now and then (next_look) until nothing is open. Lock-free; one thread of the
+// process at a time.
 #pragma once
 
 #include <algorithm>
@@ -147,11 +148,15 @@ class CreditLedger {
     uint64_t quiet_granted = 0;  // as of quiet_since
     uint64_t quiet_sent = 0;
     Time quiet_since = 0;
+    uint64_t least_missing = 0;  // of what was sent, in all looks since
+    Time missing_since = 0;
+    uint32_t looks = 0;
   };
 
   [[nodiscard]] CreditPair& pair(uint8_t receiver, uint8_t sender) const {
     return table_.credits[receiver][sender];
   }
+  [[nodiscard]] bool has_room(uint8_t slot) const;
   [[nodiscard]] bool is_full(uint8_t slot) const {
     return table_.inboxes[slot].outstanding.load(std::memory_order_relaxed) >
            int64_t{table_.slots[slot].budget.load(std::memory_order_relaxed)} - kMaxPacketCost;
@@ -167,6 +172,7 @@ class CreditLedger {
   void give_back();
   void wake_refused();
   void check_leftovers(Time now);
+  void note_missing(uint8_t from, uint64_t sent, Time now);
   void reclaim(uint8_t from, uint64_t cost);
   void reap(uint8_t from, uint64_t cost);
   void free_reaped();

@@ -132,6 +132,40 @@ TEST_F(CreditsTest, ADeadReceiverLeavesNothing) {
   EXPECT_EQ(send_all(sender, 2), fits);
 }
 
+// A sender whose data was lost acknowledges what comes the other way, and never is.
+TEST_F(CreditsTest, LossIsReclaimedOfASenderThatIsNeverQuiet) {
+  CreditLedger& receiver = member(1);
+  CreditLedger& sender = member(2);
+  const uint32_t fits = send_all(sender, 1);  // all of it lost
+  constexpr uint32_t kAck = 100;
+  Time now = kSecond;
+  const Time until = now + 3 * CreditLedger::kQuiet;
+  while (now < until && receiver.reclaimed() == 0) {
+    // One is always on its way when the receiver looks.
+    sender.spend(1, kAck);
+    sender.settle();
+    receiver.found_empty(now += 3 * kMillisecond);
+    receiver.consumed(2, kAck);
+  }
+  EXPECT_LE(now, kSecond + 2 * CreditLedger::kQuiet);
+  EXPECT_GE(receiver.reclaimed(), fits * kCost);
+  EXPECT_LE(receiver.reclaimed(), fits * kCost + kAck);
+  EXPECT_EQ(send_all(sender, 1), fits);
+}
+
+TEST_F(CreditsTest, WhatIsOnItsWayIsNotLost) {
+  CreditLedger& receiver = member(1);
+  CreditLedger& sender = member(2);
+  Time now = kSecond;
+  for (int i = 0; i < 1000; ++i) {
+    const uint32_t fits = send_all(sender, 1);
+    receiver.found_empty(now += 3 * kMillisecond);
+    for (uint32_t k = 0; k < fits; ++k) receiver.consumed(2, kCost);
+    if (i % 8 == 0) receiver.found_empty(now += 3 * kMillisecond);
+  }
+  EXPECT_EQ(receiver.reclaimed(), 0U);
+}
+
 TEST_F(CreditsTest, LossIsReclaimedWhenQuiet) {
   CreditLedger& receiver = member(1);
   CreditLedger& sender = member(2);

@@ -175,8 +175,11 @@ inline size_t HostLink::receive_from_sockets(Look look, size_t from_rings) {
 size_t HostLink::receive(Look look, Time now) {
   const size_t from_rings = receive_from_rings(now);
   const size_t got = from_rings + receive_from_sockets(look, from_rings);
-  if (got == 0) host_->found_empty(now);
-  return got;
+  if (got != 0) return got;
+  // Room of the dead is free once nothing of theirs is left in any socket.
+  if (look != Look::kAll && host_->awaits_empty()) return receive(Look::kAll, now);
+  host_->found_empty(now);
+  return 0;
 }
 
 size_t HostLink::receive_ready(ReadyFds ready, Time now) {

@@ -60,8 +60,8 @@ bool Membership::unresponsive_now(uint8_t slot) {
   if (refusal.since == 0 || (stale && !refusal.unresponsive)) refusal.since = now;
   refusal.last = now;
   refusal.incarnation = s.incarnation[slot];
-  if (!refusal.told && now - refusal.since >= kUnresponsiveAfter / 4) {
-    refusal.told = true;
+  if (now - std::max(refusal.since, refusal.told_at) >= kUnresponsiveAfter / 4) {
+    refusal.told_at = now;
     (void)s.peers->wake(slot);
   }
   if (!refusal.unresponsive && now - refusal.since >= kUnresponsiveAfter) {

@@ -129,7 +129,7 @@ struct Membership::State final : PeerEvents {
     Time since = 0;  // 0: it did not
     Time last = 0;
     uint32_t incarnation = 0;
-    bool told = false;  // the member, that it should see whether what it waits for was lost
+    Time told_at = 0;  // the member, that it should see whether what it waits for was lost
     bool unresponsive = false;
   };
   std::array<Refusal, kSlots> refusals;

@@ -163,7 +163,7 @@ void CongestionWindow::end_slow_start_round() {
   if (!cautious_) return;
   if (!is_long(round_least_)) {
     cautious_ = false;  // it was not the queue
-  } else if (++cautious_rounds_ == kCautiousRounds) {
+  } else if (++cautious_rounds_ >= kCautiousRounds) {
     threshold_ = window_;
     doubtful_ = true;
   }
@@ -249,6 +249,8 @@ void CongestionWindow::on_needless_repair(uint64_t cost, Time now) {
   if (now <= before_.until) {
     window_ = std::max(window_, before_.window);
     threshold_ = before_.threshold;
+    cautious_ = false;
+    long_samples_ = 0;
     epoch_ = kNever;
   }
   before_.window = 0;
