@@ -8,6 +8,7 @@
 
 #include "rsocket/datagram_protocol.h"
 #include "rsocket/test_streams.h"
+#include "support/descriptors.h"
 
 namespace verbena::rsocket {
 namespace {
@@ -226,9 +227,9 @@ TEST(RsocketDatagram, LeaveNoDescriptors) {
     EXPECT_EQ(two.receive(), "x");
   };
   exchange();  // the device is open from now on
-  const int before = open_files();
+  const size_t before = open_descriptors();
   for (int i = 0; i < 3; ++i) exchange();
-  EXPECT_EQ(open_files(), before);
+  EXPECT_EQ(open_descriptors(), before);
 }
 
 }  // namespace

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "rsocket/test_streams.h"
+#include "support/descriptors.h"
 
 namespace verbena::rsocket {
 namespace {
@@ -411,14 +412,14 @@ TEST(RsocketStream, MappedBuffersAreWrittenDirectly) {
 
 TEST(RsocketStream, LeavesNoDescriptors) {
   { const Streams warm_up; }
-  const int before = open_files();
+  const size_t before = open_descriptors();
   for (int i = 0; i < 10; ++i) {
     Streams pair;
     write_all(pair.active, "x");
     EXPECT_EQ(read_some(pair.passive), "x");
     if (i % 2 == 0) pair.close_passive();
   }
-  EXPECT_EQ(open_files(), before);
+  EXPECT_EQ(open_descriptors(), before);
 }
 
 TEST(RsocketStream, AChildOfForkHasNone) {

@@ -10,7 +10,6 @@
 #include <utility>
 #include <vector>
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
@@ -45,20 +44,6 @@ inline constexpr int kTestPatienceMs = 20'000;
 [[nodiscard]] inline short poll_for(int socket, short events, int patience_ms = kTestPatienceMs) {
   pollfd one{.fd = socket, .events = events, .revents = 0};
   return rpoll(&one, 1, patience_ms) > 0 ? one.revents : short{0};
-}
-
-// Without the device's connections to other processes of the host, which come and go with them.
-[[nodiscard]] inline int open_files() {
-  int count = 0;
-  DIR* const all = ::opendir("/proc/self/fd");
-  while (const dirent* const one = ::readdir(all)) {
-    int type = 0;
-    socklen_t size = sizeof type;
-    ::getsockopt(std::atoi(one->d_name), SOL_SOCKET, SO_TYPE, &type, &size);
-    if (type != SOCK_SEQPACKET) ++count;
-  }
-  ::closedir(all);
-  return count;
 }
 
 class Listener {
