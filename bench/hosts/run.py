@@ -5,7 +5,8 @@
 Each row is a link (rate, round trip, buffer) and a kind of work. Ours and TCP have the link alone, one after the other; the ratio
 is ours by TCP's: more than 1 is better. BBR is measured where packets get lost, with --bbr everywhere. "resent" is the share of packets
 sent again, of TCP's too; "queue" is what packets found in the bottleneck's queue, mean and most, in BDPs. In rows with a flow
-beside, two flows have the link at the same time: Jain's index of the two, and what the TCP flow gets of half of the link.
+beside, two flows have the link at the same time: Jain's index of the two, and what the TCP flow gets of half of the link. A program of
+ours polls, as perftest does, and has a core for itself; in rows "asleep" it sleeps until there is a completion, as iperf3 does.
 
 Aims: without loss 0.9 of cubic and at most 2 % resent; with loss ahead of cubic, with 1 % 0.7 of BBR; Jain's index of two of ours 0.9; a TCP
 flow beside has 0.4 of its half; a link that marks (ECN) has at most 2 BDPs in its queue. The exit status is 1 if a row could not be measured.

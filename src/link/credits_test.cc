@@ -2,6 +2,7 @@
 // The ledger on a table in our own memory: members are objects here, threads in the last test.
 #include "link/credits.h"
 
+#include <algorithm>
 #include <memory>
 #include <thread>
 #include <vector>
@@ -151,6 +152,45 @@ TEST_F(CreditsTest, LossIsReclaimedOfASenderThatIsNeverQuiet) {
   EXPECT_GE(receiver.reclaimed(), fits * kCost);
   EXPECT_LE(receiver.reclaimed(), fits * kCost + kAck);
   EXPECT_EQ(send_all(sender, 1), fits);
+}
+
+// They would ask, be refused, and want to be woken again.
+TEST_F(CreditsTest, NobodyIsWokenWhileThereIsNoRoom) {
+  CreditLedger& receiver = member(1);
+  CreditLedger& sender = member(2);
+  CreditLedger& waiting = member(3);
+  const uint32_t fits = send_all(sender, 1);
+  ASSERT_FALSE(waiting.available(1));
+  Time now = kSecond;
+  for (int i = 0; i < 10; ++i) receiver.found_empty(now += 3 * kMillisecond);
+  EXPECT_TRUE(receiver.to_wake().empty());
+  for (uint32_t k = 0; k < fits; ++k) receiver.consumed(2, kCost);
+  receiver.found_empty(now += 3 * kMillisecond);
+  EXPECT_NE(std::ranges::find(receiver.to_wake(), uint8_t{3}), receiver.to_wake().end());
+}
+
+// Somebody asleep looks while something may be open, and then no more.
+TEST_F(CreditsTest, ItSaysWhenToLookAgain) {
+  CreditLedger& receiver = member(1);
+  CreditLedger& sender = member(2);
+  EXPECT_EQ(receiver.next_look(), kNever);
+  const uint32_t fits = send_all(sender, 1);
+  ASSERT_GT(fits, 1U);
+  Time now = kSecond;
+  receiver.consumed(2, kCost);  // the rest was lost
+  int looks = 0;
+  for (; receiver.next_look() != kNever && looks < 20; ++looks) {
+    now = std::max(now, receiver.next_look());
+    receiver.found_empty(now);
+  }
+  EXPECT_EQ(receiver.outstanding(), 0);
+  EXPECT_LE(looks, 10);
+  EXPECT_LE(now, kSecond + 2 * CreditLedger::kQuiet);
+  // What was granted since, and lost, it cannot know.
+  ASSERT_EQ(send_all(sender, 1), fits);
+  EXPECT_EQ(receiver.next_look(), kNever);
+  receiver.expect_leftovers();
+  EXPECT_NE(receiver.next_look(), kNever);
 }
 
 TEST_F(CreditsTest, WhatIsOnItsWayIsNotLost) {

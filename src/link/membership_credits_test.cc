@@ -232,6 +232,35 @@ TEST_F(MembershipCreditsTest, AMemberWithRoomNowAndThenIsNotUnresponsive) {
   EXPECT_EQ(reader.report->overflow, 0U);
 }
 
+// Who has no room wakes who has it: something on the way to it may have been lost.
+TEST_F(MembershipCreditsTest, WhoIsWokenLooksForWhatWasLost) {
+  const Member waker = start_joined([](Membership& host, Report& report, Shared& shared) {
+    Server server(host, report, shared);
+    while (report.stage == 0) server.serve(5);
+    const auto slot = static_cast<uint8_t>(report.stage.load());
+    while (report.leave == 0) {
+      (void)host.wake(slot);
+      server.serve(5);
+    }
+  });
+  const Member woken = start_joined([](Membership& host, Report& report, Shared& shared) {
+    Server server(host, report, shared);
+    while (report.leave == 0 && host.next_look() != kNever) server.serve(5);
+    report.stage = 1;
+    while (report.leave == 0 && host.next_look() == kNever) {
+      pollfd ready{host.fd(), POLLIN, 0};
+      if (::poll(&ready, 1, 5) > 0) host.on_ready(server);
+    }
+    report.stage = 2;
+    serve_until_told(host, report, shared);
+  });
+  ASSERT_TRUE(wait_until([&] { return woken.report->stage == 1; }));
+  ::usleep(50'000);
+  EXPECT_EQ(woken.report->stage, 1U) << "without a word";
+  waker.report->stage = woken.slot();
+  EXPECT_TRUE(wait_until([&] { return woken.report->stage == 2; }));
+}
+
 TEST_F(MembershipCreditsTest, AStoppedReaderHoldsOnlyItsOwnTraffic) {
   const Member stopped = start_joined();
   const Member reader = start_joined();

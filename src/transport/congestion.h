@@ -27,7 +27,7 @@ namespace verbena::transport {
 
 class CongestionWindow {
  public:
-  // What a loss costs.
+  // What is sent again after a loss.
   enum class Repair : uint8_t { kWhatWasLost, kAllThatFollowed };
 
   // `buffer_bytes`: what a receiver can be expected to have room for.

@@ -306,6 +306,21 @@ TEST_F(Congestion, LossesThatWereNoneAreTakenBack) {
   EXPECT_GE(control_.window(), before);
 }
 
+// Slow start was over for a queue, and is there again: it grows, or ends.
+TEST_F(Congestion, WhatIsTakenBackGoesOnGrowing) {
+  control_.on_loss(1'500, true, now_);
+  control_.on_round_trip(kRoundTrip, 0, now_ += kRoundTrip);
+  now_ += 10 * kRoundTrip;
+  for (int i = 0; i < 6; ++i) round();
+  for (int i = 0; i < 5; ++i) round(kRoundTrip + kRoundTrip / 4);
+  ASSERT_FALSE(control_.in_slow_start());
+  control_.on_needless_repair(1'500, now_);
+  const uint64_t before = control_.window();
+  for (int i = 0; i < 100; ++i) round(kRoundTrip + kRoundTrip / 4);
+  EXPECT_FALSE(control_.in_slow_start());
+  EXPECT_GT(control_.window(), before);
+}
+
 TEST_F(Congestion, AfterALongTimeNothingIsTakenBack) {
   leave_slow_start();
   const uint64_t before = control_.window();

@@ -66,7 +66,6 @@ class Process final : private device::EventRouter {
   [[nodiscard]] uint64_t helper_wakeups() const;
   [[nodiscard]] uint64_t probes() const;
   [[nodiscard]] int64_t credits_out() const;
-  // A look at everything, as any later activity brings it.
   [[nodiscard]] std::string describe() const;
   // It was killed: the end of an object whose threads stand still.
   void bury();

@@ -89,7 +89,9 @@ void Process::say(const std::string& text) const {
 }
 
 void Process::signal(int number) const {
-  if (pid_ != 0) ::kill(pid_, number);
+  if (pid_ == 0) return;
+  ::kill(pid_, number);
+  if (number == SIGSTOP) ::waitpid(pid_, nullptr, WUNTRACED);  // until all its threads stand still
 }
 
 int Process::wait() {
