@@ -299,7 +299,8 @@ TEST_P(HostileGreetingTest, WhoeverComesToTheEndpointLeavesNoDescriptors) {
       strangers.emplace_back(host(), port);
       if (i % 2 == 0) strangers.back().say(Bytes{3, 0});
     }
-    const size_t accepted = open_descriptors() + kEach;
+    // Of those that say something, libfabric keeps some.
+    const size_t accepted = open_descriptors() + kEach / 2;
     until([&] { return open_descriptors() >= accepted; });
   }
   until([&] { return open_descriptors() <= before; });
