@@ -5,6 +5,7 @@
 client.py VERBENA
 """
 import array
+import ctypes.util
 import gc
 import os
 import subprocess
@@ -227,6 +228,36 @@ class Servers(unittest.TestCase):
                 with self.assertRaises(PermissionError) as caught:
                     Client(port=server.port, secret=secret)
                 self.assertIsInstance(caught.exception, verbena.Refused)
+
+    @unittest.skipUnless(ctypes.util.find_library("fabric"), "libfabric is not installed")
+    def test_fabrics(self):
+        server = Server("--fabric", "verbs", "--fabric", "ofi:tcp")
+        self.addCleanup(server.stop)
+        data = content(1_000_000)
+        for fabric, name in (("verbs", "verbs, "), ("ofi:tcp", "libfabric, tcp"), (None, "verbs, ")):
+            with self.subTest(fabric=fabric), Client(port=server.port, fabric=fabric) as client:
+                self.assertTrue(client.provider.startswith(name), client.provider)
+                for object_name in ("small", "large"):
+                    given = data if object_name == "large" else data[:100]
+                    done = client.put(object_name, given)
+                    self.assertEqual((done.bytes, done.crc), (len(given), verbena.crc32(given)))
+                    self.assertEqual(client.get(object_name), given)
+        only = Server("--fabric", "ofi:tcp")
+        self.addCleanup(only.stop)
+        with self.assertRaises(verbena.Refused) as caught:
+            Client(port=only.port, fabric="verbs")
+        self.assertIn("it has ofi:tcp;ofi_rxm", caught.exception.strerror)
+        with self.assertRaises(verbena.NoDevice) as caught:
+            Client(port=server.port, fabric="ofi:no_such_provider")
+        self.assertIn("no_such_provider", caught.exception.strerror)
+
+    def test_wrong_fabrics(self):
+        """Before anything is looked for."""
+        for fabric in ("tcp", "Verbs", "ofi:", " "):
+            with self.assertRaises(ValueError) as caught:
+                Client(port=1, fabric=fabric)
+            self.assertIsInstance(caught.exception, verbena.Invalid)
+            self.assertEqual(caught.exception.strerror, f"'{fabric}' is not one of: verbs, ofi, ofi:PROVIDER")
 
     def test_a_killed_server(self):
         server = Server()

@@ -1,18 +1,21 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""verbena:// in fsspec. Exits with 77 where there is no fsspec: skipped.
+"""verbena:// in fsspec, and pandas and Dask on it, which ./dev test installs. Exits with 77 where there is no fsspec:
+skipped.
 
 filesystem.py VERBENA
 """
+import ctypes.util
 import os
 import pickle
+import shutil
 import sys
 import tempfile
 import unittest
 
 import support
 import verbena
-from support import Served, content
+from support import Served, Server, content
 
 try:
     import fsspec
@@ -20,13 +23,15 @@ except ImportError:
     print("fsspec is not installed (python3-fsspec)")
     sys.exit(77)
 try:
+    import dask.bag
+    import dask.bytes
+    import dask.dataframe
     import pandas
 except ImportError:
+    # Where ./dev test installs packages, that they are missing is a mistake.
+    if shutil.which("dpkg-query"):
+        raise
     pandas = None
-try:
-    import dask.bytes as dask_bytes
-except ImportError:
-    dask_bytes = None
 
 
 class FileSystem(Served):
@@ -171,23 +176,106 @@ class FileSystem(Served):
         again = pickle.loads(pickle.dumps(self.fs))
         self.assertEqual(again.cat_file("a"), b"1")
 
-    @unittest.skipUnless(pandas, "pandas is not installed")
-    def test_pandas(self):
-        frame = pandas.DataFrame({"a": range(1000), "b": 0.5})
-        frame.to_csv(self.url + "frame.csv", index=False)
-        self.assertTrue(pandas.read_csv(self.url + "frame.csv").equals(frame))
+    def test_options(self):
+        """They reach the client, from URLs too."""
+        for fabric in ("tcp", "ofi:"):
+            with self.assertRaises(verbena.Invalid) as caught:
+                fsspec.filesystem("verbena", port=self.server.port, fabric=fabric).ls("")
+            self.assertIn(f"'{fabric}' is not one of: verbs, ofi, ofi:PROVIDER", caught.exception.strerror)
+        with self.assertRaises(verbena.Refused):
+            fsspec.open(self.url + "a", secret="other").open()
 
-    @unittest.skipUnless(dask_bytes, "Dask is not installed")
-    def test_dask(self):
+    @unittest.skipUnless(ctypes.util.find_library("fabric"), "libfabric is not installed")
+    def test_over_libfabric(self):
+        server = Server("--fabric", "ofi:tcp")
+        self.addCleanup(server.stop)
+        data = content(1_000_000)
+        fs = fsspec.filesystem("verbena", port=server.port, fabric="ofi:tcp")
+        self.addCleanup(lambda: fs.client.close())
+        fs.pipe_file("a", data)
+        self.assertEqual(fs.cat_file("a"), data)
+        self.assertTrue(fs.client.provider.startswith("libfabric, tcp"), fs.client.provider)
+
+
+@unittest.skipUnless(pandas, "pandas and Dask are not installed")
+class Frames(Served):
+    """What uses fsspec, by URLs alone."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        fsspec.register_implementation("verbena", "verbena.fs.VerbenaFileSystem", clobber=True)
+        cls.url = f"verbena://127.0.0.1:{cls.server.port}/"
+        cls.fs = fsspec.filesystem("verbena", port=cls.server.port)
+        cls.frame = pandas.DataFrame({"a": range(20_000), "b": 0.5, "c": [f"Zeile {i % 7} ä" for i in range(20_000)]})
+
+    def test_pandas(self):
+        """Each format that pandas writes without further packages."""
+        for name, write, read, options in (
+                ("csv", "to_csv", pandas.read_csv, {"index": False}),
+                ("csv.gz", "to_csv", pandas.read_csv, {"index": False}),
+                ("json", "to_json", pandas.read_json, {}),
+                ("pickle", "to_pickle", pandas.read_pickle, {})):
+            with self.subTest(name=name):
+                getattr(self.frame, write)(self.url + "frame." + name, **options)
+                self.assertTrue(read(self.url + "frame." + name).equals(self.frame))
+        head = pandas.read_csv(self.url + "frame.csv", nrows=10)
+        self.assertTrue(head.equals(self.frame.head(10)))
+        with self.assertRaises(FileNotFoundError):
+            pandas.read_csv(self.url + "none.csv")
+
+    def test_pandas_with_a_secret(self):
+        with tempfile.NamedTemporaryFile("w") as file:
+            file.write("sesame")
+            file.flush()
+            server = Server("--secret-file", file.name)
+        self.addCleanup(server.stop)
+        url = f"verbena://127.0.0.1:{server.port}/frame.csv"
+        options = {"secret": "sesame"}
+        self.frame.to_csv(url, index=False, storage_options=options)
+        self.assertTrue(pandas.read_csv(url, storage_options=options).equals(self.frame))
+        with self.assertRaises(PermissionError):
+            pandas.read_csv(url)
+
+    def test_dask_bytes(self):
         """Blocks of several objects, by several threads."""
         lines = b"".join(b"%d\n" % number for number in range(20_000))
         for name in ("d/1", "d/2"):
             self.fs.pipe_file(name, lines)
-        _, parts = dask_bytes.read_bytes(self.url + "d/*", delimiter=b"\n", blocksize=10_000)
+        _, parts = dask.bytes.read_bytes(self.url + "d/*", delimiter=b"\n", blocksize=10_000)
         self.assertEqual(len(parts), 2)
         self.assertGreater(len(parts[0]), 5)
         for blocks in parts:
             self.assertEqual(b"".join(block.compute() for block in blocks), lines)
+
+    def test_dask_text(self):
+        """Read and written by processes, each with a connection of its own."""
+        self.fs.pipe_file("numbers/1", b"".join(b"%d\n" % number for number in range(5000)))
+        self.fs.pipe_file("numbers/2", b"".join(b"%d\n" % number for number in range(5000, 9000)))
+        numbers = dask.bag.read_text(self.url + "numbers/*", blocksize=5000).map(int)
+        self.assertGreater(numbers.npartitions, 5)
+        with dask.config.set(scheduler="processes", num_workers=2):
+            self.assertEqual(numbers.sum().compute(), sum(range(9000)))
+            numbers.map(str).to_textfiles(self.url + "copies/*")
+        names = self.fs.glob("copies/*")
+        self.assertEqual(len(names), numbers.npartitions)
+        words = b"\n".join(self.fs.cat_file(name) for name in sorted(names)).split()
+        self.assertEqual([int(word) for word in words], list(range(9000)))
+
+    def test_dask_frames(self):
+        """A frame of several objects, in blocks: read, computed with, written, and read by pandas."""
+        half = len(self.frame) // 2
+        self.frame[:half].to_csv(self.url + "frames/1.csv", index=False)
+        self.frame[half:].to_csv(self.url + "frames/2.csv", index=False)
+        frame = dask.dataframe.read_csv(self.url + "frames/*.csv", blocksize=50_000)
+        self.assertGreater(frame.npartitions, 4)
+        sums = frame.groupby("c").a.sum().compute()
+        self.assertTrue(sums.sort_index().equals(self.frame.groupby("c").a.sum()))
+        frame.to_csv(self.url + "out/*.csv", index=False)
+        names = sorted(self.fs.glob("out/*.csv"))
+        self.assertEqual(len(names), frame.npartitions)
+        parts = [pandas.read_csv(self.url + name) for name in names]
+        self.assertTrue(pandas.concat(parts, ignore_index=True).equals(self.frame))
 
 
 if __name__ == "__main__":

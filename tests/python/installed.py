@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""The package as `cmake --install` leaves it: it finds its library, and fsspec finds it. Exits with 77 where there is no
-fsspec: skipped.
+"""The package as `cmake --install` leaves it: it finds its library, fsspec finds it, and the example runs with it. Exits
+with 77 where there is no fsspec: skipped.
 
 installed.py BUILD
 """
@@ -16,6 +16,14 @@ except ImportError:
     print("fsspec is not installed (python3-fsspec)")
     sys.exit(77)
 
+EXAMPLE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../examples/put_get.py")
+SAID = """\
+put 13 bytes, CRC be444409
+read "chunk"
+got Hello, chunk
+and goodbye
+          13 greeting
+"""
 PROGRAM = """
 import fsspec, verbena
 assert verbena.__file__.startswith({prefix!r}), verbena.__file__
@@ -24,6 +32,21 @@ with fsspec.open("verbena://127.0.0.1:{port}/a", "wb") as file:
 with verbena.Client(port={port}) as client:
     print(bytes(client.get("a")).decode())
 """
+
+
+def run(arguments, folders):
+    return subprocess.run(["/usr/bin/python3", *arguments], env=dict(os.environ, PYTHONPATH=folders), capture_output=True,
+                          text=True, timeout=120, check=False)
+
+
+def check(port, prefix, folders):
+    done = run(["-c", PROGRAM.format(prefix=prefix, port=port)], folders)
+    assert (done.returncode, done.stdout) == (0, "installed\n"), done
+    done = run([EXAMPLE, "127.0.0.1", str(port)], folders)
+    assert (done.returncode, done.stdout, done.stderr) == (0, SAID, ""), done
+    # A failure is one line.
+    done = run([EXAMPLE, "127.0.0.1", "0"], folders)
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", "put_get: invalid: 0 is not a port\n"), done
 
 
 def main(build):
@@ -38,10 +61,7 @@ def main(build):
                                    "127.0.0.1:0", "--quiet"], stdout=subprocess.PIPE, text=True)
         try:
             port = int(server.stdout.readline().rsplit(":", 1)[1])
-            done = subprocess.run(["/usr/bin/python3", "-c", PROGRAM.format(prefix=prefix, port=port)], text=True,
-                                  env=dict(os.environ, PYTHONPATH=folders), stdout=subprocess.PIPE, timeout=120,
-                                  check=True)
-            assert done.stdout == "installed\n", done.stdout
+            check(port, prefix, folders)
         finally:
             server.terminate()
             server.communicate(timeout=60)
