@@ -5,6 +5,7 @@
 #include <cerrno>
 
 #include "device/engine.h"
+#include "link/numbers.h"
 
 namespace verbena::device {
 namespace {
@@ -74,12 +75,11 @@ void Connections::on_event(const cm::Event& event) {
   // What arrived before it is seen before it: a program that hears of the end may look no more.
   engine_.publish_completions();
   tell(held_disconnects_.take(event.id));
-  constexpr uint32_t kSlotAt = 24;
   const Qpn qpn = watch_.qpn_of(event.id);
   switch (event.kind) {
     case cm::EventKind::kConnectRequest:
     case cm::EventKind::kConnectResponse:
-      watch_.add_member(event.id, event.destination, static_cast<uint8_t>(event.peer_id >> kSlotAt),
+      watch_.add_member(event.id, event.destination, link::first_qpn_beside(event.peer_id),
                         Engine::clock());
       break;
     case cm::EventKind::kRejected:
@@ -130,8 +130,7 @@ Result<cm::ListenerId, cm::Error> Connections::listen(const cm::ListenParams& pa
     return fail(id.error());
   }
   listening_.emplace(id->value, port);
-  engine_.note_family(true);
-  engine_.note_family(false);
+  engine_.expect_from_anybody();
   return *id;
 }
 
@@ -146,7 +145,7 @@ void Connections::unlisten(cm::ListenerId id) {
 
 Result<cm::CommId, cm::Error> Connections::connect(const cm::ConnectParams& params) {
   const Engine::Locked locked(engine_);
-  engine_.note_family(params.destination.is_ipv4());
+  engine_.expect_from(params.destination);
   return manager_.connect(params, locked.now());
 }
 
@@ -195,7 +194,7 @@ void Connections::release(cm::CommId id) {
 
 Result<cm::CommId, cm::Error> Connections::sidr_request(const cm::SidrRequestParams& params) {
   const Engine::Locked locked(engine_);
-  engine_.note_family(params.destination.is_ipv4());
+  engine_.expect_from(params.destination);
   return manager_.sidr_request(params, locked.now());
 }
 

@@ -166,15 +166,11 @@ int Context::modify_qp(Qp& qp, const transport::QpAttr& attr, uint32_t mask) {
   const Engine::Locked locked(engine);
   const int error = errno_of(locked.endpoint().modify_qp(qp.qpn, attr, mask, locked.now()));
   if (error != 0) return error;
-  if ((mask & transport::kAttrPath) != 0) engine.note_family(attr.path.destination.is_ipv4());
+  if ((mask & transport::kAttrPath) != 0) engine.expect_from(attr.path.destination);
   if ((mask & transport::kAttrState) != 0 && attr.state == transport::QpState::kReset) {
     for (CompletionQueue* const cq : qp.cqs()) cq->purge(qp.qpn);
   }
-  // A datagram queue pair hears both families.
-  if (qp.request.type == transport::QpType::kUd) {
-    engine.note_family(true);
-    engine.note_family(false);
-  }
+  if (qp.request.type == transport::QpType::kUd) engine.expect_from_anybody();
   return 0;
 }
 

@@ -166,7 +166,7 @@ class Device final : public EventRouter {
   void after_fork_in_child() VERBENA_NO_THREAD_SAFETY;
 
   // Why only this host can be reached (the port is another's), for a person; empty: all can.
-  [[nodiscard]] const std::string& notice() const { return engine_->host().this_host_only(); }
+  [[nodiscard]] const std::string& notice() const { return engine_->this_host_only(); }
   // Where packets to this vector go; EINVAL for an index that is empty, ENETUNREACH for another
   // host while only this one is served.
   [[nodiscard]] Outcome<transport::Path> resolve(const AddressVector& vector) const;

@@ -51,7 +51,7 @@ Result<std::unique_ptr<Engine>, link::MembershipError> Engine::make(const Engine
   engine->memory_ = std::make_unique<memory::Domain>(engine->random_, memory);
   engine->endpoint_ = std::make_unique<transport::Endpoint>(
       *engine->memory_, link, *engine, engine->random_, options.limits, options.tuning);
-  engine->endpoint_->set_receive_room(link.host().receive_room());
+  engine->endpoint_->set_receive_room(link.receive_room());
   engine->connections_ = std::make_unique<Connections>(
       *engine, Connections::Parts{*engine->endpoint_, link, engine->random_}, options.node_guid,
       options.watch);
@@ -60,7 +60,7 @@ Result<std::unique_ptr<Engine>, link::MembershipError> Engine::make(const Engine
   }
   engine->counters_file_ = options.counters_file;
   engine->notices_.set_quiet(options.quiet);
-  if (const std::string& held = link.host().name_held(); !held.empty()) {
+  if (const std::string& held = link.name_held(); !held.empty()) {
     engine->notices_.say(Notices::Kind::kNameHeld, "%s", held.c_str());
   }
   return engine;
@@ -133,7 +133,7 @@ void Engine::set_taps(link::TransmitTap* transmit, link::ReceiveFilter* receive)
 // ended must not find the next one; and in an order that peers cannot tell from their own.
 Qpn Engine::draw_qpn() {
   if (!qpns_) qpns_.emplace(random_);
-  return Qpn((uint32_t{link_->slot()} << 16) | qpns_->next());
+  return Qpn(link_->first_qpn().value | qpns_->next());
 }
 
 wire::Psn Engine::draw_psn() {

@@ -193,7 +193,7 @@ class Engine final : public transport::EventSink,
   // Shows what was completed so far, ahead of the end of the batch.
   void publish_completions() VERBENA_REQUIRES(lock_);
 
-  // A queue pair number that belongs to this process: its slot and 16 random bits.
+  // A queue pair number that belongs to this process: 16 bits of it are random.
   [[nodiscard]] Qpn draw_qpn() VERBENA_REQUIRES(lock_);
   // A first packet sequence number that nobody can guess. Takes the lock.
   [[nodiscard]] wire::Psn draw_psn();
@@ -204,7 +204,8 @@ class Engine final : public transport::EventSink,
     return link_->join_group(group);
   }
   void leave_group(const wire::Gid& group) VERBENA_REQUIRES(lock_) { link_->leave_group(group); }
-  void note_family(bool ipv4) VERBENA_REQUIRES(lock_) { link_->note_family(ipv4); }
+  void expect_from(const wire::Gid& peer) VERBENA_REQUIRES(lock_) { link_->expect_from(peer); }
+  void expect_from_anybody() VERBENA_REQUIRES(lock_) { link_->expect_from_anybody(); }
 
   [[nodiscard]] ProgressCounters counters() const VERBENA_REQUIRES(lock_) {
     return progress_.counters();
@@ -214,7 +215,11 @@ class Engine final : public transport::EventSink,
     return endpoint_->counters();
   }
   [[nodiscard]] const cm::Counters& manager_counters() const VERBENA_REQUIRES(lock_);
-  // Its port and its notice never change; the rest of it with the lock.
+  // Without the lock: it never changes.
+  [[nodiscard]] const std::string& this_host_only() const VERBENA_NO_THREAD_SAFETY {
+    return link_->this_host_only();
+  }
+  // For tests, which look behind the link. Its port never changes; the rest of it with the lock.
   [[nodiscard]] const link::Membership& host() const VERBENA_NO_THREAD_SAFETY {
     return link_->host();
   }

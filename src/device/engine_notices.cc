@@ -115,8 +115,8 @@ Time Engine::note_troubles(Time now) {
 }
 
 void Engine::say_dropped(uint32_t packets) {
-  const uint32_t has = link_->host().receive_buffer();
-  const uint32_t wanted = link_->host().receive_buffer_wanted();
+  const uint32_t has = link_->receive_buffer();
+  const uint32_t wanted = link_->receive_buffer_wanted();
   if (has < wanted) {
     return notices_.say(
         Notices::Kind::kPacketsDropped,

@@ -26,9 +26,7 @@ void PeerWatch::add(cm::CommId id, Qpn qpn, Time now) {
   put(id, watched);
 }
 
-void PeerWatch::add_member(cm::CommId id, const wire::Gid& peer, uint8_t slot, Time now) {
-  constexpr uint32_t kSlotAt = 16;
-  const Qpn any_of_it(uint32_t{slot} << kSlotAt);
+void PeerWatch::add_member(cm::CommId id, const wire::Gid& peer, Qpn any_of_it, Time now) {
   const uint32_t incarnation = link_.incarnation_of(peer, any_of_it);
   if (incarnation == 0) return;
   put(id, {.qpn = Qpn(0),

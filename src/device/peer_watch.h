@@ -32,9 +32,9 @@ class PeerWatch {
 
   // From the time that data can flow, by our queue pair.
   void add(cm::CommId id, Qpn qpn, Time now);
-  // From the first message on, before there is a queue pair to ask: only if the peer is the member
-  // with this slot of this host.
-  void add_member(cm::CommId id, const wire::Gid& peer, uint8_t slot, Time now);
+  // From the first message on, before there is a queue pair to ask: only if the peer is a process
+  // of this host, the one that `any_of_it` would belong to.
+  void add_member(cm::CommId id, const wire::Gid& peer, Qpn any_of_it, Time now);
   void remove(cm::CommId id);
   // Our queue pair, while it is watched; 0: none.
   [[nodiscard]] Qpn qpn_of(cm::CommId id) const;

@@ -111,7 +111,7 @@ void HostLink::send_management(const transport::OutPacket& packet) {
       packet.payload.empty() ? std::span<const uint8_t>{} : packet.payload.front();
   const auto target = host_->target_of(packet.path->destination, message);
   if (target && shared_ != nullptr) {
-    const Qpn any_of_it(uint32_t{target->slot} << 16);
+    const Qpn any_of_it = first_qpn_of(target->slot);
     if (auto* const ring = ring_to(packet.path->destination, any_of_it)) {
       return shared_->send(*ring, packet);
     }

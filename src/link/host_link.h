@@ -16,6 +16,7 @@
 #include "link/link.h"
 #include "link/link_kind.h"
 #include "link/membership.h"
+#include "link/numbers.h"
 #include "link/shared_link.h"
 #include "link/udp_link.h"
 
@@ -57,7 +58,11 @@ class HostLink final : public Link {
   [[nodiscard]] bool may_have_left() const override { return may_have_left_; }
   [[nodiscard]] bool is_quiet() const override;
   [[nodiscard]] bool expects_more() const override { return expects_more_; }
-  void note_family(bool ipv4) override { udp_.note_family(ipv4); }
+  void expect_from(const wire::Gid& peer) override { udp_.note_family(peer.is_ipv4()); }
+  void expect_from_anybody() override {
+    udp_.note_family(true);
+    udp_.note_family(false);
+  }
   [[nodiscard]] std::span<const int> receive_fds() const override {
     return {receive_fds_.data(), receive_fd_count_};
   }
@@ -69,6 +74,7 @@ class HostLink final : public Link {
   [[nodiscard]] Time next_timer() const override;
   void on_timer(Time now) override;
   [[nodiscard]] uint8_t slot() const override { return host_->slot(); }
+  [[nodiscard]] Qpn first_qpn() const override { return first_qpn_of(host_->slot()); }
   [[nodiscard]] uint16_t port() const override { return host_->port(); }
   [[nodiscard]] const std::string& this_host_only() const override {
     return host_->this_host_only();
@@ -83,6 +89,12 @@ class HostLink final : public Link {
   void remove_port(const Port& port, Ports::Kind kind) override { host_->remove_port(port, kind); }
   [[nodiscard]] int join_group(const wire::Gid& group) override { return host_->join_group(group); }
   void leave_group(const wire::Gid& group) override { host_->leave_group(group); }
+  [[nodiscard]] uint32_t receive_room() const override { return host_->receive_room(); }
+  [[nodiscard]] uint32_t receive_buffer() const override { return host_->receive_buffer(); }
+  [[nodiscard]] uint32_t receive_buffer_wanted() const override {
+    return host_->receive_buffer_wanted();
+  }
+  [[nodiscard]] const std::string& name_held() const override { return host_->name_held(); }
   [[nodiscard]] MemberCounters& shown_counters() override { return host_->shown_counters(); }
   void set_taps(TransmitTap* transmit, ReceiveFilter* receive) override;
   [[nodiscard]] const TransmitCounters& transmit_counters() const override {

@@ -15,6 +15,7 @@
 #include "link/clock.h"
 #include "link/link.h"
 #include "link/membership.h"
+#include "link/numbers.h"
 #include "link/ring_packet.h"
 #include "link/seal.h"
 #include "wire/icrc.h"
@@ -72,7 +73,7 @@ class Intake final : public DatagramHandler {
   [[nodiscard]] bool is_tagged(const Datagram& datagram);
   void filter_ring_packet(const RingPacket& packet, Time now);
   [[nodiscard]] bool is_ours(Qpn qpn) const {
-    return qpn.value >> 16 == host_.slot() || qpn == kGsiQpn;
+    return slot_of(qpn) == host_.slot() || qpn == kGsiQpn;
   }
 
   Membership& host_;

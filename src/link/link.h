@@ -97,8 +97,9 @@ class Link : public transport::PacketSink {
   [[nodiscard]] virtual bool is_quiet() const = 0;
   // Whether the last piece was a large one, after which more of the kind are likely.
   [[nodiscard]] virtual bool expects_more() const = 0;
-  // This family is in use: looked at more often than the other.
-  virtual void note_family(bool ipv4) = 0;
+  // Packets of this peer are expected, or of anybody: what brings them is looked at more often.
+  virtual void expect_from(const wire::Gid& peer) = 0;
+  virtual void expect_from_anybody() = 0;
 
   // --- sleeping
   // Readable when receive() may find something, as long as prepare_sleep() said yes; readers of
@@ -119,8 +120,10 @@ class Link : public transport::PacketSink {
   virtual void on_timer(Time now) = 0;
 
   // --- this process among those of the host
-  // Numbers of queue pairs and connections that belong to it have this in their top byte.
+  // Communication ids that belong to it have this in their top byte.
   [[nodiscard]] virtual uint8_t slot() const = 0;
+  // The queue pair numbers that belong to it are the 2^16 from here on.
+  [[nodiscard]] virtual Qpn first_qpn() const = 0;
   [[nodiscard]] virtual uint16_t port() const = 0;
   // Why only processes of this host can be reached; empty: all can.
   [[nodiscard]] virtual const std::string& this_host_only() const = 0;
@@ -138,6 +141,13 @@ class Link : public transport::PacketSink {
   // Multicast: once more for each join. 0 or errno.
   [[nodiscard]] virtual int join_group(const wire::Gid& group) = 0;
   virtual void leave_group(const wire::Gid& group) = 0;
+  // How many bytes of packets the receive buffer holds.
+  [[nodiscard]] virtual uint32_t receive_room() const = 0;
+  // The receive buffer in bytes as the system counts: what there is, and what was asked for.
+  [[nodiscard]] virtual uint32_t receive_buffer() const = 0;
+  [[nodiscard]] virtual uint32_t receive_buffer_wanted() const = 0;
+  // Who kept a name of ours from us when this process joined the others; empty: nobody.
+  [[nodiscard]] virtual const std::string& name_held() const = 0;
   // Where the counters of this process's port are shown to the others.
   [[nodiscard]] virtual MemberCounters& shown_counters() = 0;
 

@@ -17,6 +17,7 @@
 #include "link/clock.h"
 #include "link/joining.h"
 #include "link/membership_state.h"
+#include "link/numbers.h"
 #include "link/own_sources.h"
 #include "link/steering.h"
 
@@ -330,7 +331,7 @@ void Membership::remove_port(const Port& port, Ports::Kind kind) {
 
 uint32_t Membership::incarnation_of(const wire::Gid& address, Qpn qpn) {
   state_->look();
-  const auto slot = static_cast<uint8_t>(qpn.value >> 16);
+  const auto slot = slot_of(qpn);
   return state_->local_receiver(address, slot) ? state_->incarnation[slot] : 0;
 }
 

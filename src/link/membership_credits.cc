@@ -5,20 +5,21 @@
 #include "link/clock.h"
 #include "link/membership.h"
 #include "link/membership_state.h"
+#include "link/numbers.h"
 #include "link/steering.h"
 
 namespace verbena::link {
 
 bool Membership::known(const wire::Gid& destination, Qpn qpn) {
   state_->look();
-  return state_->local_receiver(destination, static_cast<uint8_t>(qpn.value >> 16));
+  return state_->local_receiver(destination, slot_of(qpn));
 }
 
 // Nobody else can get what is sent to this port of an address of this host.
 bool Membership::is_gone(const wire::Gid& destination, Qpn qpn) {
   State& s = *state_;
   s.look();
-  const auto slot = static_cast<uint8_t>(qpn.value >> 16);
+  const auto slot = slot_of(qpn);
   return !s.is_member(slot) && slot != kGsiSlot && slot != kProbeSlot &&
          s.addresses.contains(destination);
 }
@@ -26,7 +27,7 @@ bool Membership::is_gone(const wire::Gid& destination, Qpn qpn) {
 bool Membership::available(const wire::Gid& destination, Qpn qpn) {
   State& s = *state_;
   s.look();
-  const auto slot = static_cast<uint8_t>(qpn.value >> 16);
+  const auto slot = slot_of(qpn);
   if (!s.local_receiver(destination, slot)) return true;
   if (s.holds_back()) return false;
   if (!s.ledger->available(slot)) return unresponsive_now(slot);
@@ -38,7 +39,7 @@ uint32_t Membership::packets_available(const wire::Gid& destination, Qpn qpn, ui
                                        uint32_t wanted) {
   State& s = *state_;
   s.look();
-  const auto slot = static_cast<uint8_t>(qpn.value >> 16);
+  const auto slot = slot_of(qpn);
   if (!s.local_receiver(destination, slot)) return wanted;
   if (s.holds_back()) return 0;
   // What a datagram costs beyond its packets' bytes, at most.
@@ -80,7 +81,7 @@ void Membership::responds_again(uint8_t slot) {
 bool Membership::is_unresponsive(const wire::Gid& destination, Qpn qpn) {
   State& s = *state_;
   s.look();
-  const auto slot = static_cast<uint8_t>(qpn.value >> 16);
+  const auto slot = slot_of(qpn);
   if (!s.refusals[slot].unresponsive) return false;
   if (!s.is_member(slot) || s.ledger->available(slot)) {
     responds_again(slot);
@@ -92,14 +93,14 @@ bool Membership::is_unresponsive(const wire::Gid& destination, Qpn qpn) {
 void Membership::spend(const wire::Gid& destination, Qpn qpn, uint32_t cost) {
   State& s = *state_;
   s.look();
-  const auto slot = static_cast<uint8_t>(qpn.value >> 16);
+  const auto slot = slot_of(qpn);
   if (s.local_receiver(destination, slot)) s.ledger->spend(slot, cost);
 }
 
 bool Membership::is_unread(const wire::Gid& destination, Qpn qpn) {
   State& s = *state_;
   s.look();
-  const auto slot = static_cast<uint8_t>(qpn.value >> 16);
+  const auto slot = slot_of(qpn);
   return s.local_receiver(destination, slot) &&
          (s.ledger->is_unread(slot) || s.ledger->is_blocked(slot));
 }

@@ -4,6 +4,7 @@
 
 #include "link/membership.h"
 #include "link/membership_state.h"
+#include "link/numbers.h"
 
 namespace verbena::link {
 
@@ -12,7 +13,7 @@ void Membership::set_ring_events(RingEvents* events) { state_->ring_events = eve
 uint8_t Membership::ring_reader(const wire::Gid& destination, Qpn qpn) {
   State& s = *state_;
   s.look();
-  const auto slot = static_cast<uint8_t>(qpn.value >> 16);
+  const auto slot = slot_of(qpn);
   return s.reads_rings[slot] && s.local_receiver(destination, slot) ? slot : uint8_t{0};
 }
 

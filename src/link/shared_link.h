@@ -25,6 +25,7 @@
 #include "base/time.h"
 #include "link/intake.h"
 #include "link/membership.h"
+#include "link/numbers.h"
 #include "link/ring.h"
 #include "link/shared_table.h"
 #include "transport/work.h"
@@ -61,7 +62,7 @@ class SharedLink final : private RingEvents {
   // The last is remembered: who sends much to one receiver asks for each packet.
   [[nodiscard]] Out* way_to(const wire::Gid& destination, Qpn qpn) {
     const bool is_last =
-        last_way_.out != nullptr && last_way_.slot == qpn.value >> 16 &&
+        last_way_.out != nullptr && last_way_.slot == slot_of(qpn) &&
         last_way_.generation == table_.generation.load(std::memory_order_acquire) &&
         last_way_.destination == destination;
     return is_last ? last_way_.out : find_way(destination, qpn);

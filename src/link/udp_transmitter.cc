@@ -9,14 +9,13 @@
 #include <poll.h>
 
 #include "base/check.h"
+#include "link/numbers.h"
 #include "link/seal.h"
 
 namespace verbena::link {
 namespace {
 
 constexpr int kWritableWaitMs = 20;
-
-[[nodiscard]] uint8_t slot_of(Qpn qpn) { return static_cast<uint8_t>(qpn.value >> 16); }
 
 [[nodiscard]] bool gso_was_refused(int error) {
   return error == EIO || error == EINVAL || error == EOPNOTSUPP || error == ENOPROTOOPT;

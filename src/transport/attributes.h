@@ -32,6 +32,8 @@ struct Path {
     // What the program chose stays.
     return may_be_marked && (traffic_class & 3) == 0 ? traffic_class | kEct0 : traffic_class;
   }
+  // Whether routers may mark what is sent.
+  [[nodiscard]] bool has_ect() const { return (class_sent() & 3) != 0; }
   [[nodiscard]] uint8_t hops() const { return hop_limit == 0 ? kDefaultHopLimit : hop_limit; }
 };
 

@@ -110,6 +110,7 @@ void on_ack(Core& core, QueuePair& qp, const InPacket& packet, Time now) {
   const Psn before = send.una;
   const uint64_t acked_before = send.window.acked_cost;
   const bool all = acknowledge_before(core, qp, packet.view.bth.psn.next(), now);
+  if (send.una != before) send.acked_from = packet.source_port;
   after_progress(core, qp, before, acked_before, now);
   if (!all) {
     if (flow::applies(qp)) selective::on_acknowledged(qp, packet.view.bth.psn.next(), now);
@@ -226,7 +227,7 @@ void on_data(Core& core, QueuePair& qp, const InPacket& packet, Time now) {
   if (!acknowledge_before(core, qp, psn, now)) {
     after_progress(core, qp, before, acked_before, now);
     core.count(Counter::kReadResponseGap);
-    if (send.hold.keep(core.hold_pool, send.una, packet)) {
+    if (send.hold.keep(core.hold_pool, send.una, packet) != Hold::Kept::kNot) {
       core.count(Counter::kReadResponseHeld);
       if (flow::applies(qp)) selective::on_early_response(core, qp, psn, now);
     }

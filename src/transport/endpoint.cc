@@ -243,13 +243,14 @@ void Endpoint::receive(const InPacket& packet, Time now) {
 // RoCEv2 annex A17.9.3: something that this queue pair sent met congestion on its way.
 void Endpoint::receive_congestion_notice(const InPacket& packet, Time now) {
   QueuePair* const qp = find(packet.view.bth.dest_qp);
+  if (qp == nullptr) return counters_.add(Counter::kDropCnp);
   // A datagram queue pair has many peers: it is about what goes to this one.
-  const bool from_peer =
-      qp != nullptr && (qp->type == QpType::kUd || (packet.source == qp->attr.path.destination &&
-                                                    packet.destination == qp->attr.path.source));
-  const bool is_open = qp != nullptr && (qp->type == QpType::kUc || qp->type == QpType::kUd);
-  if (!from_peer || !(is_open || flow::applies(*qp))) return counters_.add(Counter::kDropCnp);
-  if (is_open && !open_rate_.on_mark(packet.source, now)) return counters_.add(Counter::kDropCnp);
+  const bool from_peer = qp->type == QpType::kUd || (packet.source == qp->attr.path.destination &&
+                                                     packet.destination == qp->attr.path.source);
+  const bool is_open = qp->type == QpType::kUc || qp->type == QpType::kUd;
+  const bool believed = from_peer && (is_open ? open_rate_.on_mark(packet.source, now)
+                                              : marks::believes(*qp, packet));
+  if (!believed) return counters_.add(Counter::kDropCnp);
   counters_.add(Counter::kCongestionNotice);
   if (!is_open) flow::on_mark(*qp, Direction::kOut, now);
 }

@@ -57,7 +57,7 @@ TEST_F(EndpointOf, ReliableDatagramsXrcAndCongestionNotificationsAreCounted) {
   EXPECT_EQ(count(Counter::kDropWrongService), 1u);
   headers.bth.opcode = 0x81;
   receive(headers, Bytes(16));
-  EXPECT_EQ(count(Counter::kCongestionNotice), 1u);
+  EXPECT_EQ(count(Counter::kDropCnp), 1u);
   EXPECT_EQ(said(), "");
 }
 

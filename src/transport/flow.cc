@@ -476,9 +476,9 @@ uint32_t open_turn(Core& core, QueuePair& qp, const wire::Gid& to, Time now) {
   return way == nullptr && by_rate == 0 ? core.tuning.quantum : kTurnPackets;
 }
 
-void on_open_sent(Core& core, const wire::Gid& to, uint64_t cost, Time now) {
-  core.open_rate.on_sent(to, cost, now);
-  if (Way* const way = way_in_use(core, to)) pace(*way, cost, now);
+void on_open_sent(Core& core, const Path& path, uint64_t cost, Time now) {
+  core.open_rate.on_sent(path.destination, path.has_ect(), cost, now);
+  if (Way* const way = way_in_use(core, path.destination)) pace(*way, cost, now);
 }
 
 }  // namespace verbena::transport::flow

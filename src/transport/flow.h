@@ -102,6 +102,6 @@ void on_timer(Core& core, Destination& destination, Time now);
 // it.
 // How many packets may go there at once; 0: the queue pair's timer is set.
 [[nodiscard]] uint32_t open_turn(Core& core, QueuePair& qp, const wire::Gid& to, Time now);
-void on_open_sent(Core& core, const wire::Gid& to, uint64_t cost, Time now);
+void on_open_sent(Core& core, const Path& path, uint64_t cost, Time now);
 
 }  // namespace verbena::transport::flow

@@ -161,7 +161,9 @@ TEST_F(Flow, PacketsLeaveAtThePaceOfTheWindow) {
 }
 
 TEST_F(Flow, ACongestionNoticeMakesTheWindowSmaller) {
-  connect();
+  QpAttr attr = defaults();
+  attr.path.traffic_class = 2;  // ECT
+  connect(attr);
   write(kQpn, 200 * 1024);
   ASSERT_EQ(sent().size(), kWindowPackets);
   now_ += 10 * kMillisecond;

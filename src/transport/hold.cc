@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <span>
 #include <utility>
 
 namespace verbena::transport {
@@ -34,15 +35,42 @@ void Hold::grow(size_t places) {
   held_ = std::move(bits);
 }
 
-bool Hold::keep(HoldPool& pool, wire::Psn expected, const InPacket& packet) {
+namespace {
+
+// Whether they ask for the same. A copy may ask for an acknowledgement where the first did not
+// (BTH), and one of a response counts what was done meanwhile (AETH).
+[[nodiscard]] bool is_copy(const wire::PacketView& a, const wire::PacketView& b) {
+  if (a.bth.opcode != b.bth.opcode || a.bth.solicited != b.bth.solicited ||
+      !std::ranges::equal(a.payload, b.payload)) {
+    return false;
+  }
+  const size_t headers = a.info->header_bytes;
+  return a.info->is_response() ||
+         std::ranges::equal(std::span(a.data, headers).subspan(wire::Bth::kBytes),
+                            std::span(b.data, headers).subspan(wire::Bth::kBytes));
+}
+
+}  // namespace
+
+void Hold::drop(HoldPool& pool, wire::Psn psn) {
+  pool.give_back(at(psn));
+  held_.reset(psn);
+  --count_;
+}
+
+Hold::Kept Hold::keep(HoldPool& pool, wire::Psn expected, const InPacket& packet) {
   const wire::Psn psn = packet.view.bth.psn;
-  if (psn != expected && packet.source_port != port_) return false;
+  if (psn != expected && packet.source_port != port_) return Kept::kNot;
   if (count_ == 0) begin_ = end_ = expected;
   const int32_t ahead = distance(begin_, psn);
-  if (ahead < 0 || ahead > kMaxAhead) return false;
-  if (holds(psn)) return true;
+  if (ahead < 0 || ahead > kMaxAhead) return Kept::kNot;
+  if (holds(psn)) {
+    if (is_copy(at(psn)->packet.view, packet.view)) return Kept::kBefore;
+    drop(pool, psn);
+    return Kept::kNot;
+  }
   HoldPool::Buffer* const buffer = pool.take(count_);
-  if (buffer == nullptr) return false;
+  if (buffer == nullptr) return Kept::kNot;
 
   const size_t header_bytes = packet.view.info->header_bytes;
   const size_t payload_bytes = packet.view.payload.size();
@@ -60,7 +88,7 @@ bool Hold::keep(HoldPool& pool, wire::Psn expected, const InPacket& packet) {
   held_.set(psn);
   ++count_;
   if (!psn.is_before(end_)) end_ = psn.next();
-  return true;
+  return Kept::kNew;
 }
 
 void Hold::release_before(HoldPool& pool, wire::Psn psn) {
@@ -68,9 +96,7 @@ void Hold::release_before(HoldPool& pool, wire::Psn psn) {
   if (psn.is_after(end_)) psn = end_;
   for (wire::Psn each = held_.next_set(begin_, psn); each != psn;
        each = held_.next_set(each.next(), psn)) {
-    pool.give_back(at(each));
-    held_.reset(each);
-    --count_;
+    drop(pool, each);
   }
   begin_ = psn;
 }

@@ -6,7 +6,9 @@
 //
 // Who forges a packet must guess the PSN that is expected. Any of those that may be early would be
 // easier to hit; so they must also come from the UDP port from which packets came in order. A peer
-// keeps to one, and who is not on the path has 16384 to guess from, more than the PSNs there are.
+// keeps to one. Ours draw theirs from 16384 at random, more than the PSNs there are; others may
+// derive it from queue pair numbers, so of them only what few PSNs ahead is kept
+// (kMaxAheadOfOthers). Of two packets with one PSN that differ, one is forged, and neither is held.
 #pragma once
 
 #include <cstddef>
@@ -50,12 +52,15 @@ class Hold {
  public:
   static constexpr size_t kMaxPackets = 8192;
   static constexpr int32_t kMaxAhead = kMaxPackets - 1;  // PSNs beyond the missing one
+  // Of peers that go back to what is missing, which have less under way. (Linux rxe: 128.)
+  static constexpr int32_t kMaxAheadOfOthers = 256;
+  enum class Kept : uint8_t { kNew, kBefore, kNot };
 
   // A packet with the PSN that was expected came from this port.
   void set_port(uint16_t source_port) { port_ = source_port; }
-  // Keeps a copy unless it is there already, too far ahead, early from another port, or there is no
-  // room. True when it is held.
-  bool keep(HoldPool& pool, wire::Psn expected, const InPacket& packet);
+  // Keeps a copy unless it is there already (kBefore), too far ahead, early from another port, or
+  // there is no room (kNot). If what is there differs, it goes (kNot).
+  Kept keep(HoldPool& pool, wire::Psn expected, const InPacket& packet);
   // The packet with exactly this PSN, if held; valid until release_before() or clear().
   [[nodiscard]] const InPacket* find(wire::Psn psn) const {
     return holds(psn) ? &at(psn)->packet : nullptr;
@@ -96,6 +101,7 @@ class Hold {
     return !psn.is_before(begin_) && psn.is_before(end_) && held_.test(psn);
   }
   void grow(size_t places);
+  void drop(HoldPool& pool, wire::Psn psn);
 
   // Those held lie in [begin, end), within the size of the ring. What was expected is not before
   // its beginning.

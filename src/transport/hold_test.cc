@@ -19,7 +19,7 @@ size_t fill(Hold& hold, HoldPool& pool, uint32_t most) {
   for (uint32_t i = 1; i <= most; ++i) {
     const Packet packet(
         headers_of(wire::Service::kRc, wire::Op::kWriteMiddle, Qpn(1), Psn(100 + i)), pattern(256));
-    if (!hold.keep(pool, Psn(100), arriving(packet))) break;
+    if (hold.keep(pool, Psn(100), arriving(packet)) == Hold::Kept::kNot) break;
     ++kept;
   }
   return kept;
@@ -48,6 +48,47 @@ TEST(HoldPool, OfNoneNothingIsKept) {
   EXPECT_EQ(fill(hold, pool, 1), 0u);
 }
 
+// One of the two is forged, and nobody can tell which.
+TEST(Hold, OfTwoThatDifferNoneIsHeld) {
+  HoldPool pool(64);
+  Hold hold;
+  auto headers = headers_of(wire::Service::kRc, wire::Op::kWriteOnly, Qpn(1), Psn(102));
+  headers.reth = {0x1000, RKey(7), 4};
+  const auto keep = [&](const wire::Headers& with, const Bytes& payload) {
+    return hold.keep(pool, Psn(100), arriving(Packet(with, payload)));
+  };
+  EXPECT_EQ(keep(headers, pattern(4)), Hold::Kept::kNew);
+  auto other = headers;
+  other.bth.ack_request = true;  // a copy may have it
+  EXPECT_EQ(keep(other, pattern(4)), Hold::Kept::kBefore);
+  EXPECT_EQ(keep(headers, pattern(4, 9)), Hold::Kept::kNot);
+  EXPECT_EQ(hold.find(Psn(102)), nullptr);
+  EXPECT_TRUE(hold.empty());
+  EXPECT_EQ(pool.in_use(), 0u);
+
+  EXPECT_EQ(keep(headers, pattern(4)), Hold::Kept::kNew);
+  other.reth.address += 4;
+  EXPECT_EQ(keep(other, pattern(4)), Hold::Kept::kNot);
+  EXPECT_EQ(keep(headers, pattern(4)), Hold::Kept::kNew);
+  other = headers;
+  other.bth.solicited = true;
+  EXPECT_EQ(keep(other, pattern(4)), Hold::Kept::kNot);
+  EXPECT_EQ(pool.in_use(), 0u);
+}
+
+// Of a response to a READ that was asked for twice, only the data counts.
+TEST(Hold, CopiesOfResponsesMayCountDifferently) {
+  HoldPool pool(64);
+  Hold hold;
+  auto headers = headers_of(wire::Service::kRc, wire::Op::kReadResponseOnly, Qpn(1), Psn(102));
+  headers.aeth = {wire::syndrome::kAckNoCredits, 5};
+  EXPECT_EQ(hold.keep(pool, Psn(100), arriving(Packet(headers, pattern(4)))), Hold::Kept::kNew);
+  headers.aeth.msn = 6;
+  EXPECT_EQ(hold.keep(pool, Psn(100), arriving(Packet(headers, pattern(4)))), Hold::Kept::kBefore);
+  EXPECT_EQ(hold.keep(pool, Psn(100), arriving(Packet(headers, pattern(4, 9)))), Hold::Kept::kNot);
+  EXPECT_EQ(pool.in_use(), 0u);
+}
+
 // Against a set of PSNs, around where they begin anew.
 TEST(Hold, IsTheSameAsASetOfPsns) {
   for (uint64_t seed = 1; seed <= 20; ++seed) {
@@ -64,7 +105,8 @@ TEST(Hold, IsTheSameAsASetOfPsns) {
         const Packet packet(
             headers_of(wire::Service::kRc, wire::Op::kWriteMiddle, Qpn(1), start + at), pattern(4));
         const bool fits = at - expected <= static_cast<uint32_t>(Hold::kMaxAhead);
-        ASSERT_EQ(hold.keep(pool, start + expected, arriving(packet)), fits) << at - expected;
+        ASSERT_EQ(hold.keep(pool, start + expected, arriving(packet)) != Hold::Kept::kNot, fits)
+            << at - expected;
         if (fits) held.insert(at);
       } else {
         expected += static_cast<uint32_t>(random.below(spread / 8));

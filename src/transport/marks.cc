@@ -43,6 +43,14 @@ void learn(QueuePair& qp, const InPacket& packet) {
   qp.attr.path.may_be_marked = is_of_our_kind(packet);
 }
 
+bool believes(const QueuePair& qp, const InPacket& notice) {
+  if (!flow::applies(qp) || !qp.attr.path.has_ect() || qp.send.una == qp.send.sent_end) {
+    return false;
+  }
+  return !qp.attr.path.may_be_marked || notice.source_port == qp.send.acked_from ||
+         qp.recv.hold.is_from_port(notice);
+}
+
 void on_marked(Core& core, QueuePair& qp, const wire::OpcodeInfo& info, uint32_t packets,
                Time now) {
   core.count(Counter::kMarkedReceived, packets);

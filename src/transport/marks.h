@@ -18,6 +18,9 @@ namespace verbena::transport::marks {
 
 // A packet of the peer's may show that it is one of ours.
 void learn(QueuePair& qp, const InPacket& packet);
+// Whether a notification from the peer's address can be true, and is as hard to forge as may be:
+// something is under way that may have been marked; and one of ours, which has one port, sent it.
+[[nodiscard]] bool believes(const QueuePair& qp, const InPacket& notice);
 // Packets of this kind came from the peer, marked.
 void on_marked(Core& core, QueuePair& qp, const wire::OpcodeInfo& info, uint32_t packets, Time now);
 

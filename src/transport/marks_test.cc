@@ -122,5 +122,51 @@ TEST_F(Marks, WhatTheProgramChoseStays) {
   EXPECT_EQ((Path{.traffic_class = 0x20, .may_be_marked = true}).class_sent(), 0x22);
 }
 
+// Whoever knows address and queue pair number can send one: it must be possible, at least.
+class Notices : public EndpointTest {
+ protected:
+  void notify(uint16_t port = 0) {
+    const Packet notice(headers_of(wire::Service::kCnp, Op::kSendMiddle, kQpn, Psn(0)), Bytes(16));
+    InPacket in = arriving(notice);
+    in.source_port = port;
+    endpoint_->receive(in, now_);
+  }
+  [[nodiscard]] uint64_t heeded() const { return count(Counter::kCongestionNotice); }
+};
+
+TEST_F(Notices, NothingIsMarkedThatMayNotBe) {
+  connect();
+  send(SendOp::kSend, 1, 1024);
+  notify();
+  EXPECT_EQ(heeded(), 0u);
+  EXPECT_EQ(count(Counter::kDropCnp), 1u);
+}
+
+TEST_F(Notices, NothingIsMarkedOfNothing) {
+  QpAttr attr = defaults();
+  attr.path.traffic_class = kEct0;
+  connect(attr);
+  notify();
+  EXPECT_EQ(heeded(), 0u);
+  send(SendOp::kSend, 1, 1024);
+  notify(1234);  // of a NIC, which may use any port
+  EXPECT_EQ(heeded(), 1u);
+  ack(0);
+  notify();
+  EXPECT_EQ(heeded(), 1u);
+}
+
+TEST_F(Notices, OneOfOursHasOnePort) {
+  connect();
+  peer_port_ = 50'000;
+  send(SendOp::kSend, 1, 1024);
+  receive(response(Op::kAcknowledge, 0), Bytes{0x10, 0, 0, 0, 0, 0, 0, 0});
+  send(SendOp::kSend, 2, 1024);
+  notify(50'001);
+  EXPECT_EQ(heeded(), 0u);
+  notify(50'000);
+  EXPECT_EQ(heeded(), 1u);
+}
+
 }  // namespace
 }  // namespace verbena::transport::testing

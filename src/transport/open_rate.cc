@@ -50,7 +50,7 @@ Time OpenRate::allows_at(const wire::Gid& to, Time now) {
   return at == slow_.end() ? 0 : at->second.paced_until - kBurst;
 }
 
-void OpenRate::on_sent(const wire::Gid& to, uint64_t cost, Time now) {
+void OpenRate::on_sent(const wire::Gid& to, bool ect, uint64_t cost, Time now) {
   if (now >= span_since_ + kSpan) {
     last_span_ = now >= span_since_ + 2 * kSpan
                      ? 0
@@ -59,7 +59,7 @@ void OpenRate::on_sent(const wire::Gid& to, uint64_t cost, Time now) {
     span_since_ = now;
   }
   span_cost_ += cost;
-  sent_to(to) = {.to = to, .at = now};
+  if (ect) sent_to(to) = {.to = to, .at = now};
   if (slow_.empty()) return;
   const auto at = look_at(to, now);
   if (at == slow_.end()) return;

@@ -21,10 +21,10 @@ class OpenRate {
 
   // When more may go there; 0: at any time.
   [[nodiscard]] Time allows_at(const wire::Gid& to, Time now);
-  // So much was sent, to whomever.
-  void on_sent(const wire::Gid& to, uint64_t cost, Time now);
+  // So much was sent, to whomever. `ect`: routers may mark it.
+  void on_sent(const wire::Gid& to, bool ect, uint64_t cost, Time now);
   // What goes there met congestion, says somebody there. False, and nothing is done, if nothing was
-  // sent there of late: whoever can send a packet can say so.
+  // sent there of late that may have been marked: whoever can send a packet can say so.
   bool on_mark(const wire::Gid& to, Time now);
   // Hosts that have a rate.
   [[nodiscard]] size_t size() const { return slow_.size(); }
@@ -45,8 +45,8 @@ class OpenRate {
   // Of what was sent of late, to all hosts.
   [[nodiscard]] double measured(Time now) const;
 
-  // Where the last that was sent to each of these hosts is noted; hosts that share a place push
-  // each other out, and a notification of one of them may then be missed.
+  // Where the last that was sent to each of these hosts and may be marked is noted; hosts that
+  // share a place push each other out, and a notification of one of them may then be missed.
   struct Sent {
     wire::Gid to;
     Time at = -kSecond * 3600;

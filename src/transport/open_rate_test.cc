@@ -19,7 +19,7 @@ class Rate : public ::testing::Test {
     uint64_t sent = 0;
     for (const Time end = now_ + time; now_ < end; now_ += kMillisecond) {
       for (uint64_t left = per_ms; left >= kPacket && rate_.allows_at(kThere, now_) <= now_;) {
-        rate_.on_sent(kThere, kPacket, now_);
+        rate_.on_sent(kThere, true, kPacket, now_);
         left -= kPacket;
         sent += kPacket;
       }
@@ -79,17 +79,23 @@ TEST_F(Rate, ManyHostsThatMarkAreBounded) {
   for (uint32_t i = 0; i < 2 * OpenRate::kMaxHosts; ++i) {
     const auto to =
         wire::Gid::from_ipv4(10, 1, static_cast<uint8_t>(i >> 8), static_cast<uint8_t>(i));
-    rate_.on_sent(to, kPacket, now_);
+    rate_.on_sent(to, true, kPacket, now_);
     EXPECT_TRUE(rate_.on_mark(to, now_));
   }
   EXPECT_EQ(rate_.size(), OpenRate::kMaxHosts);
-  rate_.on_sent(kThere, kPacket, now_ + 2 * kSecond);
+  rate_.on_sent(kThere, true, kPacket, now_ + 2 * kSecond);
   EXPECT_TRUE(rate_.on_mark(kThere, now_ + 2 * kSecond));
   EXPECT_EQ(rate_.size(), 1u) << "those of long ago made room";
 }
 
 class OpenFlow : public EndpointTest {
  protected:
+  // Of what may not be marked nobody can say that it was.
+  static QpAttr with_ect() {
+    QpAttr attr = defaults();
+    attr.path.traffic_class = 2;
+    return attr;
+  }
   void mark(const wire::Gid& from = kThere) {
     const Packet notice(headers_of(wire::Service::kCnp, Op::kSendMiddle, kQpn, Psn(0)), Bytes(16));
     endpoint_->receive(arriving(notice, from), now_);
@@ -108,8 +114,16 @@ class OpenFlow : public EndpointTest {
   }
 };
 
-TEST_F(OpenFlow, UcIsSlowedDownByACongestionNotification) {
+TEST_F(OpenFlow, WhatMayNotBeMarkedIsNotSlowedDown) {
   connect(defaults(), QpType::kUc);
+  EXPECT_EQ(time_of_message(), 0);
+  mark();
+  EXPECT_EQ(count(Counter::kDropCnp), 1u);
+  EXPECT_EQ(time_of_message(), 0);
+}
+
+TEST_F(OpenFlow, UcIsSlowedDownByACongestionNotification) {
+  connect(with_ect(), QpType::kUc);
   EXPECT_EQ(time_of_message(), 0);
   mark(kOther);
   EXPECT_EQ(count(Counter::kDropCnp), 1u) << "not of its peer";
@@ -129,7 +143,7 @@ TEST_F(OpenFlow, UdIsSlowedDownTowardsTheHostThatNotified) {
     for (uint64_t i = 0; i < 32; ++i) {
       SendRequest request{.wr_id = i, .op = SendOp::kSend, .flags = kSignaled};
       request.remote_qpn = kPeerQpn;
-      request.path = {.source = kHere, .destination = to};
+      request.path = {.source = kHere, .destination = to, .traffic_class = 2};
       EXPECT_TRUE(accepted(post(request, {at(0, 1024)})));
     }
     return send_cq_.all.size();
@@ -143,7 +157,7 @@ TEST_F(OpenFlow, UdIsSlowedDownTowardsTheHostThatNotified) {
 }
 
 TEST_F(OpenFlow, AQueuePairThatWaitsCanBeDestroyed) {
-  connect(defaults(), QpType::kUc);
+  connect(with_ect(), QpType::kUc);
   (void)time_of_message();
   mark();
   send(SendOp::kSend, 1, 128 * 1024);
@@ -157,7 +171,7 @@ TEST_F(OpenFlow, AQueuePairThatWaitsCanBeDestroyed) {
 TEST_F(OpenFlow, WhileAReliableQueuePairSendsThereItsPaceIsShared) {
   connect();
   constexpr Qpn kUcQpn{0x12};
-  connect(defaults(), QpType::kUc, kUcQpn);
+  connect(with_ect(), QpType::kUc, kUcQpn);
   for (uint32_t i = 0; i < 3; ++i) {
     send(SendOp::kSend, 1, 1024);
     now_ += 10 * kMillisecond;

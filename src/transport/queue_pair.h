@@ -102,7 +102,8 @@ struct SendSide {
   wire::Psn requested_end;      // which was the packet's before this one
   Window window;
   RoundTrip rtt;
-  Hold hold;  // early read responses
+  Hold hold;                // early read responses
+  uint16_t acked_from = 0;  // UDP port of the last ACK of something new
   // By Direction: what is known of each packet that is out (selective.h); most have none.
   std::array<std::unique_ptr<Scoreboard>, 2> boards;
   Time look_at = kNever;  // then something that is missing may be lost

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "transport/endpoint_test_fixture.h"
+#include "wire/extended_ack.h"
 
 namespace verbena::transport::testing {
 namespace {
@@ -221,11 +222,51 @@ TEST_F(RcReceive, TheHoldOfOneQueuePairIsBounded) {
   tuning.hold_buffers = 2 * Hold::kMaxPackets + 10;
   make(tuning);
   connect();
-  for (uint32_t psn = 1; psn <= Hold::kMaxAhead + 5; ++psn)
-    receive(write(Op::kWriteOnly, psn, 0, 4, true), pattern(4));
+  for (uint32_t psn = 1; psn <= Hold::kMaxAhead + 5; ++psn) {
+    wire::Headers headers = write(Op::kWriteOnly, psn, 0, 4, true);
+    headers.bth.reserved7 = wire::kUnderstandsExtendedAck;
+    receive(headers, pattern(4));
+  }
   EXPECT_EQ(endpoint_->held_packets(), size_t{Hold::kMaxAhead});
   ASSERT_TRUE(accepted(endpoint_->destroy_qp(kQpn)));
   EXPECT_EQ(endpoint_->held_packets(), 0u);
+}
+
+// It has less under way, and the port that it sends from may be no secret.
+TEST_F(RcReceive, LittleIsHeldOfAPeerThatGoesBack) {
+  Tuning tuning = wide();
+  tuning.hold_buffers = 2 * Hold::kMaxPackets + 10;
+  make(tuning);
+  connect();
+  for (uint32_t psn = 1; psn <= Hold::kMaxAheadOfOthers + 5; ++psn)
+    receive(write(Op::kWriteOnly, psn, 0, 4, true), pattern(4));
+  EXPECT_EQ(endpoint_->held_packets(), size_t{Hold::kMaxAheadOfOthers});
+  EXPECT_EQ(count(Counter::kOutOfOrderDropped), 5u);
+}
+
+// Within a host nobody forges, and all may be early: a socket was full of what somebody else sent.
+TEST_F(RcReceive, WithinAHostAllIsHeld) {
+  link_.same_host = true;
+  Tuning tuning = wide();
+  tuning.hold_buffers = 2 * Hold::kMaxPackets + 10;
+  make(tuning);
+  connect();
+  for (uint32_t psn = 1; psn <= Hold::kMaxAheadOfOthers + 5; ++psn)
+    receive(write(Op::kWriteOnly, psn, 0, 4, true), pattern(4));
+  EXPECT_EQ(endpoint_->held_packets(), size_t{Hold::kMaxAheadOfOthers} + 5);
+}
+
+// The genuine one comes while the forged one waits: neither is executed before it comes again.
+TEST_F(RcReceive, AForgedEarlyPacketThatDiffersFromTheGenuineOneIsNotExecuted) {
+  connect();
+  receive(write(Op::kWriteOnly, 0, 0, 4, true), pattern(4));
+  receive(write(Op::kWriteOnly, 2, 8, 4, true), pattern(4, 66));  // forged
+  receive(write(Op::kWriteOnly, 2, 8, 4, true), pattern(4, 2));
+  EXPECT_EQ(endpoint_->held_packets(), 0u);
+  receive(write(Op::kWriteOnly, 1, 4, 4, true), pattern(4, 1));
+  EXPECT_NE(bytes_at(8, 4), pattern(4, 66));
+  receive(write(Op::kWriteOnly, 2, 8, 4, true), pattern(4, 2));
+  EXPECT_EQ(bytes_at(8, 4), pattern(4, 2));
 }
 
 // One guess in 2^11 would hit one of the PSNs that may be early, and be executed before the genuine

@@ -414,8 +414,7 @@ void pump_unreliable(Core& core, QueuePair& qp, Time now) {
           core.link.send_run(run);
           core.count(Counter::kPacketsSent, run.packets);
           core.count(Counter::kRunsSent);
-          flow::on_open_sent(core, path.destination,
-                             run.packets * (uint64_t{qp.mtu} + kPacketOverhead), now);
+          flow::on_open_sent(core, path, run.packets * (uint64_t{qp.mtu} + kPacketOverhead), now);
           send.cursor_packet += run.packets;
           budget -= run.packets;
           continue;
@@ -424,7 +423,7 @@ void pump_unreliable(Core& core, QueuePair& qp, Time now) {
       --budget;
       const uint64_t weight = ud ? wqe.length + kPacketOverhead
                                  : cost(qp, wqe, send.cursor_packet, send.cursor_packet + 1);
-      flow::on_open_sent(core, path.destination, weight, now);
+      flow::on_open_sent(core, path, weight, now);
       const bool sent = watching_signatures(core, qp, [&] {
         return ud ? datagram::send(core, qp, send.cursor)
                   : request_packets::send_data(core, qp, send.cursor, send.cursor_packet, false);

@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "transport/flow.h"
 #include "transport/packet_writer.h"
 #include "transport/qp_error.h"
 #include "transport/read_replies.h"
@@ -273,16 +274,16 @@ constexpr uint8_t kEarlyPerAck = 16;
 void on_early(Core& core, QueuePair& qp, const InPacket& packet) {
   RecvSide& recv = qp.recv;
   note_understanding(qp, packet);
-  if (recv.understands && recv.hold.find(packet.view.bth.psn) != nullptr) {
+  const bool first = recv.hold.empty();
+  const bool too_early = !recv.understands && flow::applies(qp) &&
+                         distance(recv.expected, packet.view.bth.psn) > Hold::kMaxAheadOfOthers;
+  const auto kept =
+      too_early ? Hold::Kept::kNot : recv.hold.keep(core.hold_pool, recv.expected, packet);
+  if (kept == Hold::Kept::kBefore && recv.understands) {
     note_duplicate(qp, packet);
     return owe_ack(core, qp);
   }
-  const bool first = recv.hold.empty();
-  if (qp.recv.hold.keep(core.hold_pool, qp.recv.expected, packet)) {
-    core.count(Counter::kOutOfOrderHeld);
-  } else {
-    core.count(Counter::kOutOfOrderDropped);
-  }
+  core.count(kept == Hold::Kept::kNot ? Counter::kOutOfOrderDropped : Counter::kOutOfOrderHeld);
   const bool asked = packet.view.bth.ack_request || ++recv.early >= kEarlyPerAck;
   if (first || asked || !recv.understands) nak_missing(core, qp);
 }

@@ -14,12 +14,15 @@ import struct
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import unittest
+import zlib
 
 import hosts
 
 LINK = VERBENA = ""
+CAPTURE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "golden", "captures", "cm-rping.pcap")
 SECONDS = 120
 LOSSES = ("0", "1")  # percent
 
@@ -34,6 +37,34 @@ def udp_over_ipv6(source, destination, payload):
     total = (total & 0xFFFF) + (total >> 16)
     checksum = ~((total & 0xFFFF) + (total >> 16)) & 0xFFFF or 0xFFFF
     return struct.pack("!IHBB", 6 << 28, length, socket.IPPROTO_UDP, 64) + ends + ports + struct.pack("!H", checksum) + payload
+
+
+class ForgedRequests:
+    """Requests for connections (REQ) to rping's port as Linux sends them, from hosts that are not there."""
+
+    def __init__(self, capture):
+        with open(capture, "rb") as file:
+            file.seek(24)  # the capture's own header
+            length = struct.unpack("<8xI4x", file.read(16))[0]
+            self.packet = bytearray(file.read(length)[14:-4])  # from IP on, without ICRC
+
+    def make(self, number, destination):
+        source = socket.inet_aton(f"198.18.{number // 200 % 200 + 1}.{number % 200 + 1}")
+        packet = self.packet
+        packet[4:6] = struct.pack("!H", number % 65535 + 1)
+        packet[12:20] = source + socket.inet_aton(destination)
+        packet[20:22] = struct.pack("!H", 0xC000 + number % 0x4000)
+        mad = 48
+        request = mad + 24
+        packet[mad + 8:mad + 16] = struct.pack("!Q", number + 1)  # transaction
+        packet[request:request + 4] = struct.pack("!I", number + 1)  # communication id
+        packet[request + 33:request + 35] = struct.pack("!H", number % 65521 + 17)  # queue pair
+        for at, address in ((52 + 16, source), (52 + 32, socket.inet_aton(destination))):  # the path's ends
+            packet[request + at:request + at + 4] = address
+        masked = bytearray(packet)
+        for at in (1, 8, 10, 11, 26, 27, 32):  # class, hops, checksums, the BTH's reserved byte
+            masked[at] = 0xFF
+        return bytes(packet) + struct.pack("<I", zlib.crc32(b"\xff" * 8 + masked))
 
 
 class ProgramsTest(unittest.TestCase):
@@ -256,6 +287,48 @@ class ProgramsTest(unittest.TestCase):
         while self.datagrams_read_ipv6(link) == before and time.monotonic() < until:
             time.sleep(0.05)
         self.assertEqual(self.datagrams_read_ipv6(link), before + 1)
+
+    def test_a_flood_of_requests_keeps_nobody_out_and_is_not_made_larger(self):
+        if shutil.which("rping") is None:
+            self.skipTest("rping is not installed")
+        link = self.join()
+        server = self.start(link, 1, "run", "--", "rping", "-P", "-a", hosts.IPV4[1], "-s")
+        self.wait_for_listener(link)
+        # What is for those who are not there goes to the link, and no further.
+        subprocess.run(link.on(1, "ip", "route", "add", "198.18.0.0/16", "dev", "wire0"), check=True)
+        requests = ForgedRequests(CAPTURE)
+        over = threading.Event()
+        sent = 0
+
+        def flood():
+            nonlocal sent
+            with link.socket(0, socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_RAW) as forger:
+                while not over.is_set() and sent < 20_000:
+                    forger.sendto(requests.make(sent, hosts.IPV4[1]), (hosts.IPV4[1], 0))
+                    sent += 1
+                    time.sleep(0.0005)
+
+        flooding = threading.Thread(target=flood)
+        flooding.start()
+        try:
+            answered = 0
+            until = time.monotonic() + SECONDS
+            while answered < 100 and time.monotonic() < until:
+                time.sleep(0.02)
+                answered += link.counters()[1]["packets"]
+            self.assertGreaterEqual(answered, 100, "the forged requests are not taken")
+            before = sent
+            towards, back = collections.Counter(), collections.Counter()
+            for _ in range(10):
+                self.connect(link, server, "run", "--", "rping", "-C", "1", "-a", hosts.IPV4[1], "-c")
+                for total, counters in zip((towards, back), link.counters()):
+                    total.update(packets=counters["packets"])
+        finally:
+            over.set()
+            flooding.join()
+        self.assertGreater(sent - before, 100)
+        self.assertIsNone(server.poll())
+        self.assertLess(back["packets"], 3 * towards["packets"])
 
     @staticmethod
     def datagrams_read(link):
