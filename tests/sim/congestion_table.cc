@@ -73,7 +73,13 @@ struct Row {
 }
 
 [[nodiscard]] SharedWay marking(SharedWay way, double from_bdp) {
-  way.mark_from_bdp = from_bdp;
+  way.red_from_bdp = from_bdp;
+  return way;
+}
+
+[[nodiscard]] SharedWay dropping_early(SharedWay way, double from_bdp) {
+  way.red_from_bdp = from_bdp;
+  way.ecn = false;
   return way;
 }
 
@@ -194,6 +200,11 @@ const std::array kChecked = {
     short_queue("ECN READ", marking(reads(way(100, 10 * kMillisecond, 4, 8)), 0.25)),
     short_queue("ECN two hosts", with_hosts(marking(way(100, 10 * kMillisecond, 4, 8), 0.25), 2)),
     short_queue("ECN four hosts", with_hosts(marking(way(100, 10 * kMillisecond, 4, 4), 0.25), 4)),
+    Row{.name = "RED without ECN",
+        .way = dropping_early(way(100, 10 * kMillisecond, 4, 8), 0.25),
+        .total_least = 0.9,
+        .resends_most = 0.02,
+        .queue_most = 0.4},
     fills("two hosts READ", with_hosts(reads(way(100, 10 * kMillisecond, 1, 8)), 2)),
 };
 
