@@ -105,11 +105,19 @@ class Ours(Flow):
         self.sleeps = row.sleeps
         perftest += ["-o", 128] if row.operation == "read" else []
         perftest += ["-r", depth] if row.operation == "send" else []
-        client, server = ([verbena, "run", "--link", "udp", "--address", "wire0", "--counters", file, "--", *perftest]
+        secret = ["--secret", self._secret()] if row.secret else []
+        client, server = ([verbena, "run", "--link", "udp", "--address", "wire0", *secret, "--counters", file, "--", *perftest]
                           for file in self.files)
         # Who reads gets the data.
         self.server_host = 0 if row.operation == "read" else 1
         self.run(link, self.server_host, server, [*client, hosts.IPV4[self.server_host]], port)
+
+    def _secret(self):
+        """A file that nobody else can read, or the device warns."""
+        path = os.path.join(self.folder.name, "secret")
+        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
+            file.write("that both ends of a row have\n")
+        return path
 
     def finish(self):
         try:

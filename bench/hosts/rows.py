@@ -16,6 +16,7 @@ class Row:
     operation: str = "write"
     qps: int = 1
     sleeps: bool = False  # the programs, until there is a completion; SEND alone, which perftest can so
+    secret: bool = False  # both ends have it: packets are tagged
     beside: str = ""  # "cubic" or "ours": another flow at the same time
 
     @property
@@ -44,6 +45,7 @@ class Row:
         words += [f"jitter {self.jitter_ms:g} ms"] * (self.jitter_ms > 0)
         words += ["ECN"] * self.ecn
         words += ["asleep"] * self.sleeps
+        words += ["secret"] * self.secret
         words += [f"beside {self.beside}"] * bool(self.beside)
         return ", ".join(words)
 
@@ -58,12 +60,17 @@ class Row:
 
 
 def selection():
-    """Some minutes: the purpose's rows, then each kind of trouble on one link, then sharing."""
+    """Some minutes: the purpose's rows, those in which the processor is not the bound, then each kind of trouble on one link, then sharing."""
+    slow = [Row("100M", rtt, operation=operation) for rtt, operation in itertools.product((0.1, 1, 50), ("write", "read", "send"))]
     return [
         Row("100M", 10, qps=8),
+        *slow,
+        Row("100M", 0.1, operation="send", sleeps=True),
         Row("1G", 10),
+        Row("1G", 10, secret=True),
         Row("1G", 50),
         Row("10G", 0.1),
+        Row("10G", 0.1, secret=True),
         Row("1G", 0.1),
         Row("10G", 0.1, operation="send", sleeps=True),
         Row("1G", 0.1, operation="send", sleeps=True),

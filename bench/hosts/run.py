@@ -6,16 +6,21 @@ Each row is a link (rate, round trip, buffer) and a kind of work. Ours and TCP h
 is ours by TCP's: more than 1 is better. BBR is measured where packets get lost, with --bbr everywhere. "resent" is the share of packets
 sent again, of TCP's too; "queue" is what packets found in the bottleneck's queue, mean and most, in BDPs. In rows with a flow
 beside, two flows have the link at the same time: Jain's index of the two, and what the TCP flow gets of half of the link. A program of
-ours polls, as perftest does, and has a core for itself; in rows "asleep" it sleeps until there is a completion, as iperf3 does.
+ours polls, as perftest does, and has a core for itself; in rows "asleep" it sleeps until there is a completion, as iperf3 does. In rows
+"secret" both ends tag their packets (verbena run --secret); the same row without it is beside them.
 
 Aims: without loss 0.9 of cubic and at most 2 % resent; with loss ahead of cubic, with 1 % 0.7 of BBR; Jain's index of two of ours 0.9; a TCP
 flow beside has 0.4 of its half; a link that marks (ECN) has at most 2 BDPs in its queue. The exit status is 1 if a row could not be measured.
 
 A flow of ours is perftest on the drop-in libraries, over sockets, messages of 64 KiB. Links of 10 Gbit/s have an MTU of 9000, others 1500.
+
+--full is about 1,000 rows, hours. It can be broken off, and done in parts:
+  ./dev bench hosts --full --json all.json                 until Ctrl-C
+  ./dev bench hosts --full --json all.json --resume        the rest
+  ./dev bench hosts --full --json part2.json --part 2/4    on another machine: the 2nd row, the 6th, the 10th, ...
 """
 import argparse
 import dataclasses
-import json
 import os
 import pathlib
 import platform
@@ -26,6 +31,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "tests/emulated_link"))
 import flows  # noqa: E402
 import hosts  # noqa: E402
+import results  # noqa: E402
 import rows  # noqa: E402
 
 # IP, UDP, BTH and ICRC; few packets of a response have more.
@@ -182,9 +188,22 @@ def parse_options():
     parser.add_argument("--full", action="store_true", help="all links with all work: hours; with --only a part of it")
     parser.add_argument("--bbr", action="store_true", help="BBR in every row")
     parser.add_argument("--seconds", type=int, default=3, help="of each measurement, after the flow has its rate")
-    parser.add_argument("--list", action="store_true", help="only the names of the rows")
-    parser.add_argument("--json", type=pathlib.Path, help="write the figures to this file, too")
-    return parser.parse_args()
+    parser.add_argument("--part", type=part, metavar="K/N", help="of these rows the K-th, and then every N-th")
+    parser.add_argument("--list", action="store_true", help="only the names of the rows; with --json FILE --resume of those that are left")
+    parser.add_argument("--json", type=pathlib.Path, metavar="FILE",
+                        help="write the figures to this file, too: a line for each row as it is done, all as one object at the end")
+    parser.add_argument("--resume", action="store_true", help="leave out rows that are in the file of --json; those that failed are not")
+    options = parser.parse_args()
+    if options.resume and options.json is None:
+        parser.error("--resume needs --json FILE")
+    return options
+
+
+def part(text):
+    first, _, every = text.partition("/")
+    if not (first.isdecimal() and every.isdecimal() and 1 <= int(first) <= int(every)):
+        raise argparse.ArgumentTypeError(f"{text!r} is not K/N with K from 1 to N")
+    return int(first), int(every)
 
 
 def has_all(name, wanted):
@@ -194,31 +213,47 @@ def has_all(name, wanted):
 
 def chosen(options):
     every = rows.everything() if options.full else rows.selection()
-    return [row for row in every if not options.only or any(has_all(row.name, wanted) for wanted in options.only)]
+    found = [row for row in every if not options.only or any(has_all(row.name, wanted) for wanted in options.only)]
+    first, step = options.part or (1, 1)
+    return found[first - 1::step]
 
 
 def main():
     hosts.become_able()
     options = parse_options()
-    to_measure = chosen(options)
-    if options.list or not to_measure:
-        print("\n".join(row.name for row in to_measure) or "No row has all of these; see --list.")
-        return 0 if to_measure else 2
+    wanted = chosen(options)
+    if not wanted:
+        print("No row has all of these; see --list.")
+        return 2
+    try:
+        figures = results.Results(None if options.list and not options.resume else options.json, options.resume)
+    except (results.Unusable, OSError) as error:
+        print(error, file=sys.stderr)
+        return 2
+    there = figures.names()
+    to_measure = [row for row in wanted if row.name not in there]
+    if options.list:
+        print("\n".join(row.name for row in to_measure) or "All rows are in the file.")
+        return 0
     has_bbr = "bbr" in available_controls()
     print(f"{platform.machine()}, {os.cpu_count()} cores, Linux {platform.release()}; {options.seconds} s each"
-          + ("" if has_bbr else "; this kernel has no BBR: it is left out"), flush=True)
+          + ("" if has_bbr else "; this kernel has no BBR: it is left out")
+          + (f"; {len(wanted) - len(to_measure)} of {len(wanted)} rows are in {options.json}" if options.resume else ""), flush=True)
     bench = Bench(options.build.resolve(), options.seconds)
-    figures, failed = [], 0
+    failed = 0
     for row in to_measure:
         controls = ["cubic"] + ["bbr"] * (has_bbr and (options.bbr or row.loss > 0))
         try:
-            figures.append(share(bench, row) if row.beside else compare(bench, row, controls))
+            figures.add(share(bench, row) if row.beside else compare(bench, row, controls))
         except flows.Failed as error:
             failed += 1
             print(f"  {row.name:52} failed: {error}", flush=True)
-    print(f"{sum(not row['missed'] for row in figures)} of {len(to_measure)} rows meet their aims")
-    if options.json:
-        options.json.write_text(json.dumps({"rows": figures}, indent=2) + "\n", encoding="utf-8")
+        except KeyboardInterrupt:
+            print("  broken off" + (f"; --json {options.json} --resume goes on" if options.json else ""), flush=True)
+            return 130
+    figures.end()
+    names = {row.name for row in wanted}
+    print(f"{sum(row['name'] in names and not row['missed'] for row in figures.rows)} of {len(wanted)} rows meet their aims")
     return 1 if failed else 0
 
 

@@ -13,8 +13,9 @@ namespace verbena::link {
 std::vector<uint8_t> frame_of(const transport::OutPacket& packet, uint16_t ipv4_id) {
   std::array<uint8_t, wire::kMaxPacketBytes> bytes;
   VERBENA_CHECK(packet.headers.size() + packet.payload_bytes + packet.pad_bytes <= bytes.size());
-  auto end = std::ranges::copy(packet.headers, bytes.begin()).out;
-  for (const auto& piece : packet.payload) end = std::ranges::copy(piece, end).out;
+  // Not by std::ranges::copy, which GCC 12 makes a loop of single bytes.
+  auto end = std::copy(packet.headers.begin(), packet.headers.end(), bytes.begin());
+  for (const auto& piece : packet.payload) end = std::copy(piece.begin(), piece.end(), end);
   end = std::fill_n(end, packet.pad_bytes, uint8_t{0});
   const auto length = static_cast<size_t>(end - bytes.begin());
   VERBENA_CHECK(length == packet.headers.size() + packet.payload_bytes + packet.pad_bytes);

@@ -22,11 +22,11 @@ uint64_t SimulatedQueue::length_bytes(Time now) const {
   return static_cast<uint64_t>(free_at_ - now) * options_.bits_per_second / (8 * kSecond);
 }
 
-bool SimulatedQueue::is_to_be_marked(uint64_t length) {
-  if (options_.mark_from_bytes == 0 || length < options_.mark_from_bytes) return false;
-  if (length >= options_.mark_all_from_bytes) return true;
-  const uint64_t span = options_.mark_all_from_bytes - options_.mark_from_bytes;
-  return random_.below(span) < length - options_.mark_from_bytes;
+bool SimulatedQueue::is_singled_out(uint64_t length) {
+  if (options_.red_from_bytes == 0 || length < options_.red_from_bytes) return false;
+  if (length >= options_.red_all_from_bytes) return true;
+  const uint64_t span = options_.red_all_from_bytes - options_.red_from_bytes;
+  return random_.below(span) < length - options_.red_from_bytes;
 }
 
 SimulatedQueue::Passage SimulatedQueue::pass(uint64_t bytes, bool can_be_marked, Time now) {
@@ -37,13 +37,16 @@ SimulatedQueue::Passage SimulatedQueue::pass(uint64_t bytes, bool can_be_marked,
   looked_at_ = now;
   ++figures_.frames;
   Passage passage;
-  if (length + bytes > options_.queue_bytes) {
+  const bool full = length + bytes > options_.queue_bytes;
+  const bool singled_out = !full && is_singled_out(length);
+  passage.marked = singled_out && can_be_marked && options_.marks;
+  passage.dropped = full || (singled_out && !passage.marked);
+  if (passage.marked) ++figures_.marked;
+  if (passage.dropped) {
     ++figures_.dropped;
-    passage.dropped = true;
+    if (!full) ++figures_.dropped_early;
     return passage;
   }
-  passage.marked = can_be_marked && is_to_be_marked(length);
-  if (passage.marked) ++figures_.marked;
   figures_.bytes += bytes;
   free_at_ = std::max(now, free_at_) + options_.time_of(bytes);
   passage.arrival = free_at_ + options_.delay;

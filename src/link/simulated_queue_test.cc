@@ -41,27 +41,68 @@ TEST_F(SimulatedQueueTest, WhatFindsNoRoomIsDropped) {
 }
 
 TEST_F(SimulatedQueueTest, LongQueuesMarkWhatCanBeMarked) {
-  options_.mark_from_bytes = 1'000;
-  options_.mark_all_from_bytes = 2'000;
+  options_.red_from_bytes = 1'000;
+  options_.red_all_from_bytes = 2'000;
   SimulatedQueue queue(options_, random_);
   EXPECT_FALSE(queue.pass(900, true, 0).marked);
   EXPECT_FALSE(queue.pass(1'100, true, 0).marked);
   EXPECT_TRUE(queue.pass(500, true, 0).marked);
-  EXPECT_FALSE(queue.pass(500, false, 0).marked);
   EXPECT_EQ(queue.figures().marked, 1u);
+  EXPECT_EQ(queue.figures().dropped, 0u);
 }
 
-TEST_F(SimulatedQueueTest, BetweenTheTwoLengthsSomeAreMarked) {
-  options_.mark_from_bytes = 1'000;
-  options_.mark_all_from_bytes = 3'000;
+TEST_F(SimulatedQueueTest, LongQueuesDropWhatCannotBeMarked) {
+  options_.red_from_bytes = 1'000;
+  options_.red_all_from_bytes = 2'000;
+  SimulatedQueue queue(options_, random_);
+  EXPECT_FALSE(queue.pass(900, false, 0).dropped);
+  EXPECT_FALSE(queue.pass(1'100, false, 0).dropped);
+  const auto passage = queue.pass(500, false, 0);
+  EXPECT_TRUE(passage.dropped);
+  EXPECT_FALSE(passage.marked);
+  EXPECT_EQ(queue.length_bytes(0), 2'000u);
+  EXPECT_EQ(queue.figures().dropped_early, 1u);
+  EXPECT_FALSE(queue.pass(500, true, 0).dropped);
+}
+
+TEST_F(SimulatedQueueTest, ARouterWithoutEcnDropsWhatCouldBeMarked) {
+  options_.red_from_bytes = 1'000;
+  options_.red_all_from_bytes = 2'000;
+  options_.marks = false;
+  SimulatedQueue queue(options_, random_);
+  EXPECT_FALSE(queue.pass(2'000, true, 0).dropped);
+  EXPECT_TRUE(queue.pass(500, true, 0).dropped);
+  EXPECT_EQ(queue.figures().marked, 0u);
+  EXPECT_EQ(queue.figures().dropped_early, 1u);
+}
+
+TEST_F(SimulatedQueueTest, WhatFindsNoRoomIsNotDroppedEarly) {
+  options_.red_from_bytes = 1'000;
+  options_.red_all_from_bytes = 2'000;
+  SimulatedQueue queue(options_, random_);
+  (void)queue.pass(2'000, true, 0);
+  EXPECT_TRUE(queue.pass(1'001, true, 0).dropped);
+  EXPECT_EQ(queue.figures().dropped, 1u);
+  EXPECT_EQ(queue.figures().dropped_early, 0u);
+  EXPECT_EQ(queue.figures().marked, 0u);
+}
+
+TEST_F(SimulatedQueueTest, BetweenTheTwoLengthsSomeAreMarkedOrDropped) {
+  options_.red_from_bytes = 1'000;
+  options_.red_all_from_bytes = 3'000;
   SimulatedQueue queue(options_, random_);
   uint32_t marked = 0;
+  uint32_t dropped = 0;
   for (int i = 0; i < 1'000; ++i) {
     const Time now = i * 10 * kMillisecond;
-    (void)queue.pass(2'000, true, now);
+    (void)queue.pass(1'500, true, now);
     if (queue.pass(10, true, now).marked) ++marked;
+    if (queue.pass(10, false, now).dropped) ++dropped;
   }
-  EXPECT_NEAR(marked, 500, 100);
+  // A quarter of the way from the one length to the other.
+  EXPECT_NEAR(marked, 250, 70);
+  EXPECT_NEAR(dropped, 250, 70);
+  EXPECT_EQ(queue.figures().dropped_early, dropped);
 }
 
 TEST_F(SimulatedQueueTest, TheMeanIsOverTime) {

@@ -204,8 +204,9 @@ size_t write_frame(const Frame& frame, std::span<uint8_t> out) {
   }
   frame.udp.write(p);
   p += UdpHeader::kBytes;
-  p = std::ranges::copy(frame.transport, p).out;
-  std::ranges::copy(frame.trailer, p);
+  // Not by std::ranges::copy, which GCC 12 makes a loop of single bytes.
+  p = std::copy(frame.transport.begin(), frame.transport.end(), p);
+  std::copy(frame.trailer.begin(), frame.trailer.end(), p);
   return frame.bytes();
 }
 
@@ -272,7 +273,7 @@ std::vector<uint8_t> build_frame_as_is(const IcrcFlow& flow, uint8_t ttl, uint8_
 std::vector<uint8_t> build_frame(const IcrcFlow& flow, uint8_t ttl, uint8_t tos,
                                  std::span<const uint8_t> bth_to_pad) {
   std::vector<uint8_t> packet(bth_to_pad.size() + kIcrcBytes);
-  std::ranges::copy(bth_to_pad, packet.begin());
+  std::copy(bth_to_pad.begin(), bth_to_pad.end(), packet.begin());
   store_icrc(packet.data() + bth_to_pad.size(), icrc(flow, bth_to_pad));
   return build_frame_as_is(flow, ttl, tos, packet);
 }

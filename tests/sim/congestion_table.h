@@ -8,10 +8,11 @@
 
 namespace verbena::sim {
 
-// Only the rows whose names contain this.
-void print_congestion_table(std::string_view rows);
+// Of the rows whose labels ("WRITE, 1000 Mb/s, 10.0 ms, queue 1.00 BDP, 8 QPs") contain `rows`,
+// with this seed.
+void print_congestion_table(std::string_view rows, uint64_t seed);
 
-// True when all figures hold for seeds [first, first + seeds); says which do not.
-[[nodiscard]] bool check_congestion(uint64_t first, uint64_t seeds);
+// True when all figures of such rows hold for seeds [first, first + seeds); says which do not.
+[[nodiscard]] bool check_congestion(std::string_view rows, uint64_t first, uint64_t seeds);
 
 }  // namespace verbena::sim

@@ -98,9 +98,11 @@ and in order, memory must equal a model's, and nothing may be left over.
   --loss-table   instead: what goodput remains at 0.1%, 1% and 5% loss, as a table in markdown
   --loss-floors  instead: whether it is as much as it was, for a few cases
   --congestion-table
-                 instead: shares of a link with a queue, beside TCP, as a table in markdown
-  --rows TEXT    of that table only the rows whose names contain TEXT
+                 instead: shares of a link with a queue, beside TCP, as a table in markdown, with
+                 the first seed
   --congestion N instead: whether the shares are as wanted, for N seeds
+  --rows TEXT    of that table, or of those shares, only the rows with TEXT in their labels,
+                 such as "READ, 1000 Mb/s, 10.0 ms, queue 1.00 BDP, 8 QPs"
   --help         this
 
 A failure prints the seed, what was violated, and the command that repeats it. Exit status: 0 when all is
@@ -305,10 +307,12 @@ int main(int argc, char** argv) {
   if (!verbena::sim::parse(argc, argv, options)) return 2;
   if (options.keys != 0) return verbena::sim::check_keys(options.first, options.keys) ? 0 : 1;
   if (options.congestion != 0) {
-    return verbena::sim::check_congestion(options.first, options.congestion) ? 0 : 1;
+    const bool good =
+        verbena::sim::check_congestion(options.congestion_rows, options.first, options.congestion);
+    return good ? 0 : 1;
   }
   if (options.congestion_table) {
-    verbena::sim::print_congestion_table(options.congestion_rows);
+    verbena::sim::print_congestion_table(options.congestion_rows, options.first);
     return 0;
   }
   if (options.loss_floors) return verbena::sim::check_loss_floors() ? 0 : 1;

@@ -81,8 +81,9 @@ class WayRun final : private link::NetworkObserver {
     options.bits_per_second = case_.bits_per_second;
     options.delay = case_.round_trip / 2;
     options.queue_bytes = static_cast<uint64_t>(case_.queue_bdp * case_.bdp_bytes());
-    options.mark_from_bytes = static_cast<uint64_t>(case_.mark_from_bdp * case_.bdp_bytes());
-    options.mark_all_from_bytes = 2 * options.mark_from_bytes;
+    options.red_from_bytes = static_cast<uint64_t>(case_.red_from_bdp * case_.bdp_bytes());
+    options.red_all_from_bytes = 2 * options.red_from_bytes;
+    options.marks = case_.ecn;
     return options;
   }
 
@@ -107,7 +108,7 @@ class WayRun final : private link::NetworkObserver {
     for (uint32_t i = 0; i < case_.qps; ++i) {
       pair.asking.push_back(std::make_unique<PlainQp>(asking, case_.message_bytes, depth));
       pair.answering.push_back(std::make_unique<PlainQp>(answering, case_.message_bytes, depth));
-      const bool marked = case_.mark_from_bdp != 0;
+      const bool marked = case_.red_from_bdp != 0 && case_.ecn;
       pair.asking[i]->connect(*pair.answering[i], case_.mtu, now_, marked);
       pair.answering[i]->connect(*pair.asking[i], case_.mtu, now_, marked);
       pair.by_qpn[pair.asking[i]->qpn().value] = i;

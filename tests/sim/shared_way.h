@@ -15,7 +15,8 @@ struct SharedWay {
   uint64_t bits_per_second = 100'000'000;
   Duration round_trip = 10 * kMillisecond;  // of an empty way
   double queue_bdp = 1;                     // in products of rate and round trip
-  double mark_from_bdp = 0;                 // ECN; 0: no marks
+  double red_from_bdp = 0;                  // RED marks or drops from here on; 0: no RED
+  bool ecn = true;                          // false: RED drops what it would mark
   uint32_t loss_ppm = 0;
   uint32_t late_ppm = 0;  // packets that come up to late_by later than others, which overtake them
   Duration late_by = kMillisecond;
