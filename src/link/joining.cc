@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "link/clock.h"
+#include "link/member_names.h"
 #include "link/peers.h"
 
 namespace verbena::link {
@@ -36,24 +37,35 @@ struct Asking {
   int refused = 0;       // errno: the system does not let us ask
 };
 
+void ask(Asking& asking, const std::string& name, uid_t user) {
+  auto fd = connect_to(name);
+  if (!fd) {
+    const int error = fd.error();
+    if (error == EAGAIN) asking.unclear = true;
+    if (error == EMFILE || error == ENFILE || error == ENOMEM || error == ENOBUFS) {
+      asking.refused = error;
+    }
+    return;
+  }
+  const PeerIdentity peer = identify_peer(fd->get(), user);
+  if (!peer.same_user) return;  // a squatter
+  (void)send_message(fd->get(), {PeerMessage::Kind::kAskTable, 0});
+  asking.members.push_back({std::move(*fd), peer.pid});
+}
+
 [[nodiscard]] Asking ask_everyone(const GroupNames& names) {
   Asking asking;
   for (size_t slot = kFirstSlot; slot <= kLastSlot; ++slot) {
-    auto fd = connect_to(names.member(static_cast<uint8_t>(slot)));
-    if (!fd) {
-      const int error = fd.error();
-      if (error == EAGAIN) asking.unclear = true;
-      if (error == EMFILE || error == ENFILE || error == ENOMEM || error == ENOBUFS) {
-        asking.refused = error;
-      }
-      continue;
-    }
-    const PeerIdentity peer = identify_peer(fd->get(), names.user());
-    if (!peer.same_user) continue;  // a squatter; its slot is just taken
-    (void)send_message(fd->get(), {PeerMessage::Kind::kAskTable, 0});
-    asking.members.push_back({std::move(*fd), peer.pid});
+    ask(asking, names.member(static_cast<uint8_t>(slot)), names.user());
   }
   return asking;
+}
+
+// Those that have no plain name.
+void ask_listed(Asking& asking, const GroupNames& names) {
+  for (const ListedMember& member : list_members(names)) {
+    if (member.has_suffix) ask(asking, member.name, names.user());
+  }
 }
 
 // A stopped member does not answer, but its descriptors can be opened as long as it is ours and in
@@ -194,12 +206,25 @@ Result<Obtained, MembershipError> obtain_table(const GroupNames& names, uint16_t
   constexpr int kMostRounds = 100;
   int rounds = 0;
   LockPatience patience(kAnswerBound);
+  // Others may have so many names that to list them takes longer than to be patient.
+  constexpr int kFewestLists = 5;
+  int lists = 0;
+  bool hidden = false;  // somebody of ours has the port, and no plain name
   for (;;) {
-    const Asking asking = ask_everyone(names);
+    Asking asking = ask_everyone(names);
+    if (hidden) {
+      ask_listed(asking, names);
+      ++lists;
+    }
     if (asking.refused != 0) return fail(table_error(asking.refused));
     if (!asking.members.empty()) {
       if (++rounds > kMostRounds) return fail(table_error(EMFILE));  // what was handed out got lost
       auto answer = wait_for_answer(asking, names);
+      if (!answer && answer.error().kind == MembershipError::Kind::kNoAnswer && !hidden) {
+        Asking others;  // than those that are stopped
+        ask_listed(others, names);
+        if (!others.members.empty()) answer = wait_for_answer(others, names);
+      }
       if (!answer) return fail(answer.error());
       if (*answer) return Obtained{std::move(**answer), {}};
       continue;
@@ -213,21 +238,30 @@ Result<Obtained, MembershipError> obtain_table(const GroupNames& names, uint16_t
     if (claim.error() != EADDRINUSE) return fail(system_error_of_claim(claim.error()));
     // One of ours is about to answer, or to be gone; or it is not one of ours.
     const auto pause = patience.next_pause();
-    if (!pause && asking.unclear) return fail(no_answer(asking));
-    if (!pause || !may_become_ours(port)) return fail(port_taken(port, EADDRINUSE));
-    sleep_for(*pause);
+    const bool over = !pause && lists >= kFewestLists;
+    if (over && asking.unclear) return fail(no_answer(asking));
+    if (over || !may_become_ours(port)) return fail(port_taken(port, EADDRINUSE));
+    hidden = true;
+    if (pause) sleep_for(*pause);
   }
 }
 
-bool has_members(const GroupNames& names) {
+bool is_port_of_ours(uint16_t port) {
+  const auto claim = claim_port(port);
+  return !claim && claim.error() == EADDRINUSE && can_share_port(port);
+}
+
+bool has_members(const GroupNames& names, uint16_t port) {
   for (size_t slot = kFirstSlot; slot <= kLastSlot; ++slot) {
-    const std::string name = names.member(static_cast<uint8_t>(slot));
     // Not by trying to bind the name: without the group's lock that would look like a member.
-    const auto fd = connect_to(name);
-    if (fd ? identify_peer(fd->get(), names.user()).same_user
-           : fd.error() == EAGAIN && holder_of(name, names.user()).who == NameHolder::Who::kOurs) {
-      return true;
-    }
+    const auto fd = connect_to(names.member(static_cast<uint8_t>(slot)));
+    if (fd && identify_peer(fd->get(), names.user()).same_user) return true;
+  }
+  if (!is_port_of_ours(port)) return false;
+  for (const ListedMember& member : list_members(names)) {
+    const auto fd = connect_to(member.name);
+    // One that takes no connections is of ours, as it was listed, or that cannot be found out.
+    if (fd ? identify_peer(fd->get(), names.user()).same_user : fd.error() == EAGAIN) return true;
   }
   return false;
 }

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // How a newcomer comes by the shared table: from whichever member answers first, or by making it
 // when there is none. Under the group's lock, unless another user has its name.
+//
+// It tries the plain names of members. The names of the host are listed (member_names.h) only when
+// there must be members that have others: nobody answers at those, but sockets of this user are on
+// the port, where nobody else can put any.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +29,9 @@ struct Obtained {
 
 // The port itself, then those that serve this host only when it is taken.
 [[nodiscard]] std::vector<uint16_t> candidate_ports(uint16_t port);
-[[nodiscard]] bool has_members(const GroupNames& names);
+[[nodiscard]] bool has_members(const GroupNames& names, uint16_t port);
+// Whether a socket of this user has it, which others of this user share; or a claim on it does.
+[[nodiscard]] bool is_port_of_ours(uint16_t port);
 // For a person: another user has this name.
 [[nodiscard]] std::string name_held_by(const std::string& name, const NameHolder& holder);
 // For a person: what cannot be done, and why.

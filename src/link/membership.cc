@@ -16,6 +16,7 @@
 
 #include "link/clock.h"
 #include "link/joining.h"
+#include "link/member_names.h"
 #include "link/membership_state.h"
 #include "link/numbers.h"
 #include "link/own_sources.h"
@@ -50,33 +51,41 @@ void add_to_epoll(int epoll, int fd, uint32_t tag) {
 }
 
 struct Seat {
-  uint8_t slot;
+  uint8_t slot = 0;
   UniqueFd listener;
+  uint64_t suffix = 0;
+  std::string held{};  // the plain name that was not to be had
 };
 
-// A slot nobody has, and its name bound. A name can be taken by one that is not in the table:
+// A slot nobody has, and its name bound. A plain name can be taken by one that is not in the table:
 // another user.
 [[nodiscard]] Result<Seat, MembershipError> take_seat(const Roster& roster,
                                                       const MembershipOptions& options,
                                                       const GroupNames& names,
                                                       RandomSource& random) {
-  // Who holds some of the names is soon passed by, who holds nearly all not at once.
-  constexpr int kAttempts = 2000;
-  std::string last;
+  // Who holds some of the plain names is passed by: newcomers find members sooner that have them.
+  constexpr int kPlainAttempts = 64;
+  constexpr int kAttempts = kPlainAttempts + 8;
+  Seat seat;
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     const auto slot = roster.choose_slot(random, monotonic_now(), options.slot_rest);
-    if (!slot) break;
-    last = names.member(*slot);
-    auto listener = listen_on(last, kBacklog);
-    if (listener) return Seat{*slot, std::move(*listener)};
+    if (!slot) {
+      return fail(MembershipError{
+          MembershipError::Kind::kNoSlot,
+          "no slot is free: 254 processes of this user use Verbena on this host", EUSERS});
+    }
+    seat.slot = *slot;
+    seat.suffix = attempt < kPlainAttempts ? 0 : draw_suffix(random);
+    const std::string name = names.member(seat.slot, seat.suffix);
+    auto listener = listen_on(name, kBacklog);
+    if (listener) {
+      seat.listener = std::move(*listener);
+      return seat;
+    }
     if (listener.error() != EADDRINUSE) return fail(system_error("unix socket", listener.error()));
+    if (seat.suffix == 0) seat.held = name;
   }
-  const NameHolder holder = last.empty() ? NameHolder{} : holder_of(last, names.user());
-  const std::string why =
-      holder.who == NameHolder::Who::kForeign
-          ? "their abstract unix names, as @" + last + ", are held by " + describe(holder)
-          : "254 processes of this user use Verbena on this host";
-  return fail(MembershipError{MembershipError::Kind::kNoSlot, "no slot is free: " + why, EUSERS});
+  return fail(system_error("unix socket", EADDRINUSE));
 }
 
 // IPv4 must be there; IPv6 may be absent.
@@ -146,7 +155,7 @@ Result<std::unique_ptr<Membership>, MembershipError> Membership::join(
   };
   for (const uint16_t port : ports) {
     candidate.udp.port = port;
-    if (has_members(GroupNames(options.group, port)))
+    if (has_members(GroupNames(options.group, port), port))
       return joined(join_on_port(candidate, random));
   }
   std::optional<MembershipError> why;
@@ -185,6 +194,10 @@ Result<std::unique_ptr<Membership>, MembershipError> Membership::join_on_port(
   auto seat = take_seat(roster, options, names, random);
   if (!seat) return fail(seat.error());
   s.self = seat->slot;
+  if (seat->suffix != 0 && s.name_held.empty()) {
+    const NameHolder holder = holder_of(seat->held, names.user());
+    if (holder.who == NameHolder::Who::kForeign) s.name_held = name_held_by(seat->held, holder);
+  }
   s.epoll.reset(::epoll_create1(EPOLL_CLOEXEC));
   s.timer.reset(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
   if (!s.epoll.valid() || !s.timer.valid()) return fail(system_error("epoll, timerfd", errno));
@@ -195,7 +208,9 @@ Result<std::unique_ptr<Membership>, MembershipError> Membership::join_on_port(
   s.udp = std::move(*udp);
   s.drop_own_sources();
   obtained->claim.reset();  // from here on ours is the first
-  Entry entry{.pid = static_cast<uint32_t>(::getpid()), .takes_rings = options.takes_rings};
+  Entry entry{.pid = static_cast<uint32_t>(::getpid()),
+              .takes_rings = options.takes_rings,
+              .suffix = seat->suffix};
   for (size_t family = 0; family < kFamilies; ++family) {
     if (!s.udp[family].receive.valid()) continue;
     entry.source_port[family] = s.udp[family].source_port;
@@ -209,8 +224,8 @@ Result<std::unique_ptr<Membership>, MembershipError> Membership::join_on_port(
   roster.enter(s.self, entry);
   s.steer(roster);
 
-  s.peers = std::make_unique<Peers>(s.names, s.self, std::move(seat->listener), s.mapping.fd(),
-                                    s.epoll.get(), kTagPeers);
+  s.peers = std::make_unique<Peers>(s.names, s.table(), s.self, std::move(seat->listener),
+                                    s.mapping.fd(), s.epoll.get(), kTagPeers);
   add_to_epoll(s.epoll.get(), s.timer.get(), kTagTimer);
   if (s.addresses.fd() >= 0) add_to_epoll(s.epoll.get(), s.addresses.fd(), kTagAddresses);
   s.refresh();

@@ -5,28 +5,20 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <optional>
 
 #include <fcntl.h>
-#include <linux/netlink.h>
-#include <linux/rtnetlink.h>
-#include <linux/sock_diag.h>
-#include <linux/unix_diag.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/time.h"
 #include "base/unique_fd.h"
 #include "link/clock.h"
+#include "link/unix_dump.h"
 #include "link/unix_names.h"
 
 namespace verbena::link {
 namespace {
-
-// Not in every kernel's headers.
-constexpr uint32_t kShowUid = 0x40;
-constexpr uint16_t kUidAttribute = 7;
 
 [[nodiscard]] std::string contents(const char* path) {
   const UniqueFd fd(::open(path, O_RDONLY | O_CLOEXEC));
@@ -47,55 +39,14 @@ constexpr uint16_t kUidAttribute = 7;
   return own != overflow || is_same_user(uid, own, overflow, contents("/proc/self/uid_map"));
 }
 
-// The uid of the socket with this name, if this message of unix_diag is about it.
-[[nodiscard]] std::optional<uid_t> owner_in(const nlmsghdr* message, const std::string& name) {
-  const auto* const about = static_cast<const unix_diag_msg*>(NLMSG_DATA(message));
-  auto left = static_cast<int>(message->nlmsg_len) - static_cast<int>(NLMSG_LENGTH(sizeof *about));
-  std::optional<uid_t> owner;
-  bool named = false;
-  for (auto* item = reinterpret_cast<const rtattr*>(about + 1); RTA_OK(item, left);
-       item = RTA_NEXT(item, left)) {
-    const size_t bytes = RTA_PAYLOAD(item);
-    if (item->rta_type == UNIX_DIAG_NAME) {
-      const std::string_view bound(static_cast<const char*>(RTA_DATA(item)), bytes);
-      named = bytes == name.size() + 1 && bound[0] == '\0' && bound.substr(1) == name;
-    } else if (item->rta_type == kUidAttribute && bytes == sizeof(uid_t)) {
-      std::memcpy(&owner.emplace(), RTA_DATA(item), sizeof(uid_t));
-    }
-  }
-  return named ? owner : std::nullopt;
-}
-
 // Of a name that nobody answers at. Nothing: nobody has it, or the kernel does not tell.
 [[nodiscard]] std::optional<uid_t> owner_by_diagnosis(const std::string& name) {
-  const UniqueFd fd(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG));
-  if (!fd.valid()) return std::nullopt;
-  struct {
-    nlmsghdr head;
-    unix_diag_req request;
-  } ask{};
-  ask.head = {.nlmsg_len = sizeof ask,
-              .nlmsg_type = SOCK_DIAG_BY_FAMILY,
-              .nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP,
-              .nlmsg_seq = 1,
-              .nlmsg_pid = 0};
-  ask.request.sdiag_family = AF_UNIX;
-  ask.request.udiag_states = ~0u;
-  ask.request.udiag_show = UDIAG_SHOW_NAME | kShowUid;
-  if (::send(fd.get(), &ask, sizeof ask, 0) != static_cast<ssize_t>(sizeof ask))
-    return std::nullopt;
-  alignas(nlmsghdr) std::array<uint8_t, 32'768> room;
   std::optional<uid_t> owner;
-  for (;;) {
-    const ssize_t got = ::recv(fd.get(), room.data(), room.size(), 0);
-    if (got <= 0) return owner;
-    auto left = static_cast<unsigned>(got);
-    for (auto* message = reinterpret_cast<const nlmsghdr*>(room.data()); NLMSG_OK(message, left);
-         message = NLMSG_NEXT(message, left)) {
-      if (message->nlmsg_type != SOCK_DIAG_BY_FAMILY) return owner;  // the end, or an error
-      if (!owner) owner = owner_in(message, name);
-    }
-  }
+  (void)visit_names(Which::kAll, kNever, [&](const NamedSocket& socket) {
+    if (socket.name == name) owner = socket.owner;
+    return !owner;
+  });
+  return owner;
 }
 
 }  // namespace

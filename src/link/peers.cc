@@ -9,6 +9,8 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
+#include "link/member_names.h"
+
 namespace verbena::link {
 namespace {
 
@@ -85,9 +87,10 @@ std::optional<UniqueFd> receive_table(int fd) {
   return std::move(passed[0]);
 }
 
-Peers::Peers(const GroupNames& names, uint8_t self, UniqueFd listener, int table_fd, int epoll,
-             uint32_t tag)
+Peers::Peers(const GroupNames& names, const SharedTable& table, uint8_t self, UniqueFd listener,
+             int table_fd, int epoll, uint32_t tag)
     : names_(names),
+      table_(table),
       self_(self),
       listener_(std::move(listener)),
       table_fd_(table_fd),
@@ -158,7 +161,9 @@ Peers::Connection* Peers::connect(uint8_t slot) {
     known->used = ++clock_;
     return known;
   }
-  auto fd = connect_to(names_.member(slot));
+  const auto name = name_of_member(names_, table_, slot);
+  if (!name) return nullptr;
+  auto fd = connect_to(*name);
   if (!fd || !identify_peer(fd->get(), names_.user()).same_user ||
       !send_message(fd->get(), {PeerMessage::Kind::kHello, self_})) {
     return nullptr;

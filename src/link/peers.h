@@ -74,10 +74,10 @@ class PeerEvents {
 
 class Peers {
  public:
-  // `listener` has our name; `epoll` learns of all descriptors, `tag` in the upper half of their
-  // data.
-  Peers(const GroupNames& names, uint8_t self, UniqueFd listener, int table_fd, int epoll,
-        uint32_t tag);
+  // `table` has the others' names; `listener` has ours; `epoll` learns of all descriptors, `tag` in
+  // the upper half of their data.
+  Peers(const GroupNames& names, const SharedTable& table, uint8_t self, UniqueFd listener,
+        int table_fd, int epoll, uint32_t tag);
 
   // The lower half of the epoll data.
   void on_ready(uint32_t data, PeerEvents& events);
@@ -122,6 +122,7 @@ class Peers {
   void close(int fd);
 
   const GroupNames& names_;
+  const SharedTable& table_;
   uint8_t self_;
   UniqueFd listener_;
   int table_fd_;

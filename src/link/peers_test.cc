@@ -3,6 +3,7 @@
 #include "link/peers.h"
 
 #include <array>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -43,7 +44,9 @@ struct PeersTest : ::testing::Test, PeerEvents {
 
   GroupNames names{"vpeers" + std::to_string(::getpid()), 1};
   UniqueFd epoll{::epoll_create1(EPOLL_CLOEXEC)};
-  Peers peers{names, kSelf, std::move(*listen_on(names.member(kSelf), 8)), -1, epoll.get(), 0};
+  const std::unique_ptr<SharedTable> table = std::make_unique<SharedTable>();
+  Peers peers{names, *table,      kSelf, std::move(*listen_on(names.member(kSelf), 8)),
+              -1,    epoll.get(), 0};
   std::vector<uint8_t> gone;
 };
 

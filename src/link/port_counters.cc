@@ -2,12 +2,14 @@
 #include "link/port_counters.h"
 
 #include <utility>
+#include <vector>
 
 #include <poll.h>
 #include <sys/stat.h>
 
 #include "link/clock.h"
 #include "link/joining.h"
+#include "link/member_names.h"
 #include "link/peers.h"
 #include "link/unix_names.h"
 
@@ -15,10 +17,10 @@ namespace verbena::link {
 namespace {
 
 // One member's answer. A member that is stopped gives none; few are.
-[[nodiscard]] std::optional<TableMapping> ask(const GroupNames& names, uint8_t slot) {
+[[nodiscard]] std::optional<TableMapping> ask(const std::string& name, uid_t user) {
   constexpr int kPatienceMs = 50;
-  const auto fd = connect_to(names.member(slot));
-  if (!fd || !identify_peer(fd->get(), names.user()).same_user) return std::nullopt;
+  const auto fd = connect_to(name);
+  if (!fd || !identify_peer(fd->get(), user).same_user) return std::nullopt;
   if (!send_message(fd->get(), {PeerMessage::Kind::kAskTable, 0})) return std::nullopt;
   pollfd polled{fd->get(), POLLIN, 0};
   if (::poll(&polled, 1, kPatienceMs) <= 0) return std::nullopt;
@@ -38,10 +40,20 @@ OwnPortCounters::OwnPortCounters(MemberCounters& shown) : shown_(&shown) {
 }
 
 std::optional<TableMapping> PortCounterReader::find_table() const {
-  for (const uint16_t port : candidate_ports(options_.udp.port)) {
+  const std::vector<uint16_t> ports = candidate_ports(options_.udp.port);
+  for (const uint16_t port : ports) {
     const GroupNames names(options_.group, port);
     for (size_t slot = kFirstSlot; slot <= kLastSlot; ++slot) {
-      if (auto mapping = ask(names, static_cast<uint8_t>(slot))) return mapping;
+      const std::string name = names.member(static_cast<uint8_t>(slot));
+      if (auto mapping = ask(name, names.user())) return mapping;
+    }
+  }
+  for (const uint16_t port : ports) {
+    if (!is_port_of_ours(port)) continue;
+    const GroupNames names(options_.group, port);
+    for (const ListedMember& member : list_members(names)) {
+      if (!member.has_suffix) continue;
+      if (auto mapping = ask(member.name, names.user())) return mapping;
     }
   }
   return std::nullopt;

@@ -84,8 +84,9 @@ uint32_t Roster::reap_dead(const GroupNames& names, std::optional<uint8_t> self,
     const auto slot = static_cast<uint8_t>(i);
     if (slot == self || !is_taken(table_.slots[slot].incarnation.load(memory_order_relaxed)))
       continue;
-    // Its name may be another user's by now.
-    const std::string name = names.member(slot);
+    // Its name may be another user's by now. Who has the lock reads what the last one wrote.
+    const std::string name =
+        names.member(slot, table_.slots[slot].suffix.load(memory_order_relaxed));
     if (name_is_taken(name) && holder_of(name, names.user()).who != NameHolder::Who::kForeign)
       continue;
     leave(slot, now);
@@ -119,6 +120,8 @@ std::optional<uint8_t> Roster::choose_slot(RandomSource& random, Time now, Durat
 
 void Roster::enter(uint8_t slot, const Entry& entry) {
   SlotRecord& record = table_.slots[slot];
+  // Pairs with the acquire in name_of_member(): not seen before what leave() stored.
+  record.suffix.store(entry.suffix, memory_order_release);
   record.pid.store(entry.pid, memory_order_relaxed);
   record.budget.store(entry.budget, memory_order_relaxed);
   record.polling.store(0, memory_order_relaxed);

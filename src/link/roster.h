@@ -22,6 +22,7 @@ struct Entry {
   std::array<uint16_t, kFamilies> source_port{};  // 0: family absent
   uint32_t budget = 0;
   bool takes_rings = false;
+  uint64_t suffix = 0;  // of its name
 };
 
 class Roster {

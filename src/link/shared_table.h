@@ -55,6 +55,7 @@ struct alignas(kCacheLine) SlotRecord {
   std::atomic<uint32_t>
       polling;  // by the owner: it asks for credits again by itself, no need to wake it
   std::atomic<uint32_t> takes_rings;  // from its start: it reads rings in shared memory as well
+  std::atomic<uint64_t> suffix;       // of its name (member_names.h); 0: it has the plain one
 };
 
 // Whether a member sleeps and wants to be told of what is put in its rings. It sets the flag and
@@ -119,7 +120,7 @@ struct alignas(kCacheLine) MemberCounters {
 
 struct SharedTable {
   static constexpr uint64_t kMagic = 0x56657262656e6131;  // "Verbena1"
-  static constexpr uint32_t kVersion = 6;
+  static constexpr uint32_t kVersion = 7;
 
   uint64_t magic;
   uint32_t version;

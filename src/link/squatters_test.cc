@@ -10,9 +10,12 @@
 #include <sys/un.h>
 
 #include "link/joining.h"
+#include "link/member_names.h"
 #include "link/membership_test_fixture.h"
 #include "link/name_holder.h"
 #include "link/peers.h"
+#include "link/port_counters.h"
+#include "link/shared_link_test_fixture.h"
 #include "support/nobody.h"
 
 namespace verbena::link::testing {
@@ -42,24 +45,29 @@ class Squatters : public MembershipTest {
   void SetUp() override {
     if (!can_become_nobody()) GTEST_SKIP() << "to be another user takes root";
   }
-  ~Squatters() override {
+  ~Squatters() override { end_squatters(); }
+  void end_squatters() {
     for (const pid_t pid : squatters_) {
       ::kill(pid, SIGKILL);
       ::waitpid(pid, nullptr, 0);
     }
+    squatters_.clear();
   }
 
-  // A process of user nobody has these names from now on.
-  void squat(const std::vector<std::string>& names, Having how) {
-    start_squatting(names, how);
+  // A process of user nobody has these names from now on, and what `also` opens.
+  void squat(const std::vector<std::string>& names, Having how,
+             const std::function<UniqueFd()>& also = {}) {
+    start_squatting(names, how, also);
     ASSERT_TRUE(wait_until([&] { return squatting(); }));
   }
   // It takes each as soon as it is free.
-  void start_squatting(const std::vector<std::string>& names, Having how) {
+  void start_squatting(const std::vector<std::string>& names, Having how,
+                       const std::function<UniqueFd()>& also = {}) {
     std::atomic<uint32_t>& ready = shared_->reports.back().stage;
     ready = 0;
     squatters_.push_back(start_as_nobody([&]() -> int {
       std::vector<UniqueFd> held;
+      if (also) held.push_back(also());
       for (const std::string& name : names) {
         held.push_back(have(name, how));
         for (; !held.back().valid(); ::usleep(100)) held.back() = have(name, how);
@@ -74,12 +82,20 @@ class Squatters : public MembershipTest {
   }
   [[nodiscard]] bool squatting() const { return shared_->reports.back().stage == 1; }
   [[nodiscard]] GroupNames names() const { return {options_.group, options_.udp.port}; }
-  [[nodiscard]] std::vector<std::string> all_members() const {
+  [[nodiscard]] std::vector<std::string> all_members() const { return all_members(names()); }
+  [[nodiscard]] static std::vector<std::string> all_members(const GroupNames& of) {
     std::vector<std::string> all;
     for (size_t slot = kFirstSlot; slot <= kLastSlot; ++slot) {
-      all.push_back(names().member(static_cast<uint8_t>(slot)));
+      all.push_back(of.member(static_cast<uint8_t>(slot)));
     }
     return all;
+  }
+  [[nodiscard]] std::vector<std::string> members_with_suffix() const {
+    std::vector<std::string> found;
+    for (const ListedMember& member : list_members(names())) {
+      if (member.has_suffix) found.push_back(member.name);
+    }
+    return found;
   }
   [[nodiscard]] std::string nobody() const {
     return "process " + std::to_string(squatters_.back()) + " of user " + std::to_string(kNobody);
@@ -159,13 +175,163 @@ TEST_F(Squatters, OfAFewMembersNamesArePassedBy) {
   expect_delivery({one, two});
 }
 
-TEST_F(Squatters, OfAllMembersNamesAreNamed) {
+class SquattersOfAllMembers : public Squatters, public ::testing::WithParamInterface<Having> {};
+
+TEST_P(SquattersOfAllMembers, AreNamedAndKeepNobodyOut) {
+  squat(all_members(), GetParam());
+  const std::string user = "user " + std::to_string(kNobody);
+  const std::string holder = GetParam() == Having::kListens ? nobody() : user;
+  std::vector<Member> members;
+  for (size_t i = 0; i < 3; ++i) members.push_back(start_joined(tell_and_serve));
+  for (const Member& member : members) {
+    EXPECT_TRUE(wait_until([&] { return member.report->members == members.size(); }));
+    EXPECT_EQ(member.report->stage, 1U) << "on another port";
+    const std::string told = member.report->message.data();
+    EXPECT_NE(told.find(holder), std::string::npos) << told;
+  }
+  expect_delivery(members);
+  EXPECT_EQ(members_with_suffix().size(), members.size());
+}
+
+// Nothing is left by which they could take turns but the port and the table.
+TEST_P(SquattersOfAllMembers, AndOfTheLocksDoNotSplitThoseThatStartAtOnce) {
+  std::vector<std::string> all = all_members();
+  all.push_back(names().lock());
+  all.push_back(names().choice());
+  squat(all, GetParam());
+  std::vector<Member> members;
+  for (size_t i = 0; i < 8; ++i) members.push_back(start(tell_and_serve));
+  for (const Member& member : members) {
+    ASSERT_TRUE(settled(member));
+    ASSERT_EQ(member.report->state, Report::kJoined) << member.report->message.data();
+  }
+  for (const Member& member : members) {
+    EXPECT_TRUE(wait_until([&] { return member.report->members == members.size(); }))
+        << "not of one group: " << member.report->members;
+    EXPECT_EQ(member.report->stage, 1U) << "on another port";
+  }
+  expect_delivery(members);
+}
+
+TEST_P(SquattersOfAllMembers, DoNotHideCounters) {
+  squat(all_members(), GetParam());
+  (void)start_joined([](Membership& host, Report& report, Shared& shared) {
+    OwnPortCounters(host.shown_counters()).set(PortCounter::kSentPackets, 7);
+    serve_until_told(host, report, shared);
+  });
+  const auto sent = [](PortCounterReader& reader) {
+    return reader.read()[static_cast<size_t>(PortCounter::kSentPackets)];
+  };
+  PortCounterReader reader(options_);
+  EXPECT_TRUE(wait_until([&] { return sent(reader) == 7; }));
+  end_squatters();
+  PortCounterReader late(options_);
+  EXPECT_TRUE(wait_until([&] { return sent(late) == 7; }));
+  // Longer than the reader goes without looking whether they are still there.
+  EXPECT_FALSE(wait_until([&] { return sent(reader) != 7; }, 1200));
+}
+
+INSTANTIATE_TEST_SUITE_P(Ways, SquattersOfAllMembers,
+                         ::testing::Values(Having::kListens, Having::kBoundOnly,
+                                           Having::kQueueIsFull));
+
+// Who has no plain name is found when nobody has those any more, and is of one group with those
+// that have.
+TEST_F(Squatters, ThatLetGoLeaveOneGroup) {
   squat(all_members(), Having::kListens);
-  const Member member = start(tell_and_serve);
-  ASSERT_TRUE(settled(member));
-  EXPECT_EQ(member.report->state, Report::kFailed);
-  EXPECT_NE(std::string(member.report->message.data()).find(nobody()), std::string::npos)
-      << member.report->message.data();
+  std::vector<Member> members{start_joined(tell_and_serve)};
+  end_squatters();
+  for (size_t i = 0; i < 2; ++i) members.push_back(start_joined(tell_and_serve));
+  for (const Member& member : members) {
+    EXPECT_TRUE(wait_until([&] { return member.report->members == members.size(); }));
+    EXPECT_EQ(member.report->stage, 1U) << "on another port";
+  }
+  EXPECT_EQ(members_with_suffix().size(), 1U);
+  EXPECT_STREQ(members.back().report->message.data(), "");
+  expect_delivery(members);
+}
+
+TEST_F(Squatters, ThatLetGoOfThePortAsWellLeaveOneGroup) {
+  const GroupNames elsewhere(options_.group, candidate_ports(options_.udp.port)[1]);
+  std::vector<std::string> all = all_members();
+  for (const std::string& name : all_members(elsewhere)) all.push_back(name);
+  squat(all, Having::kListens, [&] {
+    auto port = claim_port(options_.udp.port);
+    return port ? std::move(*port) : UniqueFd();
+  });
+  const Member one = start_joined(tell_and_serve);
+  end_squatters();
+  const Member two = start_joined(tell_and_serve);
+  for (const Member& member : {one, two}) {
+    EXPECT_TRUE(wait_until([&] { return member.report->members == 2; }));
+    EXPECT_EQ(member.report->stage, 2U) << "not on the port of the first";
+  }
+}
+
+TEST_F(Squatters, OfADeadMembersRandomNameDoNotKeepItAlive) {
+  squat(all_members(), Having::kListens);
+  const Member survivor = start_joined();
+  const std::vector<std::string> first = members_with_suffix();
+  const Member victim = start_joined();
+  ASSERT_TRUE(wait_until([&] { return survivor.report->members == 2; }));
+  std::vector<std::string> victims = members_with_suffix();
+  std::erase(victims, first.at(0));
+  ASSERT_EQ(victims.size(), 1U);
+  start_squatting(victims, Having::kListens);
+  {
+    const GroupLock lock = take_lock();  // not reaped yet
+    end(victim, SIGKILL);
+    ASSERT_TRUE(wait_until([&] { return squatting(); }));
+  }
+  EXPECT_TRUE(wait_until([&] { return survivor.report->members == 1; }));
+  const Member next = start_joined();
+  EXPECT_TRUE(wait_until([&] { return next.report->members == 2; }));
+  expect_delivery({survivor, next});
+}
+
+// The slot's next owner is reached by the name that it has.
+TEST_F(Squatters, LeaveNoSuffixInASlotThatIsUsedAgain) {
+  squat(all_members(), Having::kListens);
+  const Member survivor = start_joined();
+  const Member victim = start_joined();
+  ASSERT_TRUE(wait_until([&] { return survivor.report->members == 2; }));
+  end(victim, SIGKILL);
+  ASSERT_TRUE(wait_until([&] { return survivor.report->members == 1; }));
+  end_squatters();
+  const uint64_t place = victim.slot() - 1U - (survivor.slot() < victim.slot() ? 1U : 0U);
+  ChoosesSlot random(place, kLastSlot - 1);
+  auto next = Membership::join(options_, random);
+  ASSERT_TRUE(next) << next.error().what;
+  ASSERT_EQ((*next)->slot(), victim.slot());
+  EXPECT_EQ(name_of_member(names(), (*next)->table(), victim.slot()),
+            names().member(victim.slot()));
+  EXPECT_EQ(name_of_member(names(), (*next)->table(), survivor.slot()),
+            members_with_suffix().at(0));
+  EXPECT_TRUE((*next)->wake(survivor.slot()));
+}
+
+// Names of the right form, and whoever has them answers.
+TEST_F(Squatters, WithThousandsOfNamesDelayNobody) {
+  squat(all_members(), Having::kListens);
+  SeededRandom random(1);
+  constexpr size_t kProcesses = 8;
+  constexpr size_t kNames = 750;  // a process may have 1024 descriptors
+  for (size_t i = 0; i < kProcesses; ++i) {
+    std::vector<std::string> forged;
+    for (size_t k = 0; k < kNames; ++k) {
+      const auto slot = static_cast<uint8_t>(kFirstSlot + random.below(kLastSlot));
+      forged.push_back(names().member(slot, random.next()));
+    }
+    squat(forged, Having::kListens);
+  }
+  const Time start = monotonic_now();
+  std::vector<Member> members;
+  for (size_t i = 0; i < 4; ++i) members.push_back(start_joined(tell_and_serve));
+  EXPECT_LT(monotonic_now() - start, 4 * kSecond);
+  for (const Member& member : members) {
+    EXPECT_TRUE(wait_until([&] { return member.report->members == members.size(); }));
+  }
+  expect_delivery(members);
 }
 
 // They must not look like members on another port, which newcomers would join.

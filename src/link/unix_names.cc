@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <charconv>
 #include <cstddef>
+#include <cstdio>
 #include <cstring>
 #include <utility>
 
@@ -20,6 +22,11 @@
 
 namespace verbena::link {
 namespace {
+
+// "<group>.<uid>.<port>.<slot>.<suffix>", behind the zero of an abstract name.
+constexpr size_t kSuffixDigits = 16;
+static_assert(1 + GroupNames::kMaxGroupBytes + 1 + 10 + 1 + 5 + 1 + 3 + 1 + kSuffixDigits <=
+              sizeof(sockaddr_un::sun_path));
 
 struct Address {
   sockaddr_un un{};
@@ -107,6 +114,31 @@ GroupNames::GroupNames(std::string_view group, uint16_t port)
     : user_(::geteuid()),
       prefix_(std::string(group.substr(0, kMaxGroupBytes)) + "." + std::to_string(user_) + "." +
               std::to_string(port)) {}
+
+std::string GroupNames::member(uint8_t slot, uint64_t suffix) const {
+  std::string name = prefix_ + "." + std::to_string(slot);
+  if (suffix == 0) return name;
+  std::array<char, 1 + kSuffixDigits + 1> digits{};
+  (void)std::snprintf(digits.data(), digits.size(), ".%016llx",
+                      static_cast<unsigned long long>(suffix));
+  return name + digits.data();
+}
+
+std::optional<GroupNames::Form> GroupNames::form_of(std::string_view name) const {
+  if (!name.starts_with(prefix_) || name.size() <= prefix_.size() + 1) return std::nullopt;
+  const char* const end = name.data() + name.size();
+  unsigned slot = 0;
+  const auto [slot_end, slot_error] =
+      std::from_chars(name.data() + prefix_.size() + 1, end, slot, 10);
+  if (slot_error != std::errc() || slot < kFirstSlot || slot > kLastSlot) return std::nullopt;
+  uint64_t suffix = 0;
+  if (slot_end != end && std::from_chars(slot_end + 1, end, suffix, 16).ec != std::errc()) {
+    return std::nullopt;
+  }
+  // One number can be written in several ways.
+  if (name != member(static_cast<uint8_t>(slot), suffix)) return std::nullopt;
+  return suffix == 0 ? Form::kPlain : Form::kSuffixed;
+}
 
 Result<UniqueFd, int> listen_on(const std::string& name, int backlog) {
   auto fd = bind_name(name);

@@ -33,9 +33,12 @@ class GroupNames {
   [[nodiscard]] std::string lock() const { return prefix_ + ".lock"; }
   // Held by the newcomer that looks for a port.
   [[nodiscard]] std::string choice() const { return prefix_ + ".choice"; }
-  [[nodiscard]] std::string member(uint8_t slot) const {
-    return prefix_ + "." + std::to_string(slot);
-  }
+  // Of the member that has this slot; with a suffix where it cannot have the plain one
+  // (member_names.h).
+  [[nodiscard]] std::string member(uint8_t slot, uint64_t suffix = 0) const;
+  enum class Form : uint8_t { kPlain, kSuffixed };
+  // Nothing: it is no name of a member of this group.
+  [[nodiscard]] std::optional<Form> form_of(std::string_view name) const;
   // As memfd_create and /proc/PID/fd have it.
   [[nodiscard]] std::string table() const { return prefix_ + ".table"; }
 

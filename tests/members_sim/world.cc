@@ -2,11 +2,17 @@
 #include "members_sim/world.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <cstring>
 
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
+#include "base/check.h"
 #include "link/roster.h"
 #include "link/shared_table.h"
+#include "link/unix_names.h"
 
 namespace verbena::members_sim {
 namespace {
@@ -80,6 +86,20 @@ void World::pause(Duration most) {
                          static_cast<Duration>(draw(static_cast<uint64_t>(most))));
 }
 
+void World::squat() {
+  const link::GroupNames names(parts_.group, link::UdpOptions{}.port);
+  for (size_t slot = link::kFirstSlot; slot <= link::kLastSlot; ++slot) {
+    const std::string name = names.member(static_cast<uint8_t>(slot));
+    UniqueFd fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+    sockaddr_un un{};
+    un.sun_family = AF_UNIX;
+    std::memcpy(un.sun_path + 1, name.data(), name.size());
+    const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+    VERBENA_CHECK(::bind(fd.get(), reinterpret_cast<const sockaddr*>(&un), length) == 0);
+    squatted_.push_back(std::move(fd));
+  }
+}
+
 void World::start() {
   ++tally_.joins;
   const auto process = static_cast<uint32_t>(members_.size() + 1);
@@ -138,6 +158,7 @@ void World::faults() {
     constexpr std::array<Duration, 3> kPauses{20 * kMicrosecond, 2 * kMillisecond,
                                               30 * kMillisecond};
     pause(kPauses[draw(kPauses.size())]);
+    if (!squatted_.empty() && draw(8) == 0) squatted_.clear();
     std::erase_if(alive_, [](const Member* one) { return one->has_left(); });
     if (alive_.empty()) {
       start();
@@ -177,6 +198,7 @@ bool World::all_done() const {
 }
 
 std::vector<std::string> World::run() {
+  if (draw(4) == 0) squat();
   for (uint64_t i = 1 + draw(3); i != 0; --i) start();
   scheduler_.spawn(kNobody, "faults", [this] { faults(); });
   scheduler_.run(kMostSteps, [this] { return !violations_.empty() || all_done(); });
@@ -217,6 +239,7 @@ void World::check_members() {
     slots[one->process()] = one->slot();
     tally_.forwarded += one->membership().counters().forwarded;
     tally_.reaped += one->membership().counters().reaped;
+    if (table.slots[one->slot()].suffix.load() != 0) ++tally_.suffixes;
     if (one->membership().members() != alive_.size()) {
       violation("process " + std::to_string(one->process()) + " knows of " +
                 std::to_string(one->membership().members()) + " members, not of " +

@@ -33,6 +33,7 @@ struct Tally {
   uint64_t kills = 0;
   uint64_t joins = 0;
   uint64_t leaves = 0;
+  uint64_t suffixes = 0;  // members that could not have the plain name
 
   friend bool operator==(const Tally&, const Tally&) = default;
 };
@@ -53,6 +54,8 @@ class World final : private Neighbourhood {
   void port_taken(uint32_t process, uint64_t port) override;
   void port_given_back(uint32_t process, uint64_t port) override;
 
+  // Somebody else has the plain names from now on, and answers nobody.
+  void squat();
   void start();
   void faults();
   void kill(Member& victim);
@@ -77,6 +80,7 @@ class World final : private Neighbourhood {
   std::vector<Member*> alive_;
   std::set<uint32_t> killed_;
   std::map<uint64_t, uint32_t> ports_;  // who has them
+  std::vector<UniqueFd> squatted_;
   bool faults_done_ = false;
   // One died while it joined: nobody may be connected with it yet, and the next change finds it.
   bool killed_joining_ = false;
