@@ -109,7 +109,7 @@ TEST(EngineLock, LetsGoFirstWhoWantsItWhileOthersRing) {
   Answerer answerer(lock);
   answerer.busy = 20'000;
   std::atomic<bool> stop = false;
-  uint32_t most = 0;
+  std::vector<uint32_t> meanwhile;  // of each round
   {
     std::vector<std::jthread> threads;
     for (int i = 0; i < 3; ++i) {
@@ -121,12 +121,13 @@ TEST(EngineLock, LetsGoFirstWhoWantsItWhileOthersRing) {
       ::usleep(1000);
       const uint32_t before = answerer.answers;
       const EngineHeldFirst held(lock);
-      most = std::max(most, answerer.answers - before);
+      meanwhile.push_back(answerer.answers - before);
     }
     stop = true;
   }
-  // It was thousands.
-  EXPECT_LE(most, 100u);
+  // It was thousands, each time. A few times this thread was off its core before it asked.
+  std::ranges::sort(meanwhile);
+  EXPECT_LE(meanwhile[meanwhile.size() * 3 / 4], 100u);
 }
 
 }  // namespace

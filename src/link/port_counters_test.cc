@@ -69,7 +69,8 @@ TEST(PortCounters, AddUpOverMembersAndTime) {
     AnsweringMember stays(options, random);
     OwnPortCounters first(stays.host().shown_counters());
     first.set(PortCounter::kSentPackets, 5);
-    for (int i = 0; i < 100 && sent(reader) == 0; ++i) ::usleep(10'000);
+    constexpr int kLooks = 6000;  // a minute: nothing is measured with it
+    for (int i = 0; i < kLooks && sent(reader) == 0; ++i) ::usleep(10'000);
     EXPECT_EQ(sent(reader), 5u);
     for (int i = 0; i < 2; ++i) {
       AnsweringMember goes(options, random);

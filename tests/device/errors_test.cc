@@ -7,6 +7,7 @@
 #include <cstring>
 #include <optional>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -209,17 +210,32 @@ TEST(Errors, FlushEverythingPosted) {
       [](End&) {});
 }
 
+// Until the helper sleeps: nothing woke it between two looks.
+void until_helper_sleeps(End& end) {
+  const auto wakeups = [&end] {
+    const Engine::Quiet quiet(end.engine());
+    return end.engine().counters().helper_wakeups;
+  };
+  const auto until = std::chrono::steady_clock::now() + kPatience;
+  for (uint64_t before = wakeups(); std::chrono::steady_clock::now() < until;) {
+    std::this_thread::sleep_for(20ms);
+    const uint64_t now = wakeups();
+    if (std::exchange(before, now) == now) return;
+  }
+  ADD_FAILURE() << "the helper finds no rest";
+}
+
 // As a program does that drains a queue pair: the last receive it posts tells that all are back.
 TEST(Errors, AReceivePostedLateIsFlushed) {
   run_pair(
       {.channel = true},
       [](End& near) {
         near.to_error(0);
-        std::this_thread::sleep_for(100ms);  // the helper sleeps again
+        until_helper_sleeps(near);
         near.post_recv(0, 0, 8, 1);
         EXPECT_EQ(near.next(near.recv_cq()).wr_id, 1u);
         near.context().req_notify_cq(near.recv_cq(), false);
-        std::this_thread::sleep_for(100ms);
+        until_helper_sleeps(near);
         near.post_recv(0, 0, 8, 2);
         EXPECT_TRUE(End::readable(near.channel()->fd(), kPatience));
         EXPECT_EQ(near.next(near.recv_cq()).wr_id, 2u);

@@ -17,11 +17,13 @@ static void print(const Tally& tally) {
   print_line("kills", tally.kills);
   print_line("joins", tally.joins);
   print_line("leaves", tally.leaves);
+  print_line("messages beside a stop", tally.beside);
+  print_line("longest wait beside a stop, us", static_cast<uint64_t>(tally.longest_beside) / 1000);
 }
 
 [[nodiscard]] static bool reached_all(const Tally& tally) {
   return tally.messages != 0 && tally.reads != 0 && tally.failed != 0 && tally.lost != 0 &&
-         tally.stops != 0 && tally.kills != 0 && tally.leaves != 0;
+         tally.stops != 0 && tally.beside != 0 && tally.kills != 0 && tally.leaves != 0;
 }
 
 }  // namespace verbena::host_sim

@@ -54,6 +54,26 @@ std::string Process::describe() const {
   return all;
 }
 
+Duration Process::waits_beside(uint32_t stopped, Time since) const {
+  Duration longest = 0;
+  if (leaving_) return longest;  // it does not look any more
+  for (const auto& peer : peers_) {
+    const uint32_t other = peer->connection->peer_of(id_).process;
+    const bool waits = peer->posted != peer->sent || peer->reading;
+    if (!waits || other == stopped || !parts_.others.stays(other)) continue;
+    longest = std::max(longest, parts_.scheduler.now() - std::max(peer->posted_at, since));
+  }
+  return longest;
+}
+
+uint64_t Process::sent_beside(uint32_t stopped) const {
+  uint64_t sent = 0;
+  for (const auto& peer : peers_) {
+    if (peer->connection->peer_of(id_).process != stopped && !peer->broken) sent += peer->sent;
+  }
+  return sent;
+}
+
 void Process::ask_to_leave() {
   leaving_ = true;
   const uint64_t one = 1;
@@ -336,6 +356,20 @@ bool Process::post_some() {
   return any;
 }
 
+void Process::post_beside() {
+  constexpr Duration kEvery = 10 * kMillisecond;
+  const uint32_t stopped = parts_.others.stopped();
+  if (stopped == 0 || stopped == id_ || leaving_) return;
+  if (parts_.scheduler.now() - posted_beside_at_ < kEvery) return;
+  posted_beside_at_ = parts_.scheduler.now();
+  for (const auto& peer : peers_) {
+    const Connection::End& there = peer->connection->peer_of(id_);
+    const bool ready = peer->connected && there.connected && !peer->broken;
+    if (!ready || there.process == stopped || !parts_.others.stays(there.process)) continue;
+    if (peer->posted == peer->sent && !peer->reading) post_message(*peer);
+  }
+}
+
 // --- completions
 
 uint32_t Process::take(device::CompletionQueue& cq) {
@@ -447,6 +481,7 @@ void Process::run() {
       // There may be nobody.
       if (--looks_ == 0) rounds_ = 0;
     }
+    post_beside();
     while (has_posted() && !leaving_) {
       for (const auto& peer : peers_) {
         const bool waits = peer->posted != peer->sent || peer->reading;
@@ -454,7 +489,11 @@ void Process::run() {
           return violation("what it posted does not complete: " + describe());
         }
       }
-      switch (draw(3)) {
+      post_beside();
+      // It does not sleep on the stopped one's answer: there is something to do meanwhile.
+      const bool may_sleep = parts_.others.stopped() == 0;
+      const uint64_t way = draw(3);
+      switch (way == 1 && !may_sleep ? 2 : way) {
         case 0: poll_until(*sent_queue_, scheduler.now() + kMillisecond); break;
         case 1: sleep_until_event(*sent_queue_, sent_channel_, draw(2) == 0); break;
         // It looks now and then, and the helper has to see to all.

@@ -34,6 +34,8 @@ class Surroundings {
   [[nodiscard]] virtual std::deque<Connection>& connections() = 0;
   // It was neither killed nor does it leave: what is posted to it succeeds.
   [[nodiscard]] virtual bool stays(uint32_t process) = 0;
+  // The one that is stopped; 0: none.
+  [[nodiscard]] virtual uint32_t stopped() const = 0;
   virtual void violation(const std::string& what) = 0;
 };
 
@@ -66,6 +68,10 @@ class Process final : private device::EventRouter {
   [[nodiscard]] uint64_t helper_wakeups() const;
   [[nodiscard]] uint64_t probes() const;
   [[nodiscard]] int64_t credits_out() const;
+  // How long something posted to one that is not stopped has waited, at most, since that was.
+  [[nodiscard]] Duration waits_beside(uint32_t stopped, Time since) const;
+  // Messages that are complete, but for those to it.
+  [[nodiscard]] uint64_t sent_beside(uint32_t stopped) const;
   [[nodiscard]] std::string describe() const;
   // It was killed: the end of an object whose threads stand still.
   void bury();
@@ -129,6 +135,8 @@ class Process final : private device::EventRouter {
   [[nodiscard]] bool post_receive(Peer& peer, uint64_t number);
   // False: there is nobody to talk to.
   bool post_some();
+  // While one is stopped: now and then, to the others.
+  void post_beside();
   void post_message(Peer& peer);
   void post_bulk(Peer& peer);
   void post_read(Peer& peer);
@@ -159,6 +167,7 @@ class Process final : private device::EventRouter {
   std::unordered_map<uint32_t, size_t> peer_of_;  // by our queue pair's number
   uint32_t rounds_;
   uint32_t looks_;
+  Time posted_beside_at_ = 0;
   bool done_ = false;
   bool leaving_ = false;
   bool receiver_ended_ = false;

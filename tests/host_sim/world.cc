@@ -11,6 +11,8 @@ namespace {
 constexpr uint32_t kNobody = 0;
 constexpr uint64_t kMostSteps = 20'000'000;
 constexpr size_t kMostProcesses = 7;
+// So long a message takes at most between two of whom none is stopped.
+constexpr Duration kBesideStopped = 100 * kMillisecond;
 
 // Names of their own: several simulators may run on a host, and one world leaves nothing to the
 // next.
@@ -80,6 +82,37 @@ void World::leave(Process& one) {
   one.ask_to_leave();
 }
 
+void World::stop(Process& one, Duration most) {
+  constexpr Duration kLooksEvery = kMillisecond;
+  ++tally_.stops;
+  const Time since = scheduler_.now();
+  const Time until = since + static_cast<Duration>(draw(static_cast<uint64_t>(most)));
+  const auto sent = [&] {
+    uint64_t all = 0;
+    for (const auto& process : processes_) all += process->sent_beside(one.id());
+    return all;
+  };
+  const uint64_t before = sent();
+  scheduler_.stop(one.id());
+  stopped_ = one.id();
+  while (scheduler_.now() < until) {
+    scheduler_.sleep_until(std::min(until, scheduler_.now() + kLooksEvery));
+    if (kernel_.loses_one_of != 0) continue;  // what is lost is sent again, after a while
+    for (const Process* const other : alive_) {
+      if (other == &one) continue;
+      const Duration waits = other->waits_beside(one.id(), since);
+      tally_.longest_beside = std::max(tally_.longest_beside, waits);
+      if (waits <= kBesideStopped) continue;
+      violation("process " + std::to_string(one.id()) +
+                " is stopped, and what another posted to a " +
+                "third does not complete: " + other->describe());
+    }
+  }
+  tally_.beside += sent() - before;
+  stopped_ = 0;
+  scheduler_.go_on(one.id());
+}
+
 void World::faults() {
   for (uint64_t left = draw(5); left != 0; --left) {
     constexpr std::array<Duration, 3> kPauses{100 * kMicrosecond, 5 * kMillisecond,
@@ -90,13 +123,7 @@ void World::faults() {
     if (!stays(one.id())) continue;
     switch (draw(4)) {
       case 0: kill(one); break;
-      case 1: {
-        ++tally_.stops;
-        scheduler_.stop(one.id());
-        pause(draw(2) == 0 ? kMillisecond : 500 * kMillisecond);
-        scheduler_.go_on(one.id());
-        break;
-      }
+      case 1: stop(one, draw(2) == 0 ? kMillisecond : 500 * kMillisecond); break;
       case 2:
         if (one.is_open()) leave(one);
         break;

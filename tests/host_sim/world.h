@@ -5,8 +5,9 @@
 //
 // What may not happen: a request that does not complete, or fails although its peer is there; a
 // message that is lost, comes twice, out of order, or before what was written ahead of it; bytes
-// that nobody wrote; a datagram that found no room though nobody was killed; and when all is
-// quiet: credits that are not whole, descriptors that are left, a helper that finds no rest.
+// that nobody wrote; two that wait for each other because a third is stopped; a datagram that found
+// no room though nobody was killed; and when all is quiet: credits that are not whole, descriptors
+// that are left, a helper that finds no rest.
 #pragma once
 
 #include <cstdint>
@@ -33,6 +34,8 @@ struct Tally {
   uint64_t kills = 0;
   uint64_t joins = 0;
   uint64_t leaves = 0;
+  uint64_t beside = 0;          // messages of others that completed while one was stopped
+  Duration longest_beside = 0;  // and how long one of them waited
 
   friend bool operator==(const Tally&, const Tally&) = default;
 };
@@ -48,12 +51,14 @@ class World final : private Surroundings {
   // Surroundings
   [[nodiscard]] std::deque<Connection>& connections() override { return connections_; }
   [[nodiscard]] bool stays(uint32_t process) override;
+  [[nodiscard]] uint32_t stopped() const override { return stopped_; }
   void violation(const std::string& what) override;
 
   void start();
   void faults();
   void kill(Process& victim);
   void leave(Process& one);
+  void stop(Process& one, Duration most);
   void pause(Duration most);
   [[nodiscard]] bool all_done() const;
   void wait_for_all();
@@ -70,6 +75,7 @@ class World final : private Surroundings {
   std::vector<Process*> alive_;
   std::set<uint32_t> gone_;  // killed, or about to leave
   std::set<uint32_t> killed_;
+  uint32_t stopped_ = 0;
   bool faults_done_ = false;
   std::vector<std::string> violations_;
 };

@@ -17,11 +17,14 @@ static void print(const Tally& tally) {
   print_line("joins", tally.joins);
   print_line("leaves", tally.leaves);
   print_line("names with a suffix", tally.suffixes);
+  print_line("joins without stops, kills", tally.calm_joins);
+  print_line("the longest of them, in us", static_cast<uint64_t>(tally.longest_join) / 1000);
 }
 
 [[nodiscard]] static bool reached_all(const Tally& tally) {
   return tally.letters != 0 && tally.lost != 0 && tally.refusals != 0 && tally.reaped != 0 &&
-         tally.stops != 0 && tally.kills != 0 && tally.leaves != 0 && tally.suffixes != 0;
+         tally.stops != 0 && tally.kills != 0 && tally.leaves != 0 && tally.suffixes != 0 &&
+         tally.calm_joins != 0;
 }
 
 }  // namespace verbena::members_sim

@@ -68,8 +68,13 @@ void Member::run() {
   options.group = parts_.group;
   options.slot_rest = kSlotRest;
   options.this_host_if_taken = false;
+  const Time began = parts_.scheduler.now();
+  const auto calm = parts_.others.calm();
   auto joined = link::Membership::join(options, random_);
   if (!joined) return parts_.others.violation(name() + "cannot join: " + joined.error().what);
+  if (calm && parts_.others.calm() == calm) {
+    parts_.others.joined(process_, parts_.scheduler.now() - began);
+  }
   slot_ = (*joined)->slot();
   membership_ = std::move(*joined);
   next_ = parts_.scheduler.now();

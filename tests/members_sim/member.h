@@ -31,6 +31,10 @@ class Neighbourhood {
   [[nodiscard]] virtual bool stays(uint32_t process) = 0;
   // Nobody was killed, so nothing can be lost.
   [[nodiscard]] virtual bool is_whole() = 0;
+  // Nobody is stopped. The number changes when somebody is stopped or killed.
+  [[nodiscard]] virtual std::optional<uint64_t> calm() = 0;
+  // It took one so long to join, while nobody was stopped or killed.
+  virtual void joined(uint32_t process, Duration took) = 0;
   virtual void violation(const std::string& what) = 0;
   // A port that may be had by one alone.
   virtual void port_taken(uint32_t process, uint64_t port) = 0;

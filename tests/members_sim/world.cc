@@ -20,6 +20,8 @@ namespace {
 constexpr uint32_t kNobody = 0;
 constexpr uint64_t kMostSteps = 3'000'000;
 constexpr size_t kMostMembers = 9;
+// Much less than a newcomer waits for those that do not answer before it looks further.
+constexpr Duration kJoinsWithin = 20 * kMillisecond;
 
 // Names of their own: several simulators may run on a host, and one world leaves nothing to the
 // next.
@@ -64,6 +66,18 @@ std::optional<Neighbourhood::Place> World::anybody() {
 
 bool World::stays(uint32_t process) {
   return !killed_.contains(process) && !members_[process - 1]->is_leaving();
+}
+
+std::optional<uint64_t> World::calm() {
+  return any_stopped_ ? std::nullopt : std::optional(disturbances_);
+}
+
+void World::joined(uint32_t process, Duration took) {
+  ++tally_.calm_joins;
+  tally_.longest_join = std::max(tally_.longest_join, took);
+  if (took <= kJoinsWithin) return;
+  violation("process " + std::to_string(process) + " took " + std::to_string(took / kMicrosecond) +
+            " us to join");
 }
 
 void World::port_taken(uint32_t process, uint64_t port) {
@@ -113,6 +127,7 @@ void World::start() {
 
 void World::kill(Member& victim) {
   ++tally_.kills;
+  ++disturbances_;
   killed_.insert(victim.process());
   if (!victim.has_joined()) killed_joining_ = true;
   scheduler_.kill(victim.process());
@@ -168,11 +183,14 @@ void World::faults() {
     switch (draw(6)) {
       case 0:
         ++tally_.stops;
+        ++disturbances_;
+        any_stopped_ = true;
         scheduler_.stop(victim.process());
         pause(20 * kMillisecond);
         // What one sent that dies now is found when it goes on.
         if (draw(2) == 0) kill_one();
         scheduler_.go_on(victim.process());
+        any_stopped_ = false;
         break;
       case 1:
       case 2:

@@ -2,7 +2,8 @@
 // The members of one host under a seed: they join, send, take ports and leave; they are stopped and
 // killed at any step, in the middle of joining, leaving and repairing as well.
 //
-// What may not happen: one that cannot join, or waits for ever; a datagram that is lost though
+// What may not happen: one that cannot join, or waits for ever, or joins slowly though nobody is
+// stopped or killed; a datagram that is lost though
 // nobody died who had it, or comes twice; more on its way to a member than it has room for; a port
 // that two have. When all is quiet: a table that has others in it than who lives, or in another
 // order than the kernel's; a program that steers by another; credits that are not whole; a host
@@ -34,6 +35,8 @@ struct Tally {
   uint64_t joins = 0;
   uint64_t leaves = 0;
   uint64_t suffixes = 0;  // members that could not have the plain name
+  uint64_t calm_joins = 0;  // while nobody was stopped or killed,
+  Duration longest_join = 0;
 
   friend bool operator==(const Tally&, const Tally&) = default;
 };
@@ -50,6 +53,8 @@ class World final : private Neighbourhood {
   [[nodiscard]] std::optional<Place> anybody() override;
   [[nodiscard]] bool stays(uint32_t process) override;
   [[nodiscard]] bool is_whole() override { return killed_.empty(); }
+  [[nodiscard]] std::optional<uint64_t> calm() override;
+  void joined(uint32_t process, Duration took) override;
   void violation(const std::string& what) override;
   void port_taken(uint32_t process, uint64_t port) override;
   void port_given_back(uint32_t process, uint64_t port) override;
@@ -82,6 +87,8 @@ class World final : private Neighbourhood {
   std::map<uint64_t, uint32_t> ports_;  // who has them
   std::vector<UniqueFd> squatted_;
   bool faults_done_ = false;
+  uint64_t disturbances_ = 0;  // stops and kills
+  bool any_stopped_ = false;
   // One died while it joined: nobody may be connected with it yet, and the next change finds it.
   bool killed_joining_ = false;
   std::vector<std::string> violations_;

@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The GID table follows the host: addresses that come and go are seen without asking, with an event
 // on every context; an address keeps its index, and has it again when it comes back; one that
-// appeared after the start serves connections. And an idle process uses no CPU for it.
+// appeared after the start serves connections.
 #include <functional>
 #include <stdexcept>
 #include <string>
 
 #include <gtest/gtest.h>
 #include <poll.h>
-#include <sys/resource.h>
-#include <unistd.h>
 
 #include "processes/actor.h"
 #include "processes/crowd.h"
@@ -30,13 +28,6 @@ namespace {
     }
     if (changed()) return true;
   }
-}
-
-[[nodiscard]] Duration cpu_used() {
-  rusage usage{};
-  ::getrusage(RUSAGE_SELF, &usage);
-  return (Duration{usage.ru_utime.tv_sec} + usage.ru_stime.tv_sec) * kSecond +
-         (Duration{usage.ru_utime.tv_usec} + usage.ru_stime.tv_usec) * kMicrosecond;
 }
 
 class Addresses : public ::testing::Test {
@@ -190,22 +181,6 @@ TEST_F(Addresses, BoundDatagrams) {
     need(refused(options.address, 4097), "more than any path MTU");
   });
   EXPECT_EQ(actor.join(), 0) << stage_->words.data();
-}
-
-TEST_F(Addresses, AnIdleProcessSleeps) {
-  PartyOptions options;
-  options.engine = own_engine_options();
-  Actor idle(*stage_, [&](Stage&) {
-    const Party party(options);
-    // What the start caused takes its time on a busy machine; then it sleeps.
-    need(wait_until([] {
-           const Duration before = cpu_used();
-           ::usleep(1'000'000);
-           return cpu_used() - before < 10 * kMillisecond;
-         }),
-         "an idle process takes a hundredth of a processor");
-  });
-  EXPECT_EQ(idle.join(), 0) << stage_->words.data();
 }
 
 }  // namespace

@@ -159,12 +159,6 @@ bool Crowd::all_talk() const {
   return true;
 }
 
-uint64_t Crowd::rounds(const std::vector<uint32_t>& seats) const {
-  uint64_t sum = 0;
-  for (const uint32_t from : seats) sum += rounds_with(from, seats);
-  return sum;
-}
-
 uint64_t Crowd::rounds_with(uint32_t from, const std::vector<uint32_t>& with) const {
   uint64_t sum = 0;
   for (const uint32_t to : with) sum += board_->seats[from].rounds_with[to];

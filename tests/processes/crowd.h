@@ -60,7 +60,6 @@ class Crowd {
   // Whether these two have done a round in both directions, as who they are now.
   [[nodiscard]] bool talk(uint32_t a, uint32_t b) const;
   [[nodiscard]] bool all_talk() const;
-  [[nodiscard]] uint64_t rounds(const std::vector<uint32_t>& seats) const;
   // Rounds of `from` with each of `with`, since they came.
   [[nodiscard]] uint64_t rounds_with(uint32_t from, const std::vector<uint32_t>& with) const;
   // What a member complains of; empty: nothing.

@@ -2,7 +2,7 @@
 // Processes that join while a member binds ports: a newcomer holds the group's lock and waits for
 // the member's answer, the member wants that lock for its port. Neither may wait for the other, and
 // the member's data calls wait for neither; also where the two do not see one another's process
-// numbers.
+// numbers. How long joining takes, in simulated time: tests/members_sim.
 #include <atomic>
 #include <cerrno>
 #include <cstring>
@@ -42,7 +42,6 @@ class Joining : public ::testing::Test {
     return [this](Stage& stage) {
       Party party(options_);
       cm::Service& service = service_of(party);
-      stage.steps[0] = 1;
       const cm::PortClaim claim{.service_id = kBoundService, .address = {}};
       while (stage.numbers[7] == 0) {
         const int error = service.claim(claim);
@@ -55,23 +54,17 @@ class Joining : public ::testing::Test {
       }
     };
   }
-  // One process after the other opens the device and leaves; gives how many were kept waiting as
-  // long as a member that does not answer keeps one waiting.
-  uint32_t join_many(const std::function<void(Stage&)>& newcomer) {
-    uint32_t slow = 0;
+  // One process after the other opens the device and leaves.
+  void join_many(const std::function<void(Stage&)>& newcomer) {
     for (uint32_t i = 0; i < kNewcomers; ++i) {
       Actor actor(*stage_, newcomer);
       EXPECT_EQ(actor.join(), 0) << stage_->words.data();
-      if (stage_->numbers[2] >= 100 * kMillisecond) ++slow;
     }
     stage_->numbers[7] = 1;
-    return slow;
   }
-  void join_once(Stage& stage) {
-    const Time start = link::monotonic_now();
+  void join_once() {
     auto device = device::Device::acquire(options_.engine);
     need(device.has_value(), device ? "" : device.error().what);
-    stage.numbers[2] = static_cast<uint64_t>(link::monotonic_now() - start);
   }
 
   [[nodiscard]] link::GroupNames names_of(Party& party) {
@@ -82,31 +75,28 @@ class Joining : public ::testing::Test {
   Stage* stage_;
 };
 
-TEST_F(Joining, NeverWaitsForAMemberThatBinds) {
+TEST_F(Joining, WhileAMemberBindsNeitherFails) {
   Actor member(*stage_, binder());
-  ASSERT_TRUE(wait_until([&] { return stage_->steps[0] == 1; }));
-  const uint32_t slow = join_many([this](Stage& stage) { join_once(stage); });
+  ASSERT_TRUE(wait_until([&] { return stage_->numbers[1] != 0; })) << stage_->words.data();
+  join_many([this](Stage&) { join_once(); });
   EXPECT_EQ(member.join(), 0) << stage_->words.data();
   EXPECT_EQ(stage_->numbers[0], 0u) << std::strerror(static_cast<int>(stage_->numbers[0].load()));
-  EXPECT_GT(stage_->numbers[1], 0u);
-  EXPECT_LT(slow, kNewcomers / 4);
 }
 
 TEST_F(Joining, FromAnotherPidNamespaceNeitherFails) {
   if (!is_root()) GTEST_SKIP() << "a pid namespace takes root";
   Actor member(*stage_, binder());
-  ASSERT_TRUE(wait_until([&] { return stage_->steps[0] == 1; }));
-  const uint32_t slow = join_many([this](Stage& stage) {
+  ASSERT_TRUE(wait_until([&] { return stage_->numbers[1] != 0; })) << stage_->words.data();
+  join_many([this](Stage& stage) {
     need(::unshare(CLONE_NEWPID) == 0, "no pid namespace");
-    Actor inside(stage, [this](Stage& same) {
+    Actor inside(stage, [this](Stage&) {
       need(::getpid() == 1, "not in it");
-      join_once(same);
+      join_once();
     });
     need(inside.join() == 0, stage.words.data());
   });
   EXPECT_EQ(member.join(), 0) << stage_->words.data();
   EXPECT_EQ(stage_->numbers[0], 0u) << std::strerror(static_cast<int>(stage_->numbers[0].load()));
-  EXPECT_LT(slow, kNewcomers / 4);
 }
 
 // The lock is held by somebody who does not go on for a while: a bind waits for it, and nothing
@@ -120,9 +110,14 @@ TEST_F(Joining, ABindThatWaitsHoldsUpNothingElse) {
     std::atomic<int> claimed = -1;
     std::thread binding(
         [&] { claimed = service_of(party).claim({.service_id = kBoundService, .address = {}}); });
-    const Time until = link::monotonic_now() + 300 * kMillisecond;
+    // The bind waits for as long as the test does, for the lock's holder goes on.
+    constexpr uint32_t kCalls = 101;
+    const Time since = link::monotonic_now();
+    const auto waited = [since] { return link::monotonic_now() - since; };
     uint32_t calls = 0;
-    for (; link::monotonic_now() < until; ++calls) {
+    // At first it may not have begun to wait.
+    for (; claimed == -1 && (calls < kCalls || waited() < 300 * kMillisecond); ++calls) {
+      if (waited() > kPatience / 2) break;
       auto pd = context.alloc_pd();
       need(pd.has_value() && context.dealloc_pd(**pd) == 0, "no protection domain");
     }
@@ -130,7 +125,7 @@ TEST_F(Joining, ABindThatWaitsHoldsUpNothingElse) {
     held = fail(0);
     binding.join();
     need(waiting, "the bind gave up");
-    need(calls > 100, "only " + std::to_string(calls) + " calls while a bind waited");
+    need(calls >= kCalls, "only " + std::to_string(calls) + " calls while a bind waited");
     need(claimed == 0, "the bind failed: " + std::string(std::strerror(claimed)));
   });
   EXPECT_EQ(member.join(), 0) << stage_->words.data();

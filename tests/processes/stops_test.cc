@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Members that are stopped (SIGSTOP): the rest keep their rate, with one another and with another
-// host; a stopped one that goes on, goes on, and its connections with it: it was off its core, no
-// more. Who waits for one that stays stopped waits no longer than the device's patience and its
-// queue pair's timeouts, also when not one packet was sent for want of room.
+// Members that are stopped (SIGSTOP): the rest go on, with one another and with another host (how
+// long they may take there is a matter of tests/host_sim); a stopped one that goes on, goes on, and
+// its connections with it: it was off its core, no more. Who waits for one that stays stopped waits
+// no longer than the device's patience and its queue pair's timeouts, also when not one packet was
+// sent for want of room.
 #include <algorithm>
 #include <memory>
 #include <optional>
@@ -19,47 +20,29 @@ namespace {
 using transport::SendOp;
 using transport::WcStatus;
 
-constexpr useconds_t kWindowUs = kSanitized ? 1'000'000 : 400'000;
-constexpr int kWindows = 6;  // a busy machine may spoil one
-
-[[nodiscard]] uint64_t rounds_in_a_window(const Crowd& crowd, const std::vector<uint32_t>& seats) {
-  const uint64_t before = crowd.rounds(seats);
-  ::usleep(kWindowUs);
-  return crowd.rounds(seats) - before;
-}
-
-// Stops some and compares what the rest get done; then lets them go on, and all must get on with
-// all.
-void expect_the_rest_go_on(Crowd& crowd, const std::vector<uint32_t>& stopped) {
-  std::vector<uint32_t> rest = crowd.sitting();
-  std::erase_if(rest, [&](uint32_t seat) { return std::ranges::count(stopped, seat) != 0; });
-  const uint64_t before = rounds_in_a_window(crowd, rest);
-  for (const uint32_t seat : stopped) crowd.stop(seat);
-  uint64_t during = 0;
-  for (int i = 0; i < kWindows && during < before / 3; ++i) {
-    during = std::max(during, rounds_in_a_window(crowd, rest));
-  }
-  std::printf("rounds of the rest: %llu before, %llu while %zu are stopped\n",
-              static_cast<unsigned long long>(before), static_cast<unsigned long long>(during),
-              stopped.size());
-  EXPECT_GE(during, before / 3);
-  EXPECT_GT(during, 0u);
-  for (const uint32_t a : rest) {  // every pair of them, not the sum alone
-    for (const uint32_t b : rest) {
+// Each of `from` does so many more rounds with each of `with`.
+void expect_rounds(const Crowd& crowd, const std::vector<uint32_t>& from,
+                   const std::vector<uint32_t>& with) {
+  constexpr uint64_t kMore = 20;
+  for (const uint32_t a : from) {
+    for (const uint32_t b : with) {
       const uint64_t seen = crowd.rounds_with(a, {b});
       if (a == b) continue;
-      EXPECT_TRUE(crowd.eventually([&] { return crowd.rounds_with(a, {b}) > seen; }));
+      EXPECT_TRUE(crowd.eventually([&] { return crowd.rounds_with(a, {b}) >= seen + kMore; }))
+          << a << " with " << b;
     }
   }
+}
+
+// Stops some: the rest go on; then lets them go on, and all must get on with all.
+void expect_the_rest_go_on(Crowd& crowd, const std::vector<uint32_t>& stopped) {
+  const std::vector<uint32_t> all = crowd.sitting();
+  std::vector<uint32_t> rest = all;
+  std::erase_if(rest, [&](uint32_t seat) { return std::ranges::count(stopped, seat) != 0; });
+  for (const uint32_t seat : stopped) crowd.stop(seat);
+  expect_rounds(crowd, rest, rest);
   for (const uint32_t seat : stopped) crowd.go_on(seat);
-  const auto who = crowd.sitting();
-  for (const uint32_t seat : stopped) {
-    for (const uint32_t other : who) {
-      const uint64_t seen = crowd.rounds_with(seat, {other});
-      if (seat == other) continue;
-      EXPECT_TRUE(crowd.eventually([&] { return crowd.rounds_with(seat, {other}) > seen; }));
-    }
-  }
+  expect_rounds(crowd, stopped, all);
 }
 
 // A timeout that outlasts the stop: no connection may fail.
@@ -71,7 +54,7 @@ void expect_the_rest_go_on(Crowd& crowd, const std::vector<uint32_t>& stopped) {
   return options;
 }
 
-TEST(Stops, TheRestKeepTheirRateOnOneHost) {
+TEST(Stops, TheRestGoOnOnOneHost) {
   const MemberOptions options = patient();
   Crowd crowd(options);
   for (uint32_t seat = 0; seat < 8; ++seat) crowd.start(seat);
@@ -81,7 +64,7 @@ TEST(Stops, TheRestKeepTheirRateOnOneHost) {
   EXPECT_EQ(leftovers(options.engine.host), "");
 }
 
-TEST(Stops, TheRestKeepTheirRateTowardsAnotherHost) {
+TEST(Stops, TheRestGoOnTowardsAnotherHost) {
   if (!is_root()) GTEST_SKIP() << "two hosts (network namespaces) take root";
   const Namespace first(Namespace::Kind::kNetwork);
   const Namespace second(Namespace::Kind::kNetwork);
