@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "transport/endpoint_test_fixture.h"
+#include "transport/posting.h"
 
 namespace verbena::transport::testing {
 namespace {
@@ -305,6 +306,23 @@ TEST_F(QpStates, ATimerOfADestroyedQueuePairDoesNothing) {
   run_until(now_ + kSecond);
   EXPECT_EQ(sends(), "");
   EXPECT_TRUE(refused(endpoint_->destroy_qp(kQpn), Error::kNoSuchQp));
+}
+
+// Another thread may be about to post to it, or have posted and wait for the endpoint.
+TEST_F(QpStates, ADestroyedQueuePairRefusesWhatIsPosted) {
+  connect();
+  QueuePair& qp = *endpoint_->queue_pair(kQpn);
+  const auto destroyed = endpoint_->destroy_qp(kQpn);
+  ASSERT_TRUE(accepted(destroyed));
+  EXPECT_EQ(destroyed->get(), &qp);
+  const SendRequest request{.wr_id = 1};
+  EXPECT_TRUE(refused(posting::append(qp, request, 4096), Error::kInvalid));
+  EXPECT_TRUE(refused(posting::append_all(qp, {&request, 1}, 4096), Error::kInvalid));
+  EXPECT_TRUE(refused(posting::append(qp, RecvRequest{1, {}}), Error::kInvalid));
+  endpoint_->on_posted(qp, now_);
+  endpoint_->on_posted_receives(qp);
+  EXPECT_EQ(endpoint_->next_deadline(), kNever);
+  make();  // it outlives its endpoint
 }
 
 }  // namespace
