@@ -346,7 +346,8 @@ class Engine final : public transport::EventSink,
   [[nodiscard]] bool has_unsaid_losses() const VERBENA_REQUIRES(lock_);
 
   EventRouter& router_;
-  EngineLock lock_;
+  const std::unique_ptr<EngineLock, EngineLock::GiveBack> lock_place_ = EngineLock::take();
+  EngineLock& lock_ = *lock_place_;
   KernelWorld world_;
   Progress progress_{lock_, world_, *this};
   KernelRandom random_ VERBENA_GUARDED_BY(lock_);
@@ -375,9 +376,8 @@ class Engine final : public transport::EventSink,
   // Before then has_work() need not look: nothing is due, as of the last settle(). 0: not known,
   // for something was changed since.
   Time quiet_until_ VERBENA_GUARDED_BY(lock_) = 0;
-  // Threads that post without the lock: none while the process forks, or the child would find a
-  // queue half changed, and the mutex of its poster held for ever.
-  std::atomic<uint32_t> aside_{0};
+  // Nobody posts without the lock while the process forks, or the child would find a queue half
+  // changed, and the mutex of its poster held for ever. Pairs with EngineLock::Guest.
   std::atomic<bool> forking_{false};
   uint32_t seen_address_changes_ VERBENA_GUARDED_BY(lock_) = 0;
   HelperThread helper_;
