@@ -10,6 +10,7 @@
 #include "device/connections.h"
 #include "device/counter_report.h"
 #include "device/management_rules.h"
+#include "link/udp_transmitter.h"
 
 namespace verbena::device {
 namespace {
@@ -24,6 +25,8 @@ Engine::Engine(EventRouter& router) : router_(router) { lock_.set_bell(*this); }
 
 Result<std::unique_ptr<Engine>, link::MembershipError> Engine::make(const EngineOptions& options,
                                                                     EventRouter& router) {
+  // Posting fills the room of inline data again, while what lay there is still to be flushed.
+  VERBENA_CHECK(options.limits.max_inline <= link::UdpTransmitter::kCopyBelow);
   std::unique_ptr<Engine> engine(new Engine(router));
   engine->lock_.assert_held();  // nobody else has it yet
   if (const int error = engine->random_.seed(); error != 0) {

@@ -163,5 +163,13 @@ TEST(Engine, SendsWhatWasPostedAsideBeforeAQuietChangeEnds) {
   EXPECT_EQ(datagrams.sent(), 1u);
 }
 
+// Their place is filled again while what lay there waits to be flushed.
+TEST(EngineDeathTest, HasNoInlineDataThatTheLinkDoesNotCopy) {
+  EngineOptions options = options_of_test();
+  options.limits.max_inline = 1025;
+  NoRouter router;
+  EXPECT_DEATH((void)Engine::make(options, router), "max_inline");
+}
+
 }  // namespace
 }  // namespace verbena::device
