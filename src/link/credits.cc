@@ -261,6 +261,7 @@ void CreditLedger::check_leftovers(Time now) {
   }
   // Nothing is open, so the sum is zero; a member killed between two instructions may have left it
   // off.
+      in.looks = 0;  // none of what is sent from here on was seen in them
   std::atomic<int64_t>& sum = table_.inboxes[self_].outstanding;
   int64_t seen = sum.load(memory_order_seq_cst);
   const bool stale = even && seen != 0 && seen == stale_outstanding_;

@@ -154,6 +154,20 @@ TEST_F(CreditsTest, LossIsReclaimedOfASenderThatIsNeverQuiet) {
   EXPECT_EQ(send_all(sender, 1), fits);
 }
 
+// It is on its way.
+TEST_F(CreditsTest, WhatIsSentAfterALossWasReclaimedIsNotLost) {
+  CreditLedger& receiver = member(1);
+  CreditLedger& sender = member(2);
+  const uint32_t lost = send_all(sender, 1);
+  Time now = kSecond;
+  while (receiver.reclaimed() == 0) receiver.found_empty(now += 20 * kMillisecond);
+  ASSERT_EQ(receiver.reclaimed(), lost * kCost);
+  ASSERT_EQ(send_all(sender, 1), lost);
+  receiver.found_empty(now += 20 * kMillisecond);
+  EXPECT_EQ(receiver.reclaimed(), lost * kCost);
+  EXPECT_EQ(receiver.outstanding(), lost * kCost);
+}
+
 // They would ask, be refused, and want to be woken again.
 TEST_F(CreditsTest, NobodyIsWokenWhileThereIsNoRoom) {
   CreditLedger& receiver = member(1);
