@@ -20,12 +20,14 @@ Context::~Context() {
   const auto ours = [this](const auto& entry) { return entry.second->context == this; };
   for (const auto& entry : device_->qps_ | std::views::filter(ours)) {
     leave_groups(locked.endpoint(), Qpn(entry.first));
-    (void)locked.endpoint().destroy_qp(Qpn(entry.first));
+    auto destroyed = locked.endpoint().destroy_qp(Qpn(entry.first));
+    if (destroyed) entry.second->destroyed = std::move(*destroyed);
     release(*entry.second);
   }
   std::erase_if(device_->qps_, ours);
   for (const auto& entry : device_->srqs_ | std::views::filter(ours)) {
-    (void)locked.endpoint().destroy_srq(SrqId(entry.first));
+    auto destroyed = locked.endpoint().destroy_srq(SrqId(entry.first));
+    if (destroyed) entry.second->destroyed = std::move(*destroyed);
     release(*entry.second);
   }
   std::erase_if(device_->srqs_, ours);

@@ -55,7 +55,9 @@ int Context::arm_srq(Srq& srq, uint32_t limit) {
 int Context::destroy_srq(Srq& srq) {
   const Engine::Locked locked(device_->engine());
   const SrqId id = srq.queue->id;
-  if (const int error = errno_of(locked.endpoint().destroy_srq(id)); error != 0) return error;
+  auto destroyed = locked.endpoint().destroy_srq(id);
+  if (!destroyed) return errno_of(destroyed.error());
+  srq.destroyed = std::move(*destroyed);
   device_->srqs_.erase(id.value);
   release(srq);
   srq.events = events_.forget(srq.cookie);
@@ -183,7 +185,9 @@ Outcome<transport::QpAttr> Context::query_qp(const Qp& qp) {
 
 int Context::destroy_qp(Qp& qp) {
   const Engine::Locked locked(device_->engine());
-  if (const int error = errno_of(locked.endpoint().destroy_qp(qp.qpn)); error != 0) return error;
+  auto destroyed = locked.endpoint().destroy_qp(qp.qpn);
+  if (!destroyed) return errno_of(destroyed.error());
+  qp.destroyed = std::move(*destroyed);
   device_->qps_.erase(qp.qpn.value);
   release(qp);
   qp.events = events_.forget(qp.request.cookie);

@@ -3,7 +3,8 @@
 // arguments, takes the engine's lock, and says no with the errno that the verbs man pages name.
 //
 // Thread-safe as verbs promise: any call from any thread; destroying an object that another thread
-// is using is the caller's mistake.
+// is using is the caller's mistake. A queue pair or SRQ that is destroyed refuses what is posted to
+// it, until the object here is freed.
 #pragma once
 
 #include <atomic>
@@ -97,6 +98,8 @@ struct Srq {
   Xrcd* xrcd = nullptr;
   CompletionQueue* cq = nullptr;
   uint32_t events = 0;  // given about it; known once it is destroyed
+  // `queue`, once it is destroyed: as with a queue pair.
+  std::unique_ptr<transport::SharedRecvQueue> destroyed{};
 };
 
 struct SrqRequest {
@@ -126,9 +129,12 @@ struct Qp {
   Context* context = nullptr;
   Pd* pd = nullptr;
   Qpn qpn;
-  transport::QueuePair* queue = nullptr;  // for posting; until it is destroyed
+  transport::QueuePair* queue = nullptr;  // for posting
   QpRequest request;
   uint32_t events = 0;  // given about it; known once it is destroyed
+  // `queue`, once it is destroyed: another thread may be about to post to it, which is refused as
+  // long as this object is there.
+  std::unique_ptr<transport::QueuePair> destroyed{};
 
   // Those it was made with: both, or an XRC queue pair's one or none.
   [[nodiscard]] std::vector<CompletionQueue*> cqs() const {

@@ -5,13 +5,12 @@
 #include <array>
 #include <cstring>
 
-#include <sched.h>
-#include <time.h>
-
+#include "base/check.h"
 #include "base/secret_file.h"
 #include "device/connections.h"
 #include "device/counter_report.h"
 #include "device/management_rules.h"
+#include "link/udp_transmitter.h"
 
 namespace verbena::device {
 namespace {
@@ -26,6 +25,8 @@ Engine::Engine(EventRouter& router) : router_(router) { lock_.set_bell(*this); }
 
 Result<std::unique_ptr<Engine>, link::MembershipError> Engine::make(const EngineOptions& options,
                                                                     EventRouter& router) {
+  // Posting fills the room of inline data again, while what lay there is still to be flushed.
+  VERBENA_CHECK(options.limits.max_inline <= link::UdpTransmitter::kCopyBelow);
   std::unique_ptr<Engine> engine(new Engine(router));
   engine->lock_.assert_held();  // nobody else has it yet
   if (const int error = engine->random_.seed(); error != 0) {
@@ -73,9 +74,13 @@ Result<void, link::MembershipError> Engine::start_helper() {
 }
 
 Engine::~Engine() {
-  if (!helper_.started()) return;
-  progress_.stop();
-  helper_.join();
+  const bool started = helper_.started();
+  if (started) {
+    progress_.stop();
+    helper_.join();
+  }
+  lock_.close();
+  if (!started) return;
   show_trouble(clock());
   report_counters();
 }
@@ -90,17 +95,7 @@ void Engine::report_counters() {
 void Engine::before_fork() {
   lock_.lock_first();
   forking_ = true;
-  // They wait for nobody. One that is off its core gets it sooner if we sleep; one that has ended
-  // in the middle (pthread_cancel) never leaves.
-  constexpr timespec kPause{0, 50 * kMicrosecond};
-  constexpr int kMost = 100 + kSecond / kPause.tv_nsec;
-  for (int i = 0; aside_ != 0 && i < kMost; ++i) {
-    if (i < 100) {
-      ::sched_yield();
-    } else {
-      (void)::nanosleep(&kPause, nullptr);
-    }
-  }
+  lock_.await_guests();  // who ring: they do not wait for the lock
   link_->before_fork();
 }
 
@@ -111,7 +106,6 @@ void Engine::after_fork_in_parent() {
 }
 
 void Engine::abandon_in_child() {
-  aside_ = 0;  // those threads are not here
   forking_ = false;
   helper_.abandon();
   if (link_ != nullptr) link_->abandon_in_child();

@@ -100,14 +100,14 @@ class Engine final : public transport::EventSink,
     explicit Quiet(Engine& engine) VERBENA_ACQUIRE(engine.lock_) : engine_(engine) {
       engine.lock_.lock();
       engine.quiet_until_ = 0;
-      engine.send_posted();
+      answered_ = engine.send_posted();
     }
     // The caller has the lock.
     Quiet(Engine& engine, std::adopt_lock_t) VERBENA_REQUIRES(engine.lock_) : engine_(engine) {
       engine.quiet_until_ = 0;
     }
     ~Quiet() VERBENA_RELEASE() {
-      if (!engine_.to_publish_.empty()) engine_.progress_.finish(Engine::clock());
+      if (answered_ || !engine_.to_publish_.empty()) engine_.progress_.finish(Engine::clock());
       engine_.lock_.unlock();
     }
     Quiet(const Quiet&) = delete;
@@ -123,6 +123,7 @@ class Engine final : public transport::EventSink,
 
    protected:
     Engine& engine_;
+    bool answered_ = false;  // doorbells: what was posted is to leave
   };
   // The same for any change: its end sends and publishes what came of it.
   class VERBENA_SCOPED_CAPABILITY Locked : public Quiet {
@@ -130,9 +131,12 @@ class Engine final : public transport::EventSink,
     explicit Locked(Engine& engine) VERBENA_ACQUIRE(engine.lock_) : Quiet(engine) {}
     Locked(Engine& engine, std::adopt_lock_t adopt) VERBENA_REQUIRES(engine.lock_)
         : Quiet(engine, adopt) {
-      engine.send_posted();
+      (void)engine.send_posted();
     }
-    ~Locked() VERBENA_RELEASE() { engine_.progress_.finish(now()); }
+    ~Locked() VERBENA_RELEASE() {
+      engine_.progress_.finish(now());
+      answered_ = false;
+    }
     Locked(const Locked&) = delete;
     Locked& operator=(const Locked&) = delete;
     // One time for all that is done: to read the clock costs as much as to copy a small message.
@@ -261,10 +265,13 @@ class Engine final : public transport::EventSink,
   // DoorbellAnswerer
   void answer_doorbells() override;
   void leave_doorbells() override;
-  // Ahead of what a caller does who has the lock: he, too, may have posted without it.
-  void send_posted() VERBENA_REQUIRES(lock_) {
-    if (endpoint_->doorbells().any()) [[unlikely]]
+  // Ahead of what a caller does who has the lock: he, too, may have posted without it. Whether
+  // something was; progress_.finish() is due then.
+  bool send_posted() VERBENA_REQUIRES(lock_) {
+    const bool any = endpoint_->doorbells().any();
+    if (any) [[unlikely]]
       endpoint_->answer_doorbells(clock());
+    return any;
   }
   // The endpoint's part that needs no lock: it never changes, or any thread may touch it.
   [[nodiscard]] Posted append_sends(transport::QueuePair& qp,
@@ -351,7 +358,8 @@ class Engine final : public transport::EventSink,
   [[nodiscard]] bool has_unsaid_losses() const VERBENA_REQUIRES(lock_);
 
   EventRouter& router_;
-  EngineLock lock_;
+  const std::unique_ptr<EngineLock, EngineLock::GiveBack> lock_place_ = EngineLock::take();
+  EngineLock& lock_ = *lock_place_;
   KernelWorld world_;
   Progress progress_{lock_, world_, *this};
   KernelRandom random_ VERBENA_GUARDED_BY(lock_);
@@ -380,9 +388,8 @@ class Engine final : public transport::EventSink,
   // Before then has_work() need not look: nothing is due, as of the last settle(). 0: not known,
   // for something was changed since.
   Time quiet_until_ VERBENA_GUARDED_BY(lock_) = 0;
-  // Threads that post without the lock: none while the process forks, or the child would find a
-  // queue half changed, and the mutex of its poster held for ever.
-  std::atomic<uint32_t> aside_{0};
+  // Nobody posts without the lock while the process forks, or the child would find a queue half
+  // changed, and the mutex of its poster held for ever. Pairs with EngineLock::Guest.
   std::atomic<bool> forking_{false};
   uint32_t seen_address_changes_ VERBENA_GUARDED_BY(lock_) = 0;
   HelperThread helper_;

@@ -2,12 +2,62 @@
 #include "device/engine_lock.h"
 
 #include <sched.h>
+#include <time.h>
 
 #include "base/full_fence.h"
 #include "base/relax.h"
 #include "device/bounded_lock.h"
 
 namespace verbena::device {
+namespace {
+
+// As a rule a process has one engine at a time: the one that no engine has, and, kept for ever,
+// what more there were.
+constinit std::atomic<EngineLock*> spare{nullptr};
+constinit std::atomic<EngineLock*> kept{nullptr};
+
+}  // namespace
+
+std::unique_ptr<EngineLock, EngineLock::GiveBack> EngineLock::take() {
+  // Both acquire and release: with the next exchange.
+  EngineLock* const used = spare.exchange(nullptr, std::memory_order_acq_rel);
+  std::unique_ptr<EngineLock, GiveBack> one(used != nullptr ? used : new EngineLock);
+  one->passed_by_.store(0, std::memory_order_relaxed);
+  return one;
+}
+
+void EngineLock::GiveBack::operator()(EngineLock* lock) const {
+  EngineLock* const other = spare.exchange(lock, std::memory_order_acq_rel);
+  if (other == nullptr) return;
+  other->next_kept_ = kept.load(std::memory_order_relaxed);
+  while (!kept.compare_exchange_weak(other->next_kept_, other, std::memory_order_release,
+                                     std::memory_order_relaxed)) {}
+}
+
+void EngineLock::await_guests() const {
+  // One that is off its core gets it sooner if we sleep.
+  constexpr timespec kPause{0, 50 * kMicrosecond};
+  constexpr int kMost = 100 + kSecond / kPause.tv_nsec;
+  for (int i = 0; guests_ != 0 && i < kMost; ++i) {
+    if (i < 100) {
+      ::sched_yield();
+    } else {
+      (void)::nanosleep(&kPause, nullptr);
+    }
+  }
+}
+
+void EngineLock::close() {
+  // Those who ring.
+  await_guests();
+  // Who has the lock, and may be answering.
+  Mutex::lock();
+  rung_ = false;
+  Mutex::unlock();
+  // Who has unlocked it and saw the bell before: he is a guest by now, or will see that it is
+  // silent. (Both sequentially consistent, crosswise.)
+  await_guests();
+}
 
 bool EngineLock::comes_soon() {
   constexpr int kSpins = 100;
@@ -56,6 +106,11 @@ void EngineLock::ring() {
   // Either we get the lock, or who has it sees the bell when he lets go.
   full_fence();
   answer();
+}
+
+void EngineLock::answer_as_guest() {
+  const Guest guest(*this);
+  if (rung_) answer();
 }
 
 void EngineLock::answer() {

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <atomic>
+#include <functional>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -101,6 +103,71 @@ TEST(EngineLock, AnswersABellThatRangWhileItWasWaitedForInVain) {
     other.join();
     EXPECT_EQ(answerer.posted, 0u);
   }
+}
+
+// An answerer that takes as long as it is told to.
+struct SlowAnswerer final : DoorbellAnswerer {
+  void answer_doorbells() override {
+    answering = true;
+    while (!may_end) ::sched_yield();
+  }
+  void leave_doorbells() override {}
+  std::atomic<bool> answering{false};
+  std::atomic<bool> may_end{false};
+};
+
+// Whether close() returns only after may_end().
+void expect_close_waits(EngineLock& lock, const std::function<void()>& may_end) {
+  std::atomic<bool> closed = false;
+  std::jthread closing([&] {
+    lock.close();
+    closed = true;
+  });
+  ::usleep(20'000);
+  EXPECT_FALSE(closed);
+  may_end();
+}
+
+TEST(EngineLock, IsNotClosedWhileAGuestIsAboutToRing) {
+  const auto lock = EngineLock::take();
+  Answerer answerer(*lock);
+  std::optional<EngineLock::Guest> guest(*lock);
+  expect_close_waits(*lock, [&] {
+    answerer.post();
+    guest.reset();
+  });
+  EXPECT_EQ(answerer.posted, 0u);
+}
+
+// Who let go of the lock, and heard the bell, has nothing else that says that it is there.
+TEST(EngineLock, IsNotClosedWhileSomebodyAnswers) {
+  const auto lock = EngineLock::take();
+  SlowAnswerer answerer;
+  lock->set_bell(answerer);
+  std::atomic<bool> held = false;
+  std::atomic<bool> rung = false;
+  std::jthread holder([&] {
+    const EngineHeld holds(*lock);
+    held = true;
+    while (!rung) ::sched_yield();
+  });
+  while (!held) ::sched_yield();
+  lock->ring();
+  rung = true;
+  while (!answerer.answering) ::sched_yield();
+  expect_close_waits(*lock, [&] { answerer.may_end = true; });
+}
+
+// Who let go of it may look at it when it is the next engine's.
+TEST(EngineLock, IsNeverFreed) {
+  auto lock = EngineLock::take();
+  const EngineLock* const first = lock.get();
+  lock->close();
+  lock.reset();
+  lock = EngineLock::take();
+  EXPECT_EQ(lock.get(), first);
+  const auto other = EngineLock::take();
+  EXPECT_NE(other.get(), first);
 }
 
 // Threads that do nothing but post must not keep the helper, or who forks, waiting.

@@ -46,16 +46,19 @@ template <typename Queue>
 
 // Nothing where the queue is another thread's, or the process is about to fork. Once it is left,
 // the queue may be gone: who has the lock may have found what was appended, so that it is complete,
-// and the program takes its queue pair down.
+// and the program takes its queue pair down, and the device. That waits until the bell is rung.
 template <typename Append>
 std::optional<Engine::Posted> Engine::aside(transport::Poster& poster, Append&& append) {
   std::optional<Posted> posted;
-  ++aside_;  // both sequentially consistent: pairs with before_fork()
+  // Sequentially consistent, as is `forking_`: pairs with before_fork(). Not while it waits for the
+  // lock.
+  const EngineLock::Guest guest(lock_);
   if (!forking_ && poster.enter()) {
-    posted = append();
+    bool rings = false;
+    posted = append(rings);
     poster.leave();
+    if (rings) lock_.ring();
   }
-  --aside_;
   return posted;
 }
 
@@ -105,13 +108,12 @@ std::optional<Engine::Posted> Engine::post_sends_aside(QueuePair& qp,
   if (std::ranges::any_of(requests, &transport::SendQueue::is_rare, &SendRequest::op)) {
     return std::nullopt;
   }
-  const auto posted = aside(qp.send_poster, [&] {
+  return aside(qp.send_poster, [&](bool& rings) {
     const Posted appended = append_sends(qp, requests, chain);
     if (appended.count != 0) list(qp);
+    rings = appended.count != 0;
     return appended;
   });
-  if (posted && posted->count != 0) lock_.ring();
-  return posted;
 }
 
 Engine::Posted Engine::post_receives(QueuePair& qp, std::span<const RecvRequest> requests) {
@@ -134,22 +136,18 @@ Engine::Posted Engine::post_receives(QueuePair& qp, std::span<const RecvRequest>
 
 std::optional<Engine::Posted> Engine::post_receives_aside(QueuePair& qp,
                                                           std::span<const RecvRequest> requests) {
-  bool rung = false;
-  const auto posted = aside(qp.recv_poster, [&] {
+  return aside(qp.recv_poster, [&](bool& rings) {
     const Posted appended = append_receives(qp, requests);
-    rung = transport::posting::must_ring(qp);
-    if (rung) list(qp);
+    rings = transport::posting::must_ring(qp);
+    if (rings) list(qp);
     return appended;
   });
-  if (rung) lock_.ring();
-  return posted;
 }
 
 Engine::Posted Engine::post_receives(SharedRecvQueue& srq, std::span<const RecvRequest> requests) {
   if (!lock_.try_in_passing()) {
-    if (const auto posted = aside(srq.poster, [&] { return append_receives(srq, requests); })) {
-      return *posted;
-    }
+    const auto posted = aside(srq.poster, [&](bool&) { return append_receives(srq, requests); });
+    if (posted) return *posted;
     lock_.lock();
   }
   const Quiet quiet(*this, std::adopt_lock);

@@ -10,6 +10,8 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include "transport/posting.h"
+
 namespace verbena::device {
 namespace {
 
@@ -93,6 +95,80 @@ TEST(Engine, ShutsDownNotIfTheLockIsHeldForEver) {
   (*engine)->shut_down(kMillisecond);
   done = true;
   other.join();
+}
+
+// A datagram queue pair that can send, unsignalled and inline.
+struct Datagrams {
+  explicit Datagrams(Engine& with) : engine(with), cq(with, 16, nullptr, {}) {
+    using transport::QpState;
+    const Engine::Quiet quiet(engine);
+    transport::Endpoint& endpoint = quiet.endpoint();
+    qpn = *endpoint.create_qp({.type = transport::QpType::kUd,
+                               .send_cq = &cq,
+                               .recv_cq = &cq,
+                               .send = {.max_entries = 4, .max_sge = 1, .max_inline = 64}});
+    const auto change = [&](QpState state, uint32_t mask) {
+      transport::QpAttr attr{.port = 1};
+      attr.state = state;
+      EXPECT_TRUE(endpoint.modify_qp(qpn, attr, transport::kAttrState | mask, Engine::clock()));
+    };
+    change(QpState::kInit, transport::kAttrPkeyIndex | transport::kAttrPort | transport::kAttrQkey);
+    change(QpState::kRtr, 0);
+    change(QpState::kRts, transport::kAttrSqPsn);
+  }
+  ~Datagrams() {
+    const Engine::Locked locked(engine);
+    EXPECT_TRUE(locked.endpoint().destroy_qp(qpn));
+    engine.forget(cq);
+  }
+  Datagrams(const Datagrams&) = delete;
+  Datagrams& operator=(const Datagrams&) = delete;
+
+  // As a thread does that finds the lock taken, but for the bell.
+  void post_aside() {
+    const Engine::Quiet quiet(engine);
+    const uint64_t bytes = 7;
+    const memory::Sge sge{.addr = reinterpret_cast<uintptr_t>(&bytes), .length = sizeof bytes};
+    const wire::Gid here = wire::Gid::from_ipv4(127, 0, 0, 1);
+    transport::QueuePair& qp = *quiet.endpoint().queue_pair(qpn);
+    EXPECT_TRUE(transport::posting::append(
+        qp,
+        transport::SendRequest{.flags = transport::kInline,
+                               .list = {&sge, 1},
+                               .path = {.source = here, .destination = here},
+                               .remote_qpn = Qpn(uint32_t{engine.slot()} << 16 | 5)},
+        4096));
+    quiet.endpoint().doorbells().ring(qp);
+  }
+  [[nodiscard]] uint64_t sent() const {
+    const Engine::Quiet quiet(engine);
+    return engine.link().transmit_counters().sends;
+  }
+
+  Engine& engine;
+  CompletionQueue cq;
+  Qpn qpn;
+};
+
+// Who has the lock for something that sends nothing sends what he finds posted all the same.
+TEST(Engine, SendsWhatWasPostedAsideBeforeAQuietChangeEnds) {
+  EngineOptions options = options_of_test();
+  options.link = link::LinkKind::kUdp;
+  NoRouter router;
+  auto engine = Engine::make(options, router);
+  ASSERT_TRUE(engine) << engine.error().what;
+  Datagrams datagrams(**engine);
+  datagrams.post_aside();
+  { const Engine::Quiet quiet(**engine); }
+  EXPECT_EQ(datagrams.sent(), 1u);
+}
+
+// Their place is filled again while what lay there waits to be flushed.
+TEST(EngineDeathTest, HasNoInlineDataThatTheLinkDoesNotCopy) {
+  EngineOptions options = options_of_test();
+  options.limits.max_inline = 1025;
+  NoRouter router;
+  EXPECT_DEATH((void)Engine::make(options, router), "max_inline");
 }
 
 }  // namespace

@@ -220,12 +220,17 @@ void CreditLedger::free_reaped() {
   reaped_ = 0;
 }
 
-// Our socket is empty, and that much was sent. What is on the way just now is not missing in every
-// look; what was lost is.
-void CreditLedger::note_missing(uint8_t from, uint64_t sent, Time now) {
-  constexpr uint32_t kLooks = 16;
+void CreditLedger::begin_look() {
+  for (const uint8_t slot : members_) {
+    incoming_[slot].look_sent = pair(self_, slot).sent.load(memory_order_acquire);
+  }
+}
+
+// Our sockets were empty after that much was sent. What is on the way just now is not missing in
+// every look; what was lost is.
+void CreditLedger::note_missing(uint8_t from, Time now) {
   Incoming& in = incoming_[from];
-  const uint64_t missing = sent - std::min(sent, in.consumed);
+  const uint64_t missing = in.look_sent - std::min(in.look_sent, in.consumed);
   if (in.looks == 0 || missing == 0) in.missing_since = now;
   in.least_missing = in.looks == 0 ? missing : std::min(in.least_missing, missing);
   ++in.looks;
@@ -234,11 +239,12 @@ void CreditLedger::note_missing(uint8_t from, uint64_t sent, Time now) {
   if (in.least_missing != 0) reclaim(from, in.least_missing);
 }
 
-// Our socket is empty. A sender whose counters have stood still since kQuiet has nothing on the way
-// to us: what it has open was lost, or was granted to one that is stopped.
+// Our sockets were empty. A sender whose counters have stood still since kQuiet has nothing on the
+// way to us: what it has open was lost, or was granted to one that is stopped.
 void CreditLedger::check_leftovers(Time now) {
   last_look_ = now;
   bool even = true;
+  is_missing_ = false;
   for (const uint8_t slot : members_) {
     Incoming& in = incoming_[slot];
     const CreditPair& shared = pair(self_, slot);
@@ -248,16 +254,19 @@ void CreditLedger::check_leftovers(Time now) {
       in.looks = 0;
       continue;
     }
-    if (granted != in.quiet_granted || sent != in.quiet_sent) {
+    const bool goes_on = granted != in.quiet_granted || sent != in.quiet_sent;
+    if (goes_on) {
       in.quiet_granted = granted;
       in.quiet_sent = sent;
       in.quiet_since = now;
     } else if (now - in.quiet_since >= kQuiet) {
       reclaim(slot, granted - in.consumed);
+      in.looks = 0;  // none of what is sent from here on was seen in them
       continue;
     }
     even = false;
-    note_missing(slot, sent, now);
+    note_missing(slot, now);
+    is_missing_ = is_missing_ || (goes_on && in.looks != 0);
   }
   // Nothing is open, so the sum is zero; a member killed between two instructions may have left it
   // off.

@@ -110,15 +110,29 @@ class CreditLedger {
     returned_ += cost;
     if (returned_ >= return_at_) give_back();
   }
+  // Nothing is there to read just now, as far as is known.
+  void found_nothing() {
+    if (returned_ > 0) give_back();
+  }
+  // Whether it is time to find out that nothing is in any socket: begin_look(), then all of them
+  // are read, then found_empty() if nothing was there.
+  [[nodiscard]] bool wants_look(Time now) const {
+    return reaped_ > 0 || now - last_look_ >= kLookEvery;
+  }
+  // What is sent from here on may be in the sockets when they have been read.
+  void begin_look();
   void found_empty(Time now) {
     if (reaped_ > 0) free_reaped();
-    if (returned_ > 0) give_back();
+    found_nothing();
     if (now - last_look_ >= kLookEvery) check_leftovers(now);
   }
   // Room of the dead is not free before found_empty().
   [[nodiscard]] bool awaits_empty() const { return reaped_ > 0; }
   // When the sockets should be found empty, for something may be open that was lost; kNever.
-  [[nodiscard]] Time next_look() const { return may_be_open_ ? last_look_ + kLookAgain : kNever; }
+  [[nodiscard]] Time next_look() const {
+    if (!may_be_open_) return kNever;
+    return last_look_ + (is_missing_ ? kLookSoon : kLookAgain);
+  }
   // A sender finds no room for long, and nothing may come any more.
   void expect_leftovers() { may_be_open_ = true; }
   // They were not empty then.
@@ -134,6 +148,8 @@ class CreditLedger {
  private:
   static constexpr Duration kLookEvery = 2500 * kMicrosecond;
   static constexpr Duration kLookAgain = kQuiet / 4;
+  static constexpr uint32_t kLooks = 16;  // without which nothing is missing
+  static constexpr Duration kLookSoon = kQuiet / kLooks;
 
   struct Outgoing {
     int64_t grant = 0;  // reserved, not used
@@ -148,6 +164,7 @@ class CreditLedger {
     uint64_t quiet_granted = 0;  // as of quiet_since
     uint64_t quiet_sent = 0;
     Time quiet_since = 0;
+    uint64_t look_sent = 0;      // when the look began
     uint64_t least_missing = 0;  // of what was sent, in all looks since
     Time missing_since = 0;
     uint32_t looks = 0;
@@ -172,7 +189,7 @@ class CreditLedger {
   void give_back();
   void wake_refused();
   void check_leftovers(Time now);
-  void note_missing(uint8_t from, uint64_t sent, Time now);
+  void note_missing(uint8_t from, Time now);
   void reclaim(uint8_t from, uint64_t cost);
   void reap(uint8_t from, uint64_t cost);
   void free_reaped();
@@ -192,6 +209,7 @@ class CreditLedger {
   std::vector<uint8_t> to_wake_;
   Time last_look_ = 0;
   bool may_be_open_ = false;       // as of that look, or for what happened since
+  bool is_missing_ = false;        // as of that look, of a sender that goes on
   int64_t stale_outstanding_ = 0;  // while every pair is even
   Time stale_since_ = 0;
   uint64_t reaped_ = 0;  // of dead members, until our sockets have been empty once

@@ -45,6 +45,11 @@ class CreditsTest : public ::testing::Test {
     return count;
   }
 
+  static void find_empty(CreditLedger& receiver, Time now) {
+    receiver.begin_look();
+    receiver.found_empty(now);
+  }
+
   const std::unique_ptr<SharedTable> table_ = std::make_unique<SharedTable>();
   std::array<std::unique_ptr<CreditLedger>, kSlots> ledgers_;
 };
@@ -57,7 +62,7 @@ TEST_F(CreditsTest, BoundedAndReturned) {
   EXPECT_LE(fits * kCost, kBudget);
   EXPECT_EQ(two.outstanding(), int64_t{fits} * kCost);
   for (uint32_t i = 0; i < fits; ++i) two.consumed(1, kCost);
-  two.found_empty(1);
+  find_empty(two, 1);
   EXPECT_EQ(two.outstanding(), 0);
   EXPECT_EQ(send_all(one, 2), fits);
 }
@@ -81,7 +86,7 @@ TEST_F(CreditsTest, OneThatWaitsGetsItsShare) {
   for (int i = 0; i < 200; ++i) {  // the greedy one is always quicker
     receiver.consumed(2, kCost);
     receiver.consumed(3, kCost);
-    receiver.found_empty(0);
+    find_empty(receiver, 0);
     greedy_sent += send_all(greedy, 1);
     modest_sent += send_all(modest, 1);
   }
@@ -93,15 +98,15 @@ TEST_F(CreditsTest, ARefusedOneIsWokenOnce) {
   CreditLedger& sender = member(2);
   const uint32_t fits = send_all(sender, 1);
   for (uint32_t i = 0; i < fits; ++i) receiver.consumed(2, kCost);
-  receiver.found_empty(1);
+  find_empty(receiver, 1);
   EXPECT_EQ(receiver.to_wake(), std::vector<uint8_t>{2});
   receiver.to_wake().clear();
-  receiver.found_empty(2);
+  find_empty(receiver, 2);
   EXPECT_TRUE(receiver.to_wake().empty());
   table_->slots[2].polling = 1;
   (void)send_all(sender, 1);
   for (uint32_t i = 0; i < fits; ++i) receiver.consumed(2, kCost);
-  receiver.found_empty(3);
+  find_empty(receiver, 3);
   EXPECT_TRUE(receiver.to_wake().empty());
 }
 
@@ -112,14 +117,14 @@ TEST_F(CreditsTest, TheDeadLeaveNothing) {
   EXPECT_TRUE(receiver.outstanding() > 0);
   die(2);
   EXPECT_GT(receiver.outstanding(), 0);  // it may still lie in the buffer
-  receiver.found_empty(0);
+  find_empty(receiver, 0);
   EXPECT_EQ(receiver.outstanding(), 0);
   // The next owner of the slot begins even.
   CreditLedger& next = member(2);
   const uint32_t fits = send_all(next, 1);
   EXPECT_GE(fits, (kBudget - CreditLedger::kMaxPacketCost) / kCost);
   for (uint32_t i = 0; i < fits; ++i) receiver.consumed(2, kCost);
-  receiver.found_empty(1);
+  find_empty(receiver, 1);
   EXPECT_EQ(receiver.outstanding(), 0);
 }
 
@@ -145,13 +150,66 @@ TEST_F(CreditsTest, LossIsReclaimedOfASenderThatIsNeverQuiet) {
     // One is always on its way when the receiver looks.
     sender.spend(1, kAck);
     sender.settle();
-    receiver.found_empty(now += 3 * kMillisecond);
+    find_empty(receiver, now += 3 * kMillisecond);
     receiver.consumed(2, kAck);
   }
   EXPECT_LE(now, kSecond + 2 * CreditLedger::kQuiet);
   EXPECT_GE(receiver.reclaimed(), fits * kCost);
   EXPECT_LE(receiver.reclaimed(), fits * kCost + kAck);
   EXPECT_EQ(send_all(sender, 1), fits);
+}
+
+// It was not there yet when the sockets were read.
+TEST_F(CreditsTest, WhatIsSentDuringEachLookIsNotLost) {
+  CreditLedger& receiver = member(1);
+  CreditLedger& sender = member(2);
+  const Time until = kSecond + 4 * CreditLedger::kQuiet;
+  for (Time now = kSecond; now < until; now += 3 * kMillisecond) {
+    ASSERT_TRUE(receiver.wants_look(now));
+    receiver.begin_look();
+    ASSERT_TRUE(sender.available(1));
+    sender.spend(1, kCost);
+    sender.settle();
+    receiver.found_empty(now);
+    EXPECT_FALSE(receiver.wants_look(now));
+    receiver.consumed(2, kCost);
+    receiver.found_nothing();
+    ASSERT_EQ(receiver.outstanding(), 0);
+  }
+  EXPECT_EQ(receiver.reclaimed(), 0U);
+}
+
+// Nor is what is on its way soon after something was lost.
+TEST_F(CreditsTest, WhatIsSentAfterALossWasReclaimedIsNotLost) {
+  CreditLedger& receiver = member(1);
+  CreditLedger& sender = member(2);
+  const uint32_t lost = send_all(sender, 1);
+  Time now = kSecond;
+  while (receiver.reclaimed() == 0) find_empty(receiver, now += 20 * kMillisecond);
+  ASSERT_EQ(receiver.reclaimed(), lost * kCost);
+  ASSERT_EQ(send_all(sender, 1), lost);
+  find_empty(receiver, now += 20 * kMillisecond);
+  EXPECT_EQ(receiver.reclaimed(), lost * kCost);
+  EXPECT_EQ(receiver.outstanding(), lost * kCost);
+}
+
+// Somebody asleep finds out as soon, though nobody else makes it look.
+TEST_F(CreditsTest, LossIsReclaimedInTimeByOneThatSleeps) {
+  CreditLedger& receiver = member(1);
+  CreditLedger& sender = member(2);
+  (void)send_all(sender, 1);
+  constexpr uint32_t kAck = 100;
+  receiver.expect_leftovers();
+  Time now = kSecond;
+  find_empty(receiver, now);
+  while (receiver.reclaimed() == 0 && now < 4 * kSecond) {
+    sender.spend(1, kAck);
+    sender.settle();
+    receiver.consumed(2, kAck);
+    ASSERT_NE(receiver.next_look(), kNever);
+    find_empty(receiver, now = receiver.next_look());
+  }
+  EXPECT_LE(now, kSecond + 2 * CreditLedger::kQuiet);
 }
 
 // They would ask, be refused, and want to be woken again.
@@ -162,10 +220,10 @@ TEST_F(CreditsTest, NobodyIsWokenWhileThereIsNoRoom) {
   const uint32_t fits = send_all(sender, 1);
   ASSERT_FALSE(waiting.available(1));
   Time now = kSecond;
-  for (int i = 0; i < 10; ++i) receiver.found_empty(now += 3 * kMillisecond);
+  for (int i = 0; i < 10; ++i) find_empty(receiver, now += 3 * kMillisecond);
   EXPECT_TRUE(receiver.to_wake().empty());
   for (uint32_t k = 0; k < fits; ++k) receiver.consumed(2, kCost);
-  receiver.found_empty(now += 3 * kMillisecond);
+  find_empty(receiver, now += 3 * kMillisecond);
   EXPECT_NE(std::ranges::find(receiver.to_wake(), uint8_t{3}), receiver.to_wake().end());
 }
 
@@ -181,7 +239,7 @@ TEST_F(CreditsTest, ItSaysWhenToLookAgain) {
   int looks = 0;
   for (; receiver.next_look() != kNever && looks < 20; ++looks) {
     now = std::max(now, receiver.next_look());
-    receiver.found_empty(now);
+    find_empty(receiver, now);
   }
   EXPECT_EQ(receiver.outstanding(), 0);
   EXPECT_LE(looks, 10);
@@ -199,9 +257,9 @@ TEST_F(CreditsTest, WhatIsOnItsWayIsNotLost) {
   Time now = kSecond;
   for (int i = 0; i < 1000; ++i) {
     const uint32_t fits = send_all(sender, 1);
-    receiver.found_empty(now += 3 * kMillisecond);
+    find_empty(receiver, now += 3 * kMillisecond);
     for (uint32_t k = 0; k < fits; ++k) receiver.consumed(2, kCost);
-    if (i % 8 == 0) receiver.found_empty(now += 3 * kMillisecond);
+    if (i % 8 == 0) find_empty(receiver, now += 3 * kMillisecond);
   }
   EXPECT_EQ(receiver.reclaimed(), 0U);
 }
@@ -212,14 +270,14 @@ TEST_F(CreditsTest, LossIsReclaimedWhenQuiet) {
   const uint32_t fits = send_all(sender, 1);
   receiver.consumed(2, kCost);  // the rest was lost
   Time now = kSecond;
-  receiver.found_empty(now);
-  receiver.found_empty(now += CreditLedger::kQuiet / 2);
+  find_empty(receiver, now);
+  find_empty(receiver, now += CreditLedger::kQuiet / 2);
   EXPECT_GT(receiver.outstanding(), 0);
-  receiver.found_empty(now += CreditLedger::kQuiet);
+  find_empty(receiver, now += CreditLedger::kQuiet);
   EXPECT_EQ(receiver.outstanding(), 0);
   EXPECT_EQ(receiver.reclaimed(), (fits - 1) * kCost);
   receiver.consumed(2, kCost);  // came after all: not given back twice
-  receiver.found_empty(now += CreditLedger::kQuiet);
+  find_empty(receiver, now += CreditLedger::kQuiet);
   EXPECT_EQ(receiver.outstanding(), 0);
 }
 
@@ -232,8 +290,8 @@ TEST_F(CreditsTest, RoomIsKeptForOneThatIsAboutToSend) {
   table_->inboxes[3].outstanding = 12'345;  // and one that has not yet said whose it is
   const int64_t reserved = receiver.outstanding();
   for (Time now = kSecond; now < kSecond + 200 * kMillisecond; now += kMillisecond) {
-    receiver.found_empty(now);
-    other.found_empty(now);
+    find_empty(receiver, now);
+    find_empty(other, now);
   }
   EXPECT_EQ(receiver.outstanding(), reserved);
   EXPECT_EQ(other.outstanding(), 12'345);
@@ -244,7 +302,7 @@ TEST_F(CreditsTest, AGrantOfAStoppedSenderIsTakenBack) {
   CreditLedger& stopped = member(2);
   ASSERT_TRUE(stopped.available(1));  // and never spends, nor settles
   Time now = kSecond;
-  for (int i = 0; i < 4; ++i) receiver.found_empty(now += CreditLedger::kQuiet);
+  for (int i = 0; i < 4; ++i) find_empty(receiver, now += CreditLedger::kQuiet);
   EXPECT_EQ(receiver.outstanding(), 0);
   stopped.settle();  // goes on: gives back nothing a second time
   EXPECT_EQ(receiver.outstanding(), 0);
@@ -254,7 +312,7 @@ TEST_F(CreditsTest, AWrongSumIsMendedWhenNothingIsOpen) {
   CreditLedger& receiver = member(1);
   table_->inboxes[1].outstanding = 12'345;  // a sender was killed between two instructions
   Time now = kSecond;
-  for (int i = 0; i < 4; ++i) receiver.found_empty(now += CreditLedger::kQuiet);
+  for (int i = 0; i < 4; ++i) find_empty(receiver, now += CreditLedger::kQuiet);
   EXPECT_EQ(receiver.outstanding(), 0);
 }
 
@@ -265,7 +323,7 @@ TEST_F(CreditsTest, UnaskedPacketsCountToo) {
   EXPECT_EQ(receiver.outstanding(), 30 * kCost);
   EXPECT_FALSE(sender.available(1));
   for (int i = 0; i < 30; ++i) receiver.consumed(2, kCost);
-  receiver.found_empty(1);
+  find_empty(receiver, 1);
   EXPECT_EQ(receiver.outstanding(), 0);
 }
 
@@ -313,12 +371,12 @@ TEST_F(CreditsTest, ConcurrentSendersNeverExceedTheBudget) {
       receiver.consumed(static_cast<uint8_t>(2 + i), kCost);
     }
     if (!any) {
-      receiver.found_empty(0);
+      find_empty(receiver, 0);
       std::this_thread::yield();
     }
   }
   for (std::thread& thread : threads) thread.join();
-  receiver.found_empty(0);
+  find_empty(receiver, 0);
   EXPECT_LE(worst, int64_t{kBudget});
   EXPECT_GT(worst, int64_t{kBudget} / 2);
   EXPECT_EQ(receiver.outstanding(), 0);

@@ -176,10 +176,12 @@ size_t HostLink::receive(Look look, Time now) {
   const size_t from_rings = receive_from_rings(now);
   const size_t got = from_rings + receive_from_sockets(look, from_rings);
   if (got != 0) return got;
-  // Room of the dead is free once nothing of theirs is left in any socket.
-  if (look != Look::kAll && host_->awaits_empty()) return receive(Look::kAll, now);
-  host_->found_empty(now);
-  return 0;
+  host_->found_nothing();
+  if (!host_->wants_look(now)) return 0;
+  const size_t more = look_at_sockets(now);
+  note_sockets(more);
+  if (more != 0) empty_ = 0;
+  return more;
 }
 
 size_t HostLink::receive_ready(ReadyFds ready, Time now) {
@@ -193,8 +195,8 @@ size_t HostLink::receive_ready(ReadyFds ready, Time now) {
   const size_t from_sockets = udp_.receive_ready(ipv4, ipv6, intake_);
   note_sockets(from_sockets);
   if (from_sockets != 0) empty_ = 0;
-  // The others were empty when it woke.
-  if (!udp_.may_have_left() && !host_->awaits_empty()) host_->found_empty(now);
+  // They need not be empty: senders go on as soon as something is read, and before.
+  if (!udp_.may_have_left()) host_->found_nothing();
   return from_rings + from_sockets;
 }
 
@@ -209,18 +211,19 @@ void HostLink::on_ready(Time now, bool readable) {
     host_->on_ready(intake_);
     if (shared_ != nullptr) shared_->forget_way();
   }
-  if (now >= host_->next_look() && !finds_empty(now)) host_->put_off_look(now);
+  if (now >= host_->next_look() && look_at_sockets(now) != 0) host_->put_off_look(now);
   // A thread that receives may be asleep until somebody sends, who waits for this room.
   constexpr int kMostBatches = 16;
   for (int i = 0; i < kMostBatches && host_->awaits_empty(); ++i) {
-    (void)finds_empty(now);
+    (void)look_at_sockets(now);
   }
 }
 
-bool HostLink::finds_empty(Time now) {
-  if (udp_.receive(Look::kAll, intake_) != 0) return false;
-  host_->found_empty(now);
-  return true;
+size_t HostLink::look_at_sockets(Time now) {
+  host_->begin_look();
+  const size_t got = udp_.receive(Look::kAll, intake_);
+  if (got == 0) host_->found_empty(now);
+  return got;
 }
 
 // --- sleeping

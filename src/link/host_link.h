@@ -125,8 +125,8 @@ class HostLink final : public Link {
     return kind_ == LinkKind::kShared && !path.destination.is_multicast();
   }
   void lose(uint32_t packets);
-  // Takes what is in the sockets; whether nothing was.
-  [[nodiscard]] bool finds_empty(Time now);
+  // Takes what is in all sockets. If it is nothing, what was lost comes back.
+  [[nodiscard]] size_t look_at_sockets(Time now);
   [[nodiscard, gnu::always_inline]] size_t receive_from_rings(Time now);
   [[nodiscard, gnu::always_inline]] size_t receive_from_sockets(Look look, size_t from_rings);
   // They were asked, and brought so much.

@@ -179,8 +179,13 @@ class Membership final : public Credits {
   // A datagram was read; returns its cost to whoever sent it, if it was a member of this host. One
   // that went astray takes nothing of what its sender has reserved here.
   void consumed(const Datagram& datagram, uint32_t cost);
-  // Both our sockets were found empty at `now` (CLOCK_MONOTONIC or any that rises): costs that
-  // senders left behind (died, lost) are reclaimed in time.
+  // Nothing is there to read just now, as far as is known: gives back what was.
+  void found_nothing();
+  // Whether both our sockets should be found empty at `now` (CLOCK_MONOTONIC or any that rises):
+  // costs that senders left behind (died, lost) are reclaimed in time. begin_look(), then both are
+  // read, then found_empty() if they brought nothing.
+  [[nodiscard]] bool wants_look(Time now) const;
+  void begin_look();
   void found_empty(Time now);
   // When that should be, though nothing comes; kNever: it need not.
   [[nodiscard]] Time next_look() const;

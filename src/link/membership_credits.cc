@@ -126,6 +126,20 @@ void Membership::consumed(const Datagram& datagram, uint32_t cost) {
   if (!s.ledger->to_wake().empty()) s.wake_refused();
 }
 
+void Membership::found_nothing() {
+  State& s = *state_;
+  s.look();
+  s.ledger->found_nothing();
+  if (!s.ledger->to_wake().empty()) s.wake_refused();
+}
+
+bool Membership::wants_look(Time now) const { return state_->ledger->wants_look(now); }
+
+void Membership::begin_look() {
+  state_->look();
+  state_->ledger->begin_look();
+}
+
 void Membership::found_empty(Time now) {
   State& s = *state_;
   s.look();

@@ -103,6 +103,7 @@ class Server final : public DatagramHandler {
                               pollfd{host_.ipv6() ? host_.ipv6()->receive.get() : -1, POLLIN, 0}};
     (void)::poll(fds.data(), fds.size(), wait_ms);
     if (fds[0].revents != 0) host_.on_ready(*this);
+    host_.begin_look();
     size_t got = receiver4_.receive(host_.ipv4()->receive.get(), Family::kIpv4, *this,
                                     UdpReceiver::Ask::kBatch);
     if (host_.ipv6() != nullptr)

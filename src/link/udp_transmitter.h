@@ -70,6 +70,10 @@ inline constexpr uint32_t kDatagramOverhead = 1024;
 
 class UdpTransmitter final : public transport::PacketSink {
  public:
+  // Payloads of so much or less are copied next to their headers: their place may be filled again
+  // before the flush. The device relies on it for inline data.
+  static constexpr uint32_t kCopyBelow = 1024;
+
   UdpTransmitter(const UdpSockets* ipv4, const UdpSockets* ipv6, uint16_t port, Credits* credits);
 
   void send(const transport::OutPacket& packet) override;
@@ -98,8 +102,6 @@ class UdpTransmitter final : public transport::PacketSink {
   static constexpr size_t kMaxIovecs = 1024;
   static constexpr size_t kArenaBytes = 256 * 1024;
   static constexpr size_t kStagingSlots = 64;
-  static constexpr uint32_t kCopyBelow =
-      1024;  // payloads this small are copied next to their headers
   static constexpr uint32_t kMaxSegments = 64;
   static constexpr uint32_t kMaxGsoBytes = 65'000;
   // So much leaves at once, though more is coming: the receiver works on it meanwhile.

@@ -76,6 +76,7 @@ Result<Qpn, Error> Endpoint::create_qp(const QpInit& init, Qpn wanted, QpQueues&
   if (qps_.full()) return fail(Error::kTooMany);
   const Qpn qpn = wanted.value != 0 ? wanted : Qpn(qps_.draw_free_id(random_));
   if (qps_.find(qpn.value) != nullptr) return fail(Error::kBusy);
+  if (init.srq != nullptr && init.srq->closed) return fail(Error::kInvalid);
   auto qp = std::make_unique<QueuePair>(qpn, init, std::move(queues));
   // Any of the domain's queues may serve its messages.
   if (init.type == QpType::kXrcRecv) qp->recv.taken.list.reserve(limits_.max_sge);
@@ -99,7 +100,7 @@ void Endpoint::send_owed_acks(QueuePair& qp) {
   if (qp.recv.ack_due && qp.can_receive()) responder::flush_ack(core_, qp);
 }
 
-Result<void, Error> Endpoint::destroy_qp(Qpn qpn) {
+Result<std::unique_ptr<QueuePair>, Error> Endpoint::destroy_qp(Qpn qpn) {
   QueuePair* const raw = qps_.find(qpn.value);
   if (raw == nullptr) return fail(Error::kNoSuchQp);
   if (!groups_.of(*raw).empty()) return fail(Error::kBusy);
@@ -110,8 +111,10 @@ Result<void, Error> Endpoint::destroy_qp(Qpn qpn) {
   if (run_list_.empty()) core_.crowded = false;
   doorbells_.forget(*raw);
   if (raw->srq != nullptr && raw->type != QpType::kXrcRecv) --raw->srq->users;
-  const std::unique_ptr<QueuePair> owned(qps_.erase(qpn.value));
-  return {};
+  raw->counters.reset();
+  // They can be large, and a post that is refused does not look at them.
+  const QpQueues freed{std::move(raw->sq), std::move(raw->rq)};
+  return std::unique_ptr<QueuePair>(qps_.erase(qpn.value));
 }
 
 Result<SharedRecvQueue*, Error> Endpoint::create_srq(PdId pd, uint32_t max_entries,
@@ -142,7 +145,7 @@ Result<void, Error> Endpoint::arm_srq_limit(SrqId id, uint32_t limit) {
   return {};
 }
 
-Result<void, Error> Endpoint::destroy_srq(SrqId id) {
+Result<std::unique_ptr<SharedRecvQueue>, Error> Endpoint::destroy_srq(SrqId id) {
   SharedRecvQueue* const srq = srqs_.find(id.value);
   if (srq == nullptr) return fail(Error::kNoSuchSrq);
   if (srq->users != 0) return fail(Error::kBusy);
@@ -152,8 +155,9 @@ Result<void, Error> Endpoint::destroy_srq(SrqId id) {
     });
   }
   srq->poster.disown();
-  const std::unique_ptr<SharedRecvQueue> owned(srqs_.erase(id.value));
-  return {};
+  srq->closed = true;
+  const RecvQueue freed(std::move(srq->queue));
+  return std::unique_ptr<SharedRecvQueue>(srqs_.erase(id.value));
 }
 
 Time Endpoint::heard(Qpn qpn) const {

@@ -54,13 +54,17 @@ class Endpoint {
   [[nodiscard]] Result<Qpn, Error> create_qp(const QpInit& init, Qpn wanted, QpQueues& queues);
   [[nodiscard]] Result<void, Error> modify_qp(Qpn qpn, const QpAttr& attr, uint32_t mask, Time now);
   [[nodiscard]] Result<QpAttr, Error> query_qp(Qpn qpn) const;
-  [[nodiscard]] Result<void, Error> destroy_qp(Qpn qpn);
+  // Gives what is left of it, without its queues, which is to be kept while a thread may be about
+  // to post to it without the endpoint: that is refused. It may be freed at any time, also when
+  // there is no endpoint any more.
+  [[nodiscard]] Result<std::unique_ptr<QueuePair>, Error> destroy_qp(Qpn qpn);
 
   [[nodiscard]] Result<SharedRecvQueue*, Error> create_srq(PdId pd, uint32_t max_entries,
                                                            uint32_t max_sge, XrcdId xrcd = {},
                                                            CompletionQueue* cq = nullptr);
   [[nodiscard]] Result<void, Error> arm_srq_limit(SrqId srq, uint32_t limit);
-  [[nodiscard]] Result<void, Error> destroy_srq(SrqId srq);
+  // As with a queue pair.
+  [[nodiscard]] Result<std::unique_ptr<SharedRecvQueue>, Error> destroy_srq(SrqId srq);
 
   // --- whether the peer of a connected queue pair is there
   // When it was last heard; kNever for a number that is none.

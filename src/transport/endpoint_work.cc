@@ -158,6 +158,8 @@ Result<void, Error> Endpoint::post_srq_recv(SrqId id, const RecvRequest& request
 
 void Endpoint::on_posted(QueuePair& qp, Time now) {
   const QpState state = qp.state();
+  // What was appended without the endpoint is gone, and perhaps the queue pair with it.
+  if (state == QpState::kReset) return;
   if (state == QpState::kErr || state == QpState::kSqe) {
     flush_send_queue(qp);
   } else {

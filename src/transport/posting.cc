@@ -99,6 +99,7 @@ Result<void, Error> append(QueuePair& qp, const RecvRequest& request) {
 }
 
 Result<void, Error> append(SharedRecvQueue& srq, const RecvRequest& request) {
+  if (srq.closed) return fail(Error::kInvalid);
   if (request.list.size() > srq.queue.max_sge()) return fail(Error::kInvalid);
   if (srq.queue.full()) return fail(Error::kQueueFull);
   srq.queue.push(request);

@@ -2,6 +2,10 @@
 // Posting: the checks of a work request, and its place in the queue. The caller may append to this
 // queue (poster.h); it need not have the endpoint, which then is told by a doorbell (doorbells.h).
 // What is done about it, with the endpoint, is Endpoint::on_posted().
+//
+// A thread may be about to post when another destroys the queue: what is left of it is kept for a
+// while (Endpoint::destroy_qp()), in a state in which every request is refused before its ring is
+// touched.
 #pragma once
 
 #include <cstdint>

@@ -37,8 +37,10 @@ void stop_receiving(Core& core, QueuePair& qp) {
 
 }  // namespace
 
+// These flush what is there now: the queue's owner may post as fast as it is flushed, and rings for
+// what it posts from here on.
 void flush_send_queue(QueuePair& qp) {
-  while (!qp.sq.empty()) {
+  for (uint64_t left = qp.sq.size(); left != 0; --left) {
     const SendWqe& wqe = qp.sq.at(qp.sq.head());
     qp.count(wqe.op, WcStatus::kFlushed, 0);
     qp.send_cq->push({.wr_id = wqe.wr_id,
@@ -53,7 +55,7 @@ void flush_send_queue(QueuePair& qp) {
 
 void flush_recv_queue(Core& core, QueuePair& qp) {
   if (qp.recv.taken.present) report_flushed_receive(qp);
-  while (!qp.rq.empty()) {
+  for (uint32_t left = qp.rq.size(); left != 0; --left) {
     qp.rq.take(qp.recv.taken);
     report_flushed_receive(qp);
   }

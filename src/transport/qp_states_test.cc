@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // A queue pair's states: what may be posted in each, draining, errors, flushing, reset.
+#include <functional>
+
 #include <gmock/gmock.h>
 
 #include "transport/endpoint_test_fixture.h"
+#include "transport/posting.h"
 
 namespace verbena::transport::testing {
 namespace {
@@ -305,6 +308,62 @@ TEST_F(QpStates, ATimerOfADestroyedQueuePairDoesNothing) {
   run_until(now_ + kSecond);
   EXPECT_EQ(sends(), "");
   EXPECT_TRUE(refused(endpoint_->destroy_qp(kQpn), Error::kNoSuchQp));
+}
+
+// Another thread may be about to post to it, or have posted and wait for the endpoint.
+TEST_F(QpStates, ADestroyedQueuePairRefusesWhatIsPosted) {
+  connect();
+  QueuePair& qp = *endpoint_->queue_pair(kQpn);
+  const auto destroyed = endpoint_->destroy_qp(kQpn);
+  ASSERT_TRUE(accepted(destroyed));
+  EXPECT_EQ(destroyed->get(), &qp);
+  const SendRequest request{.wr_id = 1};
+  EXPECT_TRUE(refused(posting::append(qp, request, 4096), Error::kInvalid));
+  EXPECT_TRUE(refused(posting::append_all(qp, {&request, 1}, 4096), Error::kInvalid));
+  EXPECT_TRUE(refused(posting::append(qp, RecvRequest{1, {}}), Error::kInvalid));
+  endpoint_->on_posted(qp, now_);
+  endpoint_->on_posted_receives(qp);
+  EXPECT_EQ(endpoint_->next_deadline(), kNever);
+  make();  // it outlives its endpoint
+}
+
+// As its owner, in another thread, may do while it is flushed.
+class PostsAgain final : public CompletionQueue {
+ public:
+  void push(const Completion&) override {
+    constexpr uint32_t kMost = 1000;
+    if (++pushed < kMost) post();
+  }
+  std::function<void()> post;
+  uint32_t pushed = 0;
+};
+
+TEST_F(QpStates, FlushingEndsThoughMoreIsPosted) {
+  PostsAgain sends;
+  PostsAgain recvs;
+  QpInit made = init();
+  made.send_cq = &sends;
+  made.recv_cq = &recvs;
+  create(made);
+  bring_up(defaults());
+  QueuePair& qp = *endpoint_->queue_pair(kQpn);
+  sends.post = [&] {
+    ASSERT_TRUE(accepted(posting::append(qp, SendRequest{}, 4096)));
+    endpoint_->doorbells().ring(qp);
+  };
+  recvs.post = [&] {
+    ASSERT_TRUE(accepted(posting::append(qp, RecvRequest{1, {}})));
+    ASSERT_TRUE(posting::must_ring(qp));
+    endpoint_->doorbells().ring(qp);
+  };
+  ASSERT_TRUE(accepted(post(SendRequest{})));
+  ASSERT_TRUE(accepted(endpoint_->post_recv(kQpn, {1, {}})));
+  ASSERT_TRUE(accepted(modify(QpState::kErr)));
+  EXPECT_EQ(sends.pushed, 1u);
+  EXPECT_EQ(recvs.pushed, 1u);
+  endpoint_->answer_doorbells(now_);
+  EXPECT_EQ(sends.pushed, 2u);
+  EXPECT_EQ(recvs.pushed, 2u);
 }
 
 }  // namespace

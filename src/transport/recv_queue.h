@@ -68,6 +68,8 @@ struct SharedRecvQueue {
   PdId pd;
   RecvQueue queue;
   Poster poster;
+  // It is destroyed. Set with the endpoint once nobody owns the poster; read by who may append.
+  bool closed = false;
   // XRC: the targets of this domain fill it, and its completions go here. Null: not XRC.
   XrcdId xrcd{};
   CompletionQueue* cq = nullptr;

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 
 #include "transport/endpoint_test_fixture.h"
+#include "transport/posting.h"
 
 namespace verbena::transport::testing {
 namespace {
@@ -124,8 +125,14 @@ TEST_F(Srq, ItLivesAsLongAsItsUsers) {
   ASSERT_TRUE(accepted(endpoint_->destroy_qp(kQpn)));
   ASSERT_TRUE(accepted(endpoint_->destroy_qp(kOther)));
   const SrqId id = srq_->id;
-  EXPECT_TRUE(accepted(endpoint_->destroy_srq(id)));
+  const auto destroyed = endpoint_->destroy_srq(id);
+  ASSERT_TRUE(accepted(destroyed));
   EXPECT_TRUE(refused(endpoint_->destroy_srq(id), Error::kNoSuchSrq));
+  // Another thread may be about to use it.
+  EXPECT_TRUE(refused(posting::append(**destroyed, {1, {}}), Error::kInvalid));
+  QpInit late = init();
+  late.srq = destroyed->get();
+  EXPECT_TRUE(refused(endpoint_->create_qp(late, kQpn), Error::kInvalid));
   EXPECT_TRUE(refused(endpoint_->arm_srq_limit(id, 1), Error::kNoSuchSrq));
 }
 

@@ -415,6 +415,99 @@ TEST(ThreadsWithTheirOwnQueues, MayLoseTheQueuePairOnceItsWorkIsComplete) {
       [](End& end) { end.barrier(); });
 }
 
+// Late posts to what was destroyed are refused, as long as the objects are kept. (Here for ever, in
+// the C interface for a while.)
+class DestroyedWhilePosted {
+ public:
+  explicit DestroyedWhilePosted(End& end) : end_(end), receives_(end) {}
+
+  void run(uint64_t rounds) {
+    {
+      std::vector<std::jthread> posters;
+      for (int i = 0; i < 2; ++i) posters.emplace_back([this] { post(); });
+      for (uint64_t i = 0; i < rounds; ++i) replace(i);
+      stop_ = true;
+    }
+    destroy_current();
+  }
+
+ private:
+  // In the error state each completes at once.
+  static constexpr uint32_t kEach = 8;
+
+  void post() {
+    Context& context = end_.context();
+    const auto is_right = [](int error) {
+      return error == 0 || error == EINVAL || error == ENOMEM;
+    };
+    const Qp* last = nullptr;
+    while (!stop_) {
+      Qp* const qp = qp_;
+      Srq* const srq = srq_;
+      if (qp == nullptr || qp == last) {
+        ::sched_yield();
+        continue;
+      }
+      for (uint32_t i = 0; i < kEach; ++i) {
+        EXPECT_TRUE(is_right(context.post_send(*qp, {.wr_id = 7})));
+        EXPECT_TRUE(is_right(context.post_recv(*qp, {7, {}})));
+        EXPECT_TRUE(is_right(context.post_srq_recv(*srq, {7, {}})));
+      }
+      last = qp;
+    }
+  }
+  void replace(uint64_t round) {
+    const Destroyed gone = destroy_current();
+    Context& context = end_.context();
+    auto qp = receives_.make();
+    receives_.change(*qp, QpState::kErr);
+    auto srq = *context.create_srq(end_.pd(), {.entries = 1024, .max_sge = 1});
+    if (gone.qp != nullptr) {
+      // Not those that were made in their place.
+      EXPECT_EQ(context.post_recv(*gone.qp, {7, {}}), EINVAL);
+      EXPECT_EQ(context.post_send(*gone.qp, {.wr_id = 7}), EINVAL);
+      EXPECT_EQ(context.post_srq_recv(*gone.srq, {7, {}}), EINVAL);
+      EXPECT_EQ(context.arm_srq(*gone.srq, 1), EINVAL);
+    }
+    srq_ = srq.get();
+    qp_ = qp.get();
+    qps_.push_back(std::move(qp));
+    srqs_.push_back(std::move(srq));
+    if (round % 4 == 0) breathe();
+    while (receives_.poll() != 0) ::sched_yield();
+  }
+  struct Destroyed {
+    Qp* qp = nullptr;
+    Srq* srq = nullptr;
+  };
+  Destroyed destroy_current() {
+    if (qps_.empty()) return {};
+    const Destroyed current{qps_.back().get(), srqs_.back().get()};
+    EXPECT_EQ(end_.context().destroy_qp(*current.qp), 0);
+    EXPECT_EQ(end_.context().destroy_srq(*current.srq), 0);
+    return current;
+  }
+
+  End& end_;
+  ReceivesOfOneThread receives_;
+  std::vector<std::unique_ptr<Qp>> qps_;
+  std::vector<std::unique_ptr<Srq>> srqs_;
+  std::atomic<Srq*> srq_{nullptr};  // before the other
+  std::atomic<Qp*> qp_{nullptr};
+  std::atomic<bool> stop_{false};
+};
+
+TEST(ThreadsWithTheirOwnQueues, PostToWhatAnotherDestroysAndAreRefused) {
+  const uint64_t rounds = repeat(3000, 300);
+  run_pair(
+      {.one_process = true},
+      [rounds](End& end) {
+        DestroyedWhilePosted(end).run(rounds);
+        end.barrier();
+      },
+      [](End& end) { end.barrier(); });
+}
+
 // Threads that fill a shared receive queue together, and take turns with a queue pair each, while
 // the process forks: each message has its receive, and each comes once.
 void fill_together(End& end, uint64_t rounds) {
