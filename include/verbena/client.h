@@ -62,10 +62,10 @@ enum verbena_status {
   /* There is no answer. */
   VERBENA_UNREACHABLE = 32, /* none in time; nothing was changed */
   VERBENA_UNKNOWN = 33,     /* none, and the change may have been made, or not */
-  VERBENA_REFUSED = 34,     /* the server does not accept this client: its secret, version or fabric */
-  VERBENA_CANCELLED = 35,   /* by verbena_disconnect() */
-  VERBENA_NO_DEVICE = 36,   /* no RDMA device, libraries or descriptors here */
-  VERBENA_AGAIN = 37        /* no completion, or not in time */
+  VERBENA_REFUSED = 34, /* the server does not accept this client: its secret, version or fabric */
+  VERBENA_CANCELLED = 35, /* by verbena_disconnect() */
+  VERBENA_NO_DEVICE = 36, /* no RDMA device, libraries or descriptors here */
+  VERBENA_AGAIN = 37      /* no completion, or not in time */
 };
 
 /* "not-found", ...; "unknown-status" for other numbers. A constant. */

@@ -34,7 +34,7 @@ struct Tally {
   uint64_t kills = 0;
   uint64_t joins = 0;
   uint64_t leaves = 0;
-  uint64_t suffixes = 0;  // members that could not have the plain name
+  uint64_t suffixes = 0;    // members that could not have the plain name
   uint64_t calm_joins = 0;  // while nobody was stopped or killed,
   Duration longest_join = 0;
 
