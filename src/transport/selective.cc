@@ -179,6 +179,10 @@ void on_missing_response(QueuePair& qp, Psn limit, Time now) {
   board_of(qp, Direction::kIn)->on_overtaken_before(limit);
 }
 
+void on_dropped_response(QueuePair& qp, Psn psn) {
+  if (Scoreboard* const board = board_of(qp, Direction::kIn).get()) board->on_dropped(psn);
+}
+
 void on_duplicate_response(Core& core, QueuePair& qp, Psn psn, Time now) {
   widen(core, qp, Direction::kIn, psn, now);
 }

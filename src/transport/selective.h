@@ -48,6 +48,8 @@ void on_acknowledged(QueuePair& qp, wire::Psn limit, Time now);
 // before `limit`.
 void on_early_response(Core& core, QueuePair& qp, wire::Psn psn, Time now);
 void on_missing_response(QueuePair& qp, wire::Psn limit, Time now);
+// One that was held is not held any more.
+void on_dropped_response(QueuePair& qp, wire::Psn psn);
 // A response came that was there already.
 void on_duplicate_response(Core& core, QueuePair& qp, wire::Psn psn, Time now);
 // What an ACK of all up to `psn` says beyond that. False when it is malformed.
