@@ -81,9 +81,11 @@ class VERBENA_CAPABILITY("mutex") EngineLock : private Mutex {
     if (rung_.load(std::memory_order_relaxed)) [[unlikely]]
       answer_as_guest();
   }
-  // In a forked child, whose one thread has the lock: nobody else wants it.
+  // In a forked child, whose one thread has the lock: nobody else wants it. The child's next engine
+  // may use it again.
   void unlock_in_child() VERBENA_RELEASE() {
     wanted_.store(0);
+    std::construct_at(&queue_);  // a thread that is not here may have it
     guests_.store(0);
     rung_.store(false);
     Mutex::unlock();
@@ -114,8 +116,7 @@ class VERBENA_CAPABILITY("mutex") EngineLock : private Mutex {
 #endif
   }
 
-  // Held by the one of those who call in that waits for the lock; the others wait for this. (A
-  // forked child has one thread, which never waits.)
+  // Held by the one of those who call in that waits for the lock; the others wait for this.
   Mutex queue_;
   std::atomic<uint32_t> wanted_{0};  // by those who go first
   std::atomic<bool> rung_{false};    // a doorbell is not answered yet

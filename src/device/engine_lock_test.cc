@@ -10,6 +10,7 @@
 
 #include <gtest/gtest.h>
 #include <sched.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 namespace verbena::device {
@@ -169,6 +170,35 @@ TEST(EngineLock, IsNeverFreed) {
   const auto other = EngineLock::take();
   EXPECT_NE(other.get(), first);
 }
+
+#if !defined(__SANITIZE_THREAD__)  // which starts no threads in a child of several
+// Of those who wait for it while the process forks the child has none, and what they held is free.
+TEST(EngineLock, OfAForkedChildIsTheNextEnginesToo) {
+  auto lock = EngineLock::take();
+  lock->lock_first();
+  std::thread waiter([&] { const EngineHeld held(*lock); });
+  ::usleep(20'000);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::alarm(20);
+    lock->unlock_in_child();
+    lock->close();
+    lock.reset();
+    lock = EngineLock::take();
+    lock->lock_first();
+    std::thread next([&] { const EngineHeld held(*lock); });
+    ::usleep(20'000);
+    lock->unlock();
+    next.join();
+    ::_exit(0);
+  }
+  lock->unlock();
+  waiter.join();
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+}
+#endif
 
 // Threads that do nothing but post must not keep the helper, or who forks, waiting.
 TEST(EngineLock, LetsGoFirstWhoWantsItWhileOthersRing) {

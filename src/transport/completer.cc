@@ -118,6 +118,7 @@ void on_ack(Core& core, QueuePair& qp, const InPacket& packet, Time now) {
     core.count(Counter::kReadResponseGap);
     recovery::on_missing_response(core, qp, packet.view.bth.psn.next(), now);
   } else {
+    if (send.una != before && flow::applies(qp)) selective::on_next_awaited(qp);
     recovery::on_probe_answer(core, qp, packet.view.bth.psn, now);
   }
 }
@@ -227,7 +228,10 @@ void on_data(Core& core, QueuePair& qp, const InPacket& packet, Time now) {
   if (!acknowledge_before(core, qp, psn, now)) {
     after_progress(core, qp, before, acked_before, now);
     core.count(Counter::kReadResponseGap);
-    if (send.hold.keep(core.hold_pool, send.una, packet) != Hold::Kept::kNot) {
+    const auto kept = send.hold.keep(core.hold_pool, send.una, packet);
+    if (kept == Hold::Kept::kNoLonger) {
+      selective::on_dropped_response(qp, psn);
+    } else if (kept != Hold::Kept::kNot) {
       core.count(Counter::kReadResponseHeld);
       if (flow::applies(qp)) selective::on_early_response(core, qp, psn, now);
     }

@@ -37,15 +37,20 @@ void Hold::grow(size_t places) {
 
 namespace {
 
-// Whether they ask for the same. A copy may ask for an acknowledgement where the first did not
-// (BTH), and one of a response counts what was done meanwhile (AETH).
+// Whether they ask for the same, or answer the same. A copy of a request may ask for an
+// acknowledgement where the first did not (BTH). One of a response counts what was done meanwhile
+// (AETH), and where only a part of a READ was asked for again it is a First, a Last or an Only
+// instead of a Middle.
 [[nodiscard]] bool is_copy(const wire::PacketView& a, const wire::PacketView& b) {
-  if (a.bth.opcode != b.bth.opcode || a.bth.solicited != b.bth.solicited ||
-      !std::ranges::equal(a.payload, b.payload)) {
+  if (a.info->operation != b.info->operation || !std::ranges::equal(a.payload, b.payload)) {
     return false;
   }
+  if (a.info->is_response()) {
+    return !a.info->has(wire::kAtomicAckEth) ||
+           a.atomic_ack_eth().original == b.atomic_ack_eth().original;
+  }
   const size_t headers = a.info->header_bytes;
-  return a.info->is_response() ||
+  return a.bth.opcode == b.bth.opcode && a.bth.solicited == b.bth.solicited &&
          std::ranges::equal(std::span(a.data, headers).subspan(wire::Bth::kBytes),
                             std::span(b.data, headers).subspan(wire::Bth::kBytes));
 }
@@ -67,7 +72,7 @@ Hold::Kept Hold::keep(HoldPool& pool, wire::Psn expected, const InPacket& packet
   if (holds(psn)) {
     if (is_copy(at(psn)->packet.view, packet.view)) return Kept::kBefore;
     drop(pool, psn);
-    return Kept::kNot;
+    return Kept::kNoLonger;
   }
   HoldPool::Buffer* const buffer = pool.take(count_);
   if (buffer == nullptr) return Kept::kNot;

@@ -54,12 +54,12 @@ class Hold {
   static constexpr int32_t kMaxAhead = kMaxPackets - 1;  // PSNs beyond the missing one
   // Of peers that go back to what is missing, which have less under way. (Linux rxe: 128.)
   static constexpr int32_t kMaxAheadOfOthers = 256;
-  enum class Kept : uint8_t { kNew, kBefore, kNot };
+  enum class Kept : uint8_t { kNew, kBefore, kNot, kNoLonger };
 
   // A packet with the PSN that was expected came from this port.
   void set_port(uint16_t source_port) { port_ = source_port; }
   // Keeps a copy unless it is there already (kBefore), too far ahead, early from another port, or
-  // there is no room (kNot). If what is there differs, it goes (kNot).
+  // there is no room (kNot). If what is there differs, it goes (kNoLonger).
   Kept keep(HoldPool& pool, wire::Psn expected, const InPacket& packet);
   // The packet with exactly this PSN, if held; valid until release_before() or clear().
   [[nodiscard]] const InPacket* find(wire::Psn psn) const {

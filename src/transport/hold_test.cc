@@ -61,18 +61,18 @@ TEST(Hold, OfTwoThatDifferNoneIsHeld) {
   auto other = headers;
   other.bth.ack_request = true;  // a copy may have it
   EXPECT_EQ(keep(other, pattern(4)), Hold::Kept::kBefore);
-  EXPECT_EQ(keep(headers, pattern(4, 9)), Hold::Kept::kNot);
+  EXPECT_EQ(keep(headers, pattern(4, 9)), Hold::Kept::kNoLonger);
   EXPECT_EQ(hold.find(Psn(102)), nullptr);
   EXPECT_TRUE(hold.empty());
   EXPECT_EQ(pool.in_use(), 0u);
 
   EXPECT_EQ(keep(headers, pattern(4)), Hold::Kept::kNew);
   other.reth.address += 4;
-  EXPECT_EQ(keep(other, pattern(4)), Hold::Kept::kNot);
+  EXPECT_EQ(keep(other, pattern(4)), Hold::Kept::kNoLonger);
   EXPECT_EQ(keep(headers, pattern(4)), Hold::Kept::kNew);
   other = headers;
   other.bth.solicited = true;
-  EXPECT_EQ(keep(other, pattern(4)), Hold::Kept::kNot);
+  EXPECT_EQ(keep(other, pattern(4)), Hold::Kept::kNoLonger);
   EXPECT_EQ(pool.in_use(), 0u);
 }
 
@@ -85,7 +85,36 @@ TEST(Hold, CopiesOfResponsesMayCountDifferently) {
   EXPECT_EQ(hold.keep(pool, Psn(100), arriving(Packet(headers, pattern(4)))), Hold::Kept::kNew);
   headers.aeth.msn = 6;
   EXPECT_EQ(hold.keep(pool, Psn(100), arriving(Packet(headers, pattern(4)))), Hold::Kept::kBefore);
-  EXPECT_EQ(hold.keep(pool, Psn(100), arriving(Packet(headers, pattern(4, 9)))), Hold::Kept::kNot);
+  EXPECT_EQ(hold.keep(pool, Psn(100), arriving(Packet(headers, pattern(4, 9)))),
+            Hold::Kept::kNoLonger);
+  EXPECT_EQ(pool.in_use(), 0u);
+}
+
+// What is asked for again begins with a First and ends with a Last, wherever it lies in the whole.
+TEST(Hold, CopiesOfResponsesMayStandElsewhereInWhatWasAskedFor) {
+  HoldPool pool(64);
+  Hold hold;
+  auto headers = headers_of(wire::Service::kRc, wire::Op::kReadResponseMiddle, Qpn(1), Psn(102));
+  EXPECT_EQ(hold.keep(pool, Psn(100), arriving(Packet(headers, pattern(256)))), Hold::Kept::kNew);
+  for (const wire::Op op : {wire::Op::kReadResponseFirst, wire::Op::kReadResponseLast,
+                            wire::Op::kReadResponseOnly, wire::Op::kReadResponseMiddle}) {
+    headers = headers_of(wire::Service::kRc, op, Qpn(1), Psn(102));
+    EXPECT_EQ(hold.keep(pool, Psn(100), arriving(Packet(headers, pattern(256)))),
+              Hold::Kept::kBefore);
+  }
+  hold.clear(pool);
+}
+
+TEST(Hold, OfTwoAnswersToOneAtomicThatDifferNoneIsHeld) {
+  HoldPool pool(64);
+  Hold hold;
+  auto headers = headers_of(wire::Service::kRc, wire::Op::kAtomicAcknowledge, Qpn(1), Psn(102));
+  headers.atomic_ack_eth = {7};
+  EXPECT_EQ(hold.keep(pool, Psn(100), arriving(Packet(headers, {}))), Hold::Kept::kNew);
+  headers.aeth.msn = 6;
+  EXPECT_EQ(hold.keep(pool, Psn(100), arriving(Packet(headers, {}))), Hold::Kept::kBefore);
+  headers.atomic_ack_eth = {8};
+  EXPECT_EQ(hold.keep(pool, Psn(100), arriving(Packet(headers, {}))), Hold::Kept::kNoLonger);
   EXPECT_EQ(pool.in_use(), 0u);
 }
 

@@ -248,6 +248,29 @@ TEST_F(RcRead, AForgedEarlyResponseIsNotTakenForTheGenuineOne) {
   EXPECT_EQ(bytes_at(0, data.size()), data);
 }
 
+// As when what is read changes meanwhile, or one is forged. None of the two is there any more, and
+// what is missing is asked for again before there is silence.
+TEST_F(RcRead, AResponseThatDiffersFromTheOneHeldIsAskedForAgain) {
+  connect();
+  const Bytes data = pattern(5 * 1024);
+  send(SendOp::kRead, 1, data.size());
+  (void)said();
+  now_ += 8 * kMillisecond;
+  read_response(Op::kReadResponseFirst, 0, part(data, 0, 1024));
+  read_response(Op::kReadResponseMiddle, 3, part(data, 3 * 1024, 1024));
+  wait(2 * kMillisecond);
+  EXPECT_EQ(said(), "READ_REQUEST 1 [37888 +2048]");
+  read_response(Op::kReadResponseMiddle, 3, pattern(1024, 66));
+  EXPECT_EQ(endpoint_->held_packets(), 0u);
+  EXPECT_EQ(said(), "READ_REQUEST 3 [39936 +1024]");
+  read_response(Op::kReadResponseFirst, 1, part(data, 1024, 1024));
+  read_response(Op::kReadResponseLast, 2, part(data, 2048, 1024));
+  read_response(Op::kReadResponseOnly, 3, part(data, 3 * 1024, 1024));
+  read_response(Op::kReadResponseLast, 4, part(data, 4 * 1024, 1024));
+  EXPECT_EQ(sends(), "1 success");
+  EXPECT_EQ(bytes_at(0, data.size()), data);
+}
+
 TEST_F(RcRead, AReadResumesAtTheLostResponse) {
   connect();
   const Bytes data = pattern(3 * 1024);

@@ -283,7 +283,8 @@ void on_early(Core& core, QueuePair& qp, const InPacket& packet) {
     note_duplicate(qp, packet);
     return owe_ack(core, qp);
   }
-  core.count(kept == Hold::Kept::kNot ? Counter::kOutOfOrderDropped : Counter::kOutOfOrderHeld);
+  const bool held = kept == Hold::Kept::kNew || kept == Hold::Kept::kBefore;
+  core.count(held ? Counter::kOutOfOrderHeld : Counter::kOutOfOrderDropped);
   const bool asked = packet.view.bth.ack_request || ++recv.early >= kEarlyPerAck;
   if (first || asked || !recv.understands) nak_missing(core, qp);
 }

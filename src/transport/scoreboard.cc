@@ -56,6 +56,12 @@ Psn Scoreboard::next_awaited(Psn psn) const {
   return awaited_.next_set(psn.is_before(begin_) ? begin_ : psn, end_);
 }
 
+void Scoreboard::note_loss(Packet& packet, Psn psn) {
+  packet.lost = true;
+  if (lost_packets_++ == 0 || psn.is_before(lost_from_)) lost_from_ = psn;
+  lost_ += packet.cost;
+}
+
 void Scoreboard::forget_loss(Packet& packet) {
   if (!packet.lost) return;
   packet.lost = false;
@@ -115,6 +121,16 @@ uint32_t Scoreboard::on_arrived(Psn psn, Time now) {
   return packet.cost;
 }
 
+void Scoreboard::on_dropped(Psn psn) {
+  if (!is_watched(psn)) return;
+  Packet& packet = at(psn);
+  if (!packet.out || !packet.arrived) return;
+  packet.arrived = false;
+  awaited_.set(psn);
+  arrived_ -= packet.cost;
+  note_loss(packet, psn);
+}
+
 void Scoreboard::on_overtaken_before(Psn psn) {
   if (psn.is_after(end_)) psn = end_;
   if (psn.is_after(arrived_end_)) arrived_end_ = psn;
@@ -167,9 +183,7 @@ Scoreboard::Lost Scoreboard::find_lost(Duration window, Time now) {
       next_look_ = std::min(next_look_, late);
       continue;
     }
-    packet.lost = true;
-    if (lost_packets_++ == 0 || psn.is_before(lost_from_)) lost_from_ = psn;
-    lost_ += packet.cost;
+    note_loss(packet, psn);
     ++found.packets;
     found.cost += packet.cost;
     found.sent_at = std::max(found.sent_at, packet.sent_at);

@@ -43,6 +43,8 @@ class Scoreboard {
   [[nodiscard]] wire::Psn next_awaited(wire::Psn psn) const;
   // This one has arrived. Gives its cost; 0 when that was known, or it is not out.
   uint32_t on_arrived(wire::Psn psn, Time now);
+  // It had arrived, and is not there any more: it is lost, though not on the way.
+  void on_dropped(wire::Psn psn);
   // One with this PSN has arrived, though it could not be kept, or something that comes after it.
   void on_overtaken_before(wire::Psn psn);
   // All before `psn` has arrived, and is watched no longer. Gives what of it was known before.
@@ -108,6 +110,7 @@ class Scoreboard {
   }
   Packet* place_for(wire::Psn psn);
   void note_arrival(const Packet& packet, Time now);
+  void note_loss(Packet& packet, wire::Psn psn);
   void forget_loss(Packet& packet);
   // When one that has not arrived is lost; kNever while it may be on its way.
   [[nodiscard]] Time lost_at(Packet& packet, wire::Psn psn, Duration window, Time now) const;

@@ -169,6 +169,10 @@ void on_acknowledged(QueuePair& qp, Psn limit, Time now) {
   }
 }
 
+void on_next_awaited(QueuePair& qp) {
+  if (Scoreboard* const board = board_of(qp, Direction::kOut).get()) board->on_dropped(qp.send.una);
+}
+
 void on_early_response(Core& core, QueuePair& qp, Psn psn, Time now) {
   begin(qp, Direction::kIn, now);
   if (!arrived(qp, Direction::kIn, psn, now)) widen(core, qp, Direction::kIn, psn, now);
@@ -177,6 +181,10 @@ void on_early_response(Core& core, QueuePair& qp, Psn psn, Time now) {
 void on_missing_response(QueuePair& qp, Psn limit, Time now) {
   begin(qp, Direction::kIn, now);
   board_of(qp, Direction::kIn)->on_overtaken_before(limit);
+}
+
+void on_dropped_response(QueuePair& qp, Psn psn) {
+  if (Scoreboard* const board = board_of(qp, Direction::kIn).get()) board->on_dropped(psn);
 }
 
 void on_duplicate_response(Core& core, QueuePair& qp, Psn psn, Time now) {
