@@ -118,6 +118,7 @@ void on_ack(Core& core, QueuePair& qp, const InPacket& packet, Time now) {
     core.count(Counter::kReadResponseGap);
     recovery::on_missing_response(core, qp, packet.view.bth.psn.next(), now);
   } else {
+    if (send.una != before && flow::applies(qp)) selective::on_next_awaited(qp);
     recovery::on_probe_answer(core, qp, packet.view.bth.psn, now);
   }
 }

@@ -251,6 +251,23 @@ TEST_F(RcSelective, WhatIsHeldIsNotComplete) {
   EXPECT_EQ(sends(), "");
 }
 
+// It held two that differ, one of them forged, and dropped them.
+TEST_F(RcSelective, APeerThatWaitsForWhatItHeldIsSentItAtOnce) {
+  connect_and_measure();
+  send_many(2, 5);
+  now_ += kRoundTrip;
+  hears(1, {2, 4});
+  wait(kWindow);
+  (void)said();
+  now_ += kRoundTrip;
+  hears(2, {4});
+  EXPECT_EQ(said(), "SEND_ONLY 2 (10) A");
+  for (int i = 0; i < 100; ++i) hears(2, {4});
+  EXPECT_EQ(said(), "");
+  ack(4);
+  EXPECT_EQ(sends(), "2 success, 3 success, 4 success, 5 success");
+}
+
 TEST_F(RcSelective, APeerThatForgetsWhatItHeldIsSentItAll) {
   connect_and_measure();
   send_many(2, 4);

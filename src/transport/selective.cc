@@ -169,6 +169,10 @@ void on_acknowledged(QueuePair& qp, Psn limit, Time now) {
   }
 }
 
+void on_next_awaited(QueuePair& qp) {
+  if (Scoreboard* const board = board_of(qp, Direction::kOut).get()) board->on_dropped(qp.send.una);
+}
+
 void on_early_response(Core& core, QueuePair& qp, Psn psn, Time now) {
   begin(qp, Direction::kIn, now);
   if (!arrived(qp, Direction::kIn, psn, now)) widen(core, qp, Direction::kIn, psn, now);

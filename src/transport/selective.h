@@ -44,6 +44,9 @@ void on_resent(QueuePair& qp, const SendWqe& wqe, requester::Resend what, uint32
 [[nodiscard]] uint64_t on_passed(QueuePair& qp, Direction direction, wire::Psn limit, Time now);
 // All requests before `limit` have arrived, though una stays behind at a READ.
 void on_acknowledged(QueuePair& qp, wire::Psn limit, Time now);
+// An ACK of all before una came: the peer waits for what is there. If it said before that it holds
+// that, it dropped it (hold.h). Once for each PSN, or a peer could ask for it without end.
+void on_next_awaited(QueuePair& qp);
 // A response came before one that is missing; or, not held, something that comes after all
 // before `limit`.
 void on_early_response(Core& core, QueuePair& qp, wire::Psn psn, Time now);
