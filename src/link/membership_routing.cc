@@ -24,9 +24,11 @@ namespace {
 }  // namespace
 
 bool Membership::is_sender(const wire::Gid& source, uint16_t source_port) {
+  // Nobody sends from there, but who forges could: it stands for a peer's that is not known yet.
+  if (source_port == 0) return false;
   State& s = *state_;
   s.look();
-  if (source_port != 0 && source_port == s.admitted_port && source == s.admitted) return true;
+  if (source_port == s.admitted_port && source == s.admitted) return true;
   if (s.addresses.contains(source) && s.sender_of(source, source_port) == 0) return false;
   s.admitted = source;
   s.admitted_port = source_port;

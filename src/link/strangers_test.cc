@@ -167,5 +167,17 @@ TEST_F(Strangers, CannotSucceedAMemberThatLeft) {
   EXPECT_EQ(refused(victim), 10U);
 }
 
+// Until a peer's first packet came the transport takes none for its port (hold.h).
+TEST_F(Strangers, OfOtherHostsSendFromNoPortZero) {
+  SeededRandom random(1);
+  const auto host = Membership::join(options_, random);
+  ASSERT_TRUE(host) << host.error().what;
+  constexpr wire::Gid kElsewhere = wire::Gid::from_ipv4(192, 0, 2, 1);
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_FALSE((*host)->is_sender(kElsewhere, 0));
+    EXPECT_TRUE((*host)->is_sender(kElsewhere, 50'000));
+  }
+}
+
 }  // namespace
 }  // namespace verbena::link::testing
