@@ -20,8 +20,8 @@ namespace {
 constexpr uint32_t kNobody = 0;
 constexpr uint64_t kMostSteps = 3'000'000;
 constexpr size_t kMostMembers = 9;
-// Less than a newcomer waits for those that do not answer before it looks further. Where somebody else
-// has the names of members, several that come at once look for each other for some 30 ms.
+// Less than a newcomer waits for those that do not answer before it looks further. Where somebody
+// else has the names of members, several that come at once look for each other for some 30 ms.
 constexpr Duration kJoinsWithin = 60 * kMillisecond;
 
 // Names of their own: several simulators may run on a host, and one world leaves nothing to the
